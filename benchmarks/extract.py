@@ -43,7 +43,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import App
-from shared.search.candidates import Mode, Question
+from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
 from tests.support.materials import extracted
@@ -143,7 +143,7 @@ async def _hybrid(case: Case, brought: SearchedMaterials, ctx: Context) -> list[
 
 
 async def _leg(case: Case, brought: SearchedMaterials, mode: Mode, ctx: Context) -> list[int]:
-    ranking = await rank(Question(case.query, mode, Selection()), brought.corpus, ctx)
+    ranking = await rank(SearchQuery(case.query, mode, Selection()), brought.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
     sources = brought.locations(ids)
     return [sources[name].place.start for name in ids]

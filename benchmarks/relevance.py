@@ -40,7 +40,7 @@ from shared.search.relevance import (
     Evidence,
     anything_matches,
     coverage,
-    information,
+    term_information,
 )
 from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
@@ -110,7 +110,7 @@ class Base:
         pool = dict.fromkeys([*dense, *lexical])
         near = {document: float(similarities[self._rows[document]]) for document in pool}
         both = {each: Scores(near[each], bm25.get(each, 0.0)) for each in pool}
-        said = information(asked, self._postings, self._totals)
+        said = term_information(asked, self._postings, self._totals)
         covered = {document: coverage(said, self._held[document]) for document in pool}
 
         def found(best: Sequence[str], evidence: Iterable[Evidence]) -> Found:

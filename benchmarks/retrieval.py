@@ -41,9 +41,9 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
-from shared.search.candidates import Mode, Question
+from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
-from shared.search.fusion import in_turns
+from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from tests.support.knowledge import in_chunks
 
@@ -143,8 +143,8 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
     for text in queries.texts:
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        ranking = await rank(Question(text, mode, Selection()), knowledge(ctx.database), ctx)
-        sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits, source_id_of)]
+        ranking = await rank(SearchQuery(text, mode, Selection()), knowledge(ctx.database), ctx)
+        sources = [source_id_of(hit.id) for hit in diversify_hits(ranking.hits, source_id_of)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)
         result.trips.append(meter.round_trips)

@@ -34,7 +34,7 @@ from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.search.candidates import Mode, Question
+from shared.search.candidates import Mode, SearchQuery
 from shared.search.hybrid import rank
 from shared.traces.corpus import bearing, index_entry, solved_problems
 from shared.traces.model import Trace, Writing
@@ -144,7 +144,7 @@ async def measure(app: App) -> None:
         answers = frozenset(query["ids"]) | {
             copies[name] for name in query["ids"] if name in copies
         }
-        question = Question(query["query"], Mode.HYBRID, bearing(()))
+        question = SearchQuery(query["query"], Mode.HYBRID, bearing(()))
         ranking = await rank(question, solved_problems(ctx.database), ctx)
         asked.append(Asked(answers, ranking.hits))
     _print(asked, traces, copies)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infra.doctor.deployed import Deployed
     from shared.ai.embedding import Embedder
     from shared.firestore.runs import Run
-    from shared.index.embedding_space import Standing
+    from shared.index.embedding_space import EmbeddingState
 
 _ILL: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
@@ -91,7 +91,7 @@ def _stamp(deployed: Deployed) -> Finding:
     return ok(f"{embedder.model}, {embedder.dimension} numbers, as the base is")
 
 
-async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
+async def _standing(deployed: Deployed) -> tuple[EmbeddingState, Embedder]:
     from shared.core.meter import Meter
     from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace

@@ -8,7 +8,7 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.model import SCHEMA_VERSION
-from shared.knowledge.chunk_repository import COLLECTION, anew
+from shared.knowledge.chunk_repository import COLLECTION, step_pending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _again(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
     change = {_VERSION: DELETE_FIELD}
     if "deleted_at" not in (chunk.to_dict() or {}):
-        change |= anew("extract", now)
+        change |= step_pending("extract", now)
     option = LastUpdateOption(chunk.update_time)
     return lambda batch: batch.update(chunk.reference, change, option)

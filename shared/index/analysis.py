@@ -6,16 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from shared.core.dates import microseconds
-from shared.index.indexed_state import Indexed
+from shared.index.indexed_state import IndexedState
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from shared.index.searchable import Searchable
 
 
-def mark(document: Searchable) -> Indexed:
+def indexed_state(document: Searchable) -> IndexedState:
     """Its terms, its facets and its date: some milliseconds for a long text."""
-    return Indexed(
+    return IndexedState(
         terms=Counter(terms(document.indexed_text)),
         facets={facet.id: name for facet, name in document.facets.items()},
         dated_at=microseconds(document.dated_at) if document.dated_at else 0,

@@ -41,12 +41,12 @@ _COLLECTION, _DOCUMENT = "meta", "embedding"
 _MOVE: Final = "moving_to"
 
 
-class Moving(Unavailable):
+class ReembeddingInProgress(Unavailable):
     """The base is being embedded with another model: nothing can be compared by meaning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SpaceMove:
     """A move to another space.
 
     Attributes:
@@ -64,7 +64,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EmbeddingState:
     """What is known of the database's space.
 
     Attributes:
@@ -74,7 +74,7 @@ class Standing:
     """
 
     space: Space | None
-    move: Move | None
+    move: SpaceMove | None
     seen: DocumentSnapshot[Any]
 
 
@@ -91,12 +91,12 @@ class EmbeddingSpace:
         """The model and dimension this database is embedded with, if it is."""
         return (await self.standing()).space
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> EmbeddingState:
         """The space, and whether the base is moving to another. One round trip."""
         seen = await self._database.get(self._reference)
         data = seen.to_dict() or {}
         space = (data["model"], data["dimension"]) if seen.exists else None
-        return Standing(space, _move(data[_MOVE]) if _MOVE in data else None, seen)
+        return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, seen)
 
     async def expect(self, embedder: Embedder) -> bool:
         """Check that the database is embedded with this model; False if it is not embedded yet.
@@ -125,7 +125,7 @@ class EmbeddingSpace:
         if move and not move.cleared:
             raise _moving(move)
 
-    async def join(self, embedder: Embedder) -> Move | None:
+    async def join(self, embedder: Embedder) -> SpaceMove | None:
         """What `claim` does, and besides, for a run under the lease of embed: join a move.
 
         Returns:
@@ -148,7 +148,9 @@ class EmbeddingSpace:
         self._confirm(standing, wanted)
         return None
 
-    async def announce(self, standing: Standing, embedder: Embedder, now: datetime) -> Move:
+    async def announce(
+        self, standing: EmbeddingState, embedder: Embedder, now: datetime
+    ) -> SpaceMove:
         """Say that the base moves to this model. Nothing is to be changed for a while yet.
 
         Raises:
@@ -157,7 +159,7 @@ class EmbeddingSpace:
         model, dimension = _space(embedder)
         move = {"model": model, "dimension": dimension, "since": now, "cleared": False}
         await self._change(standing, {_MOVE: move | {"places": {}}})
-        return Move((model, dimension), now)
+        return SpaceMove((model, dimension), now)
 
     async def reach(self, walk: str, place: str | None) -> None:
         """Remember how far a walk of the move has come; None: it is complete."""
@@ -167,7 +169,7 @@ class EmbeddingSpace:
         """Say that no vector of another space is left: from now on, vectors may be stored."""
         await self._say({f"{_MOVE}.cleared": True})
 
-    async def settle(self, move: Move) -> None:
+    async def settle(self, move: SpaceMove) -> None:
         """Say that the move is complete: from now on, vectors are compared in the new space."""
         model, dimension = move.to
         stamp = {"model": model, "dimension": dimension}
@@ -186,7 +188,7 @@ class EmbeddingSpace:
     def _is_confirmed(self, wanted: Space) -> bool:
         return time.monotonic() - self._confirmed.get(wanted, -math.inf) < FRESH_SECONDS
 
-    def _confirm(self, standing: Standing, wanted: Space) -> None:
+    def _confirm(self, standing: EmbeddingState, wanted: Space) -> None:
         """Remember that a space is the database's.
 
         Raises:
@@ -199,7 +201,7 @@ class EmbeddingSpace:
             raise _conflict(standing, wanted)
         self._confirmed[wanted] = time.monotonic()
 
-    async def _change(self, standing: Standing, change: dict[str, Any]) -> None:
+    async def _change(self, standing: EmbeddingState, change: dict[str, Any]) -> None:
         option = LastUpdateOption(standing.seen.update_time)
         await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
 
@@ -211,8 +213,8 @@ def _space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
 
 
-def _move(data: Mapping[str, Any]) -> Move:
-    return Move(
+def _move(data: Mapping[str, Any]) -> SpaceMove:
+    return SpaceMove(
         to=(data["model"], data["dimension"]),
         since=data["since"],
         cleared=data["cleared"],
@@ -220,15 +222,15 @@ def _move(data: Mapping[str, Any]) -> Move:
     )
 
 
-def _moving(move: Move) -> Moving:
-    return Moving(
+def _moving(move: SpaceMove) -> ReembeddingInProgress:
+    return ReembeddingInProgress(
         f"This knowledge base is being embedded anew, with {move.to[0]}: until that is done, only"
         " words can be searched.",
         retry_after=60,
     )
 
 
-def _conflict(standing: Standing, wanted: Space) -> Conflict:
+def _conflict(standing: EmbeddingState, wanted: Space) -> Conflict:
     present = standing.move.to if standing.move else standing.space
     model, dimension = present or ("", 0)
     told = "being embedded anew" if standing.move else "embedded"

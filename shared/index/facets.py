@@ -55,7 +55,7 @@ class Facet:
 HAS_CARD: Final = Facet(Kind.CARD, "yes")
 
 
-def named(kind: Kind, name: str) -> Facet:
+def named_facet(kind: Kind, name: str) -> Facet:
     """The facet of a name that people write: case, width and white space do not matter.
 
     Nor does what comes after the first 1,200 bytes.
@@ -64,18 +64,18 @@ def named(kind: Kind, name: str) -> Facet:
     return Facet(kind, key.encode()[:_LONGEST_KEY].decode(errors="ignore").rstrip())
 
 
-def facet_of(facet_id: str, name: str) -> Facet:
+def parse_facet_id(facet_id: str, name: str) -> Facet:
     """The facet of an id: where that is a hash, one of its names tells the key."""
     kind, _, rest = facet_id.partition(":")
     plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
-    return plain if plain.id == facet_id else named(plain.kind, name)
+    return plain if plain.id == facet_id else named_facet(plain.kind, name)
 
 
-def month(moment: datetime) -> Facet:
+def month_facet(moment: datetime) -> Facet:
     """The month a moment lies in, in its own time zone."""
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
 
-def own_facet(document_id: str) -> str:
+def id_facet(document_id: str) -> str:
     """The entry among a document's `facets` that no other document has."""
     return f"id:{document_id}"

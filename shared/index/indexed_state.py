@@ -10,11 +10,11 @@ from shared.index.bm25 import pack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shared.index.postings import IndexNames, ListName
+    from shared.index.postings import IndexCollections, PostingsRef
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedState:
     """What the lists know of a document.
 
     Attributes:
@@ -32,7 +32,7 @@ class Indexed:
         """How many terms it holds, repeats included."""
         return sum(self.terms.values())
 
-    def entries(self, names: IndexNames) -> Iterator[tuple[ListName, int]]:
+    def entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
         """The lists it stands on, and what each says of it."""
         length = self.length
         for term, tf in self.terms.items():
@@ -49,9 +49,9 @@ class Indexed:
         }
 
 
-NOTHING: Final = Indexed()
+NOT_INDEXED: Final = IndexedState()
 
 
-def read_mark(data: Mapping[str, Any]) -> Indexed:
+def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
     """What the lists know of a document, by its fields."""
-    return Indexed(**data["indexed"]) if "indexed" in data else NOTHING
+    return IndexedState(**data["indexed"]) if "indexed" in data else NOT_INDEXED

@@ -17,7 +17,7 @@ from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.index.bm25 import CAP
-from shared.index.facets import facet_of
+from shared.index.facets import parse_facet_id
 from shared.index.postings import TRACES, to_totals
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     )
 
     from shared.firestore.database import Database, Write
-    from shared.index.indexed_state import Indexed
-    from shared.index.postings import IndexNames, ListName
+    from shared.index.indexed_state import IndexedState
+    from shared.index.postings import IndexCollections, PostingsRef
 
-    Keep = Callable[[Mapping[str, int], float, int], Mapping[str, int]]
+    TruncationPolicy = Callable[[Mapping[str, int], float, int], Mapping[str, int]]
     """Of a list's entries, the mean length of a document and a number, what to keep."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class IndexDifference:
     """What the lists are to learn of a document.
 
     Attributes:
@@ -49,10 +49,12 @@ class Difference:
     """
 
     document_id: str
-    before: Indexed
-    after: Indexed
+    before: IndexedState
+    after: IndexedState
 
-    def entries(self, names: IndexNames) -> Iterator[tuple[ListName, int | None, int | None]]:
+    def entries(
+        self, names: IndexCollections
+    ) -> Iterator[tuple[PostingsRef, int | None, int | None]]:
         """The lists that change: what each said of the document, and what it is to say."""
         old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
         for name in old.keys() | new.keys():
@@ -60,17 +62,17 @@ class Difference:
             if before != after:
                 yield name, before, after
 
-    def descriptions(self, names: IndexNames) -> Iterator[tuple[ListName, dict[str, str]]]:
+    def descriptions(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
         """What to say of those of its facets whose name is new here."""
         for facet_id, name in self.after.facets.items():
             if self.before.facets.get(facet_id) != name:
-                facet = facet_of(facet_id, name)
+                facet = parse_facet_id(facet_id, name)
                 said = {"kind": facet.kind.value, "key": facet.key, "name": name}
                 yield (names.facets, facet_id), said
 
 
 @dataclass(slots=True)
-class ListChange:
+class PostingsChange:
     """What one list gains and loses.
 
     Attributes:
@@ -101,11 +103,11 @@ class ListChange:
         return {"postings": self.entries} | self.fields | sums
 
 
-def list_changes(
-    names: IndexNames, differences: Sequence[Difference]
-) -> dict[ListName, ListChange]:
+def postings_changes(
+    names: IndexCollections, differences: Sequence[IndexDifference]
+) -> dict[PostingsRef, PostingsChange]:
     """What the lists gain and lose by some documents together."""
-    lists: dict[ListName, ListChange] = defaultdict(ListChange)
+    lists: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
     for difference in differences:
         for name, before, after in difference.entries(names):
             lists[name].note(difference.document_id, before, after)
@@ -114,7 +116,7 @@ def list_changes(
     return lists
 
 
-def total_changes(differences: Sequence[Difference]) -> dict[str, int]:
+def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
     """By how much the totals change; one without any term is none of the documents."""
     pairs = [(each.before.length, each.after.length) for each in differences]
     counts = {
@@ -124,29 +126,31 @@ def total_changes(differences: Sequence[Difference]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def list_writes(database: Database, names: IndexNames, difference: Difference) -> list[Write]:
+def postings_writes(
+    database: Database, names: IndexCollections, difference: IndexDifference
+) -> list[Write]:
     """Bring the lists up to date with one document; nothing to write where nothing changes.
 
     `difference.before` must be what the lists know of the document by the time of the commit: the
     commit writes `difference.after` into the document too, on the condition that it is still as it
     was read.
     """
-    lists = list_changes(names, [difference])
-    writes = [list_write(database, name, change) for name, change in lists.items()]
+    lists = postings_changes(names, [difference])
+    writes = [postings_write(database, name, change) for name, change in lists.items()]
     return writes + totals_writes(database, names, [difference])
 
 
-def list_write(database: Database, name: ListName, change: ListChange) -> Write:
+def postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
     """Merge a change into a list, which comes into being where it is missing."""
     reference, data = database.document(*name), change.document()
     return lambda batch: batch.set(reference, data, merge=True)
 
 
 def totals_writes(
-    database: Database, names: IndexNames, differences: Sequence[Difference]
+    database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Add to the totals; no write where they stay as they are."""
-    counts = total_changes(differences)
+    counts = totals_change(differences)
     data = {name: Increment(count) for name, count in counts.items()}
     reference = database.document(*names.totals)
     return [lambda batch: batch.set(reference, data, merge=True)] if data else []
@@ -158,7 +162,7 @@ SHORTENED: Final = 20
 """Lists that are cut in one commit: a thousand entries of a hundred bytes each."""
 
 
-class LongLists:
+class PostingsTruncation:
     """Finds and cuts the long lists of a corpus.
 
     Attributes:
@@ -166,7 +170,7 @@ class LongLists:
     """
 
     def __init__(
-        self, database: Database, names: IndexNames, cap: int = CAP, slack: int = SLACK
+        self, database: Database, names: IndexCollections, cap: int = CAP, slack: int = SLACK
     ) -> None:
         """Keep those of these names, in this database, no longer than `cap + slack` for long."""
         self.most = cap + slack
@@ -174,7 +178,7 @@ class LongLists:
         self._names = names
         self._cap = cap
 
-    async def overlong(self, limit: int) -> list[ListName]:
+    async def overlong(self, limit: int) -> list[PostingsRef]:
         """The lists that may have grown too long, of either kind `limit` at most. One round trip.
 
         A corpus of one writer need not ask: `Indexing.apply` tells.
@@ -183,7 +187,9 @@ class LongLists:
         found = await asyncio.gather(*(self._overlong(name, limit) for name in collections))
         return [name for names in found for name in names]
 
-    async def shorten(self, lists: Sequence[ListName], keep: Mapping[str, Keep]) -> None:
+    async def shorten(
+        self, lists: Sequence[PostingsRef], keep: Mapping[str, TruncationPolicy]
+    ) -> None:
         """Cut lists that may have grown too long; what somebody changes meanwhile stays as it is.
 
         Args:
@@ -199,12 +205,12 @@ class LongLists:
             writes = [self._cut(each, keep, average) for each in stored.values()]
             await self._database.commit_what_holds(writes)
 
-    async def _overlong(self, collection: str, limit: int) -> list[ListName]:
+    async def _overlong(self, collection: str, limit: int) -> list[PostingsRef]:
         query = overlong_query(self._database.collection(collection), self.most, limit)
         return [(collection, each.id) for each in await self._database.find(query)]
 
     def _cut(
-        self, snapshot: DocumentSnapshot[Any], keep: Mapping[str, Keep], average: float
+        self, snapshot: DocumentSnapshot[Any], keep: Mapping[str, TruncationPolicy], average: float
     ) -> Write:
         collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
         entries = data.get("postings", {})

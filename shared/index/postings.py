@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-ListName = tuple[str, str]
+PostingsRef = tuple[str, str]
 """A list by its collection and its document id."""
 
 
 @dataclass(frozen=True, slots=True)
-class IndexNames:
+class IndexCollections:
     """Where the lists of a corpus stand.
 
     Attributes:
@@ -49,15 +49,15 @@ class IndexNames:
 
     lexicon: str
     facets: str
-    totals: ListName
+    totals: PostingsRef
 
 
-KNOWLEDGE: Final = IndexNames("lexicon", "facets", ("meta", "lexicon"))
-TRACES: Final = IndexNames("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))
+KNOWLEDGE: Final = IndexCollections("lexicon", "facets", ("meta", "lexicon"))
+TRACES: Final = IndexCollections("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class SearchPostings:
     """What was read for one search.
 
     Attributes:
@@ -71,12 +71,12 @@ class Lists:
     totals: Totals
 
 
-NO_LISTS: Final = Lists({}, {}, Totals(0, 0))
+NO_POSTINGS: Final = SearchPostings({}, {}, Totals(0, 0))
 """What a search goes on with that could not read any in time."""
 
 
 @dataclass(frozen=True, slots=True)
-class FacetName:
+class FacetValue:
     """A value that exists, as people write it, and how many documents bear it."""
 
     facet: Facet
@@ -84,15 +84,15 @@ class FacetName:
     count: int
 
 
-class IndexLists:
+class InvertedIndex:
     """Reads the lists of a corpus."""
 
-    def __init__(self, database: Database, names: IndexNames) -> None:
+    def __init__(self, database: Database, names: IndexCollections) -> None:
         """Read those of these names from this database."""
         self._database = database
         self._names = names
 
-    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:
+    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
         """The lists of these terms and facets, and the totals. One round trip."""
         by_id = {facet.id: facet for facet in facets}
         references = [
@@ -103,13 +103,13 @@ class IndexLists:
         found = await self._database.get_all(references)
         held, borne = (_present(found, each) for each in (self._names.lexicon, self._names.facets))
         totals = next((each for each in found if _collection(each) == self._names.totals[0]), None)
-        return Lists(
+        return SearchPostings(
             held,
             {by_id[name]: postings for name, postings in borne.items()},
             to_totals(totals.to_dict() if totals else None),
         )
 
-    async def names(self, kind: Kind, limit: int) -> list[FacetName]:
+    async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
         """The values of a kind that most documents bear, most first. One round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
         return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
@@ -120,7 +120,7 @@ class IndexLists:
 
     async def names_from(
         self, kind: Kind, prefix: str, limit: int, after: str = ""
-    ) -> list[FacetName]:
+    ) -> list[FacetValue]:
         """The values of a kind whose key begins with `prefix`, by key, those after `after` alone.
 
         One round trip.
@@ -196,6 +196,6 @@ def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     return Postings(data.get("df", len(entries)), entries, data.get("since", 0))
 
 
-def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetName:
+def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
     data = snapshot.to_dict() or {}
-    return FacetName(Facet(kind, data["key"]), data["name"], data["df"])
+    return FacetValue(Facet(kind, data["key"]), data["name"], data["df"])

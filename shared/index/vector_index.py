@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.core.dates import Span
     from shared.firestore.database import Database
 
-    Place = tuple[int, str]
+    DateCursor = tuple[int, str]
     """Where a document stands among all by date: microseconds since 1970, and its id."""
 
 MAX_ANY: Final = 30
@@ -51,12 +51,12 @@ class Neighbour(Generic[DocumentT]):
     distance: float
 
 
-def neighbour(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
+def compare(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
     """A document whose vector is at hand, compared with another unit vector."""
     return _neighbour(document, 1.0 - sum(map(mul, vector, other)))
 
 
-def by_distance(each: Neighbour[Any]) -> tuple[float, str]:
+def distance_key(each: Neighbour[Any]) -> tuple[float, str]:
     """The order in which the server gives neighbours too."""
     return each.distance, each.document.id
 
@@ -124,7 +124,7 @@ class Documents(Generic[DocumentT]):
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, [*self._fields, "embedding"])
         neighbours = (self._compared(snapshot, vector) for snapshot in snapshots)
-        return sorted(filter(None, neighbours), key=by_distance)
+        return sorted(filter(None, neighbours), key=distance_key)
 
     def _compared(
         self, snapshot: DocumentSnapshot[Any], vector: Vector
@@ -134,14 +134,14 @@ class Documents(Generic[DocumentT]):
         embedding, document = data.get("embedding"), self._read(snapshot.id, data)
         if document is None or embedding is None:
             return None
-        return neighbour(document, vector, embedding)
+        return compare(document, vector, embedding)
 
     async def newest(
         self,
         limit: int,
         facets: Sequence[str] = (),
         span: Span = ALWAYS,
-        after: Place | None = None,
+        after: DateCursor | None = None,
     ) -> list[DocumentT]:
         """Documents, those of the latest date first. One round trip.
 
@@ -161,7 +161,7 @@ class Documents(Generic[DocumentT]):
         return [document for document in found if document is not None]
 
 
-def place(document: Searchable) -> Place:
+def date_cursor(document: Searchable) -> DateCursor:
     """Where a document that was listed by date stands."""
     return microseconds(document.dated_at) if document.dated_at else 0, document.id
 
@@ -191,7 +191,7 @@ def newest_query(
     limit: int,
     facets: Sequence[str],
     span: Span,
-    after: Place | None,
+    after: DateCursor | None,
 ) -> AsyncQuery:
     """Documents by date, downwards."""
     query = dated_query(documents, span).order_by("dated_at", direction=_DOWN)

@@ -74,7 +74,7 @@ class Cards:
         last: DocumentSnapshot[Any] | None = None
         while page := await self._database.find(page_query(self._database.client, last)):
             old = [each for each in page if _is_outdated(each, maker)]
-            change = documents.anew(STEP, now)
+            change = documents.step_pending(STEP, now)
             waiting += await self._database.commit_what_holds(
                 [_update(each, change) for each in old]
             )
@@ -95,7 +95,7 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
         now: The time to stamp on it.
     """
     fields = {**_said(card), "model": model, "generated_at": now} if card else DELETE_FIELD
-    return {"knowledge_card": fields, **documents.anew("index", now)}
+    return {"knowledge_card": fields, **documents.step_pending("index", now)}
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
@@ -121,9 +121,9 @@ def _writes(
             continue
         present, card = _card(snapshot), cards[snapshot.id]
         if any(present.get(name) != said for name, said in _said(card).items()):
-            yield _update(snapshot, card_change(card, model, now) | documents.done(STEP))
+            yield _update(snapshot, card_change(card, model, now) | documents.step_done(STEP))
         elif STEP in data.get("pending", {}):
-            yield _update(snapshot, documents.done(STEP))
+            yield _update(snapshot, documents.step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import HAS_CARD, Facet, Kind, month, named
+from shared.index.facets import HAS_CARD, Facet, Kind, month_facet, named_facet
 from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -91,17 +91,17 @@ class Chunk(SourceFields):
         # Facets are stored in this order: another would write every chunk anew.
         names = {
             Facet(Kind.SOURCE, self.source_id): self.title,
-            named(Kind.TITLE, self.title): self.title,
-            named(Kind.CATEGORY, self.category): self.category,
+            named_facet(Kind.TITLE, self.title): self.title,
+            named_facet(Kind.CATEGORY, self.category): self.category,
         }
-        names |= {named(Kind.TAG, tag): tag for tag in self.tags}
+        names |= {named_facet(Kind.TAG, tag): tag for tag in self.tags}
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
         if self.author:
-            names[named(Kind.AUTHOR, self.author)] = self.author
+            names[named_facet(Kind.AUTHOR, self.author)] = self.author
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:
-            names[month(self.dated_at)] = f"{self.dated_at:%B %Y}"
+            names[month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
         return {facet: name for facet, name in names.items() if facet.key}
 
     @property

@@ -60,7 +60,7 @@ to_chunk: Final = _CODEC.read
 """Reads a chunk from its document; what jobs have not made yet is empty."""
 
 
-def ingested(chunk: Chunk) -> dict[str, Any]:
+def ingest_fields(chunk: Chunk) -> dict[str, Any]:
     """The fields that ingest owns; cards, clusters and vectors belong to other jobs."""
     owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS)
     return owned | {"content_hash": chunk.content_hash}
@@ -71,12 +71,12 @@ def fingerprint(chunk: Chunk) -> str:
     return hashlib.sha256(_canonical(chunk)).hexdigest()
 
 
-def size(chunk: Chunk) -> int:
+def write_size(chunk: Chunk) -> int:
     """About how many bytes a write of this chunk takes: what it says, and a kilobyte of names."""
     return 1_000 + len(_canonical(chunk))
 
 
-def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
+def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
     """A new chunk, to be merged into what a deleted one of its id may have left."""
     return _written(chunk, now) | {
         "created_at": now,
@@ -88,21 +88,21 @@ def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
     }
 
 
-def edited(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
+def edit_update(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
     """An update for a chunk whose surroundings changed: its place, its tags, its date."""
     dated_at = chunk.highlighted_at or known.get("dated_at") or known["created_at"]
-    return _written(chunk, now) | {"dated_at": dated_at} | anew("index", now)
+    return _written(chunk, now) | {"dated_at": dated_at} | step_pending("index", now)
 
 
-def rewritten(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
+def rewrite_update(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
     """An update for a chunk whose title changed, which is embedded with it.
 
     Its text did not, or it would be another chunk: cards and extractions stay.
     """
-    return edited(chunk, known, now) | anew("embed", now)
+    return edit_update(chunk, known, now) | step_pending("embed", now)
 
 
-def deleted(now: datetime) -> dict[str, Any]:
+def deletion_update(now: datetime) -> dict[str, Any]:
     """An update that leaves of a chunk only what must be taken back before it goes.
 
     That is what the index knows of it, and the extractions that hang on it.
@@ -114,18 +114,18 @@ def deleted(now: datetime) -> dict[str, Any]:
 
 
 def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return ingested(chunk) | {
+    return ingest_fields(chunk) | {
         "fingerprint": fingerprint(chunk),
         "updated_at": now,
     }
 
 
-def anew(step: str, now: datetime) -> dict[str, Any]:
+def step_pending(step: str, now: datetime) -> dict[str, Any]:
     """Part of an update: the step waits again, and what came of it before is forgotten."""
-    return done(step) | {f"pending.{step}": now}
+    return step_done(step) | {f"pending.{step}": now}
 
 
-def done(step: str) -> dict[str, Any]:
+def step_done(step: str) -> dict[str, Any]:
     """Part of an update: the step waits no more, and what came of it before is forgotten."""
     return {
         f"pending.{step}": DELETE_FIELD,
@@ -135,7 +135,7 @@ def done(step: str) -> dict[str, Any]:
 
 
 def _canonical(chunk: Chunk) -> bytes:
-    document = ingested(chunk) | {"layout": LAYOUT}
+    document = ingest_fields(chunk) | {"layout": LAYOUT}
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 
@@ -198,9 +198,9 @@ class ChunkLists:
         query = dated_query(self._database.collection(COLLECTION), span)
         return await self._database.count(query)
 
-    async def count_bearing(self, facet: Facet) -> int:
+    async def count_with_facet(self, facet: Facet) -> int:
         """How many chunks bear a facet, as far as they are indexed. One round trip."""
-        return await self._database.count(bearing_query(self._database.client, facet))
+        return await self._database.count(with_facet_query(self._database.client, facet))
 
 
 def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
@@ -214,7 +214,7 @@ def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int)
     )
 
 
-def bearing_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
+def with_facet_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
     """The chunks that bear a facet."""
     return client.collection(COLLECTION).where(
         filter=FieldFilter("facets", "array_contains", facet.id)
@@ -225,7 +225,7 @@ def _chunk_lists_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield of_source_query(client, "a", 1, 1)
     yield dated_query(client.collection(COLLECTION), ALWAYS)
-    yield bearing_query(client, HAS_CARD)
+    yield with_facet_query(client, HAS_CARD)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:

@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import anew, done
+from shared.knowledge.chunk_repository import step_done, step_pending
 from shared.knowledge.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -314,7 +314,9 @@ def _chunk_writes(
         others = [name for name in present if name not in ours]
         wanted = memberships[chunk_id] + others
         if present != wanted:
-            yield _update(snapshot, {"cluster_id": wanted} | anew("index", now) | done("cluster"))
+            yield _update(
+                snapshot, {"cluster_id": wanted} | step_pending("index", now) | step_done("cluster")
+            )
 
 
 def document(each: CentredCluster) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.database import Stale, together
-from shared.knowledge.chunk_repository import COLLECTION, anew, done
+from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
 from shared.knowledge.cluster_repository import clusters_query
 
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ class Clusterings:
         ]
 
     def _write(self, move: Move, now: datetime) -> Write:
-        change = done(STEP)
+        change = step_done(STEP)
         if _changes(move):
-            change |= {"cluster_id": list(move.cluster_ids)} | anew("index", now)
+            change |= {"cluster_id": list(move.cluster_ids)} | step_pending("index", now)
         reference = self._database.document(COLLECTION, move.chunk.chunk_id)
         option = LastUpdateOption(move.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)

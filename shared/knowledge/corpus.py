@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk_repository import Chunks
 from shared.search.corpus import DatedCorpus
 
@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 
 def knowledge(database: Database) -> DatedCorpus[Chunk]:
     """The knowledge base."""
-    return DatedCorpus(Chunks(database), IndexLists(database, KNOWLEDGE))
+    return DatedCorpus(Chunks(database), InvertedIndex(database, KNOWLEDGE))

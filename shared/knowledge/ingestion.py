@@ -16,7 +16,7 @@ from shared.core.log import describe, log
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.source_repository import COLLECTION, described, title_key
+from shared.knowledge.source_repository import COLLECTION, source_fields, title_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,13 +56,16 @@ class ChunkedSource:
     @property
     def content_hash(self) -> str:
         """Changes exactly when anything changes that ingest writes of the source or its chunks."""
-        parts = [described(self.source), *(documents.fingerprint(chunk) for chunk in self.chunks)]
+        parts = [
+            source_fields(self.source),
+            *(documents.fingerprint(chunk) for chunk in self.chunks),
+        ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def excess(self) -> str | None:
         """What is too large in it for a document to hold, for people; None: it fits."""
-        largest = max(map(documents.size, self.chunks), default=0)
+        largest = max(map(documents.write_size, self.chunks), default=0)
         if largest > CHUNK_BYTES:
             said = f"has a passage that takes {largest:,} bytes with its tags"
             return f"{said}, of which {CHUNK_BYTES:,} fit: take tags from it"
@@ -197,7 +200,7 @@ class Ingestion:
     def _deletion(self, chunk_id: str, now: datetime) -> _Change:
         """A chunk that is gone stays until the index has taken back what it knows of it."""
         reference = self._reference(CHUNKS, chunk_id)
-        gone = documents.deleted(now)
+        gone = documents.deletion_update(now)
         return _Change("deleted", lambda batch: batch.update(reference, gone), _GONE)
 
     def _source_change(
@@ -210,7 +213,7 @@ class Ingestion:
         if wanted.chunks:
             data = _document(wanted, now) | ({} if stored else {"created_at": now})
             # A chunk repeats what is said of its source.
-            size = documents.size(wanted.chunks[0]) + 4 * sum(map(len, data["facets"]))
+            size = documents.write_size(wanted.chunks[0]) + 4 * sum(map(len, data["facets"]))
             yield _Change("sources", lambda batch: batch.set(reference, data, merge=True), size)
         elif stored:
             yield _Change("sources", lambda batch: batch.delete(reference))
@@ -219,13 +222,13 @@ class Ingestion:
         self, chunk: Chunk, known: dict[str, Any] | None, now: datetime
     ) -> Iterator[_Change]:
         reference = self._reference(CHUNKS, chunk.chunk_id)
-        size = documents.size(chunk)
+        size = documents.write_size(chunk)
         if known is None:
-            new = documents.created(chunk, now)
+            new = documents.new_document(chunk, now)
             yield _Change("created", lambda batch: batch.set(reference, new, merge=True), size)
         elif known["fingerprint"] != documents.fingerprint(chunk):
             same_text = known["content_hash"] == chunk.content_hash
-            update = documents.edited if same_text else documents.rewritten
+            update = documents.edit_update if same_text else documents.rewrite_update
             edit = update(chunk, known, now)
             yield _Change("updated", lambda batch: batch.update(reference, edit), size)
 
@@ -253,7 +256,7 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    return described(wanted.source) | {
+    return source_fields(wanted.source) | {
         "title_key": title_key(wanted.source.title),
         "facets": _facets(wanted),
         "chunk_count": len(wanted.chunks),

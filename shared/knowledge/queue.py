@@ -141,7 +141,7 @@ class Steps:
                 {
                     "embedding": FirestoreVector(list(vector)),
                     "embedding_model": model,
-                    **documents.anew("cluster", now),
+                    **documents.step_pending("cluster", now),
                 },
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
@@ -202,7 +202,7 @@ class Steps:
         return len(made)
 
     def _write(self, step: str, each: Done) -> Write:
-        change = {**each.change, **documents.done(step)}
+        change = {**each.change, **documents.step_done(step)}
         return together([self._update(each.chunk, change), *each.writes])
 
     async def _present(self, step: str, chunks: Sequence[PendingChunk]) -> dict[str, PendingChunk]:
@@ -247,7 +247,7 @@ class Steps:
 
     def _again(self, parked: Parked, step: str, now: datetime) -> Write:
         reference = self._database.document(COLLECTION, parked.chunk_id)
-        return lambda batch: batch.update(reference, documents.anew(step, now))
+        return lambda batch: batch.update(reference, documents.step_pending(step, now))
 
     def _update(self, chunk: Tried, change: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk.chunk_id)

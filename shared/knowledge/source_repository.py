@@ -10,7 +10,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, microseconds
 from shared.firestore.codec import Codec
-from shared.index.facets import Facet, Kind, named
+from shared.index.facets import Facet, Kind, named_facet
 from shared.knowledge.source import SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-    Place = tuple[int | str, str]
+    SourceCursor = tuple[int | str, str]
     """Where a source stands in an order: what it is ordered by, and its id."""
 
 COLLECTION: Final = "sources"
@@ -60,7 +60,7 @@ class StoredSource(SourceFields):
         """The day of `updated_at`, for people: `2026-01-31`, in UTC."""
         return f"{self.updated_at:%Y-%m-%d}"
 
-    def place(self, order: Order) -> Place:
+    def place(self, order: Order) -> SourceCursor:
         """Where it stands in an order."""
         match order:
             case Order.RECENT:
@@ -76,7 +76,7 @@ _CODEC: Final = Codec(
 )
 
 
-def described(source: SourceFields) -> dict[str, Any]:
+def source_fields(source: SourceFields) -> dict[str, Any]:
     """What is known of a source, as it is stored."""
     return _CODEC.write(source, SOURCE_FIELDS)
 
@@ -100,7 +100,11 @@ class Sources:
         return [found[name] for name in source_ids if name in found]
 
     async def page(
-        self, order: Order, limit: int, facet: Facet | None = None, after: Place | None = None
+        self,
+        order: Order,
+        limit: int,
+        facet: Facet | None = None,
+        after: SourceCursor | None = None,
     ) -> list[StoredSource]:
         """A page of sources. One round trip.
 
@@ -125,11 +129,11 @@ class Sources:
 
 def title_key(title: str) -> str:
     """A title, or its beginning, as sources are sorted by it."""
-    return named(Kind.TITLE, title).key[:_KEY_LENGTH]
+    return named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
 def list_query(
-    client: AsyncClient, order: Order, limit: int, facet: Facet | None, after: Place | None
+    client: AsyncClient, order: Order, limit: int, facet: Facet | None, after: SourceCursor | None
 ) -> AsyncQuery:
     """A page of sources; `__name__` follows the direction of its order."""
     collection = client.collection(COLLECTION)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.firestore.writes import put
-from shared.index.indexed_state import read_mark
+from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.traces.repository import COLLECTION as SOLVED
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database, Write
     from shared.index.bm25 import Totals
-    from shared.index.indexed_state import Indexed
-    from shared.index.postings import IndexNames, ListName
+    from shared.index.indexed_state import IndexedState
+    from shared.index.postings import IndexCollections, PostingsRef
 
     ListDocument = Mapping[str, Any]
-    Seen = dict[ListName, DocumentSnapshot[Any]]
+    Seen = dict[PostingsRef, DocumentSnapshot[Any]]
     """Lists as they were read, by their names."""
 
 PAGE: Final = 200
@@ -48,12 +48,12 @@ class Corpus:
             every document brings them up to date itself.
     """
 
-    names: IndexNames
+    names: IndexCollections
     documents: str
     stands_still: bool
 
     @property
-    def start(self) -> ListName:
+    def start(self) -> PostingsRef:
         """Before the first list."""
         return (self.names.facets, "")
 
@@ -86,15 +86,15 @@ class Repairing:
         self._database = database
         self._corpus = corpus
 
-    async def marks(self) -> AsyncIterator[tuple[str, Indexed]]:
+    async def marks(self) -> AsyncIterator[tuple[str, IndexedState]]:
         """What the lists have to know of each document, by the documents' ids."""
         async for page in self._pages(marks_query(self._database.client, self._corpus)):
             for snapshot in page:
-                yield snapshot.id, read_mark(snapshot.to_dict() or {})
+                yield snapshot.id, read_indexed_state(snapshot.to_dict() or {})
 
     async def lists(
-        self, after: ListName, until: ListName | None
-    ) -> AsyncIterator[dict[ListName, ListDocument]]:
+        self, after: PostingsRef, until: PostingsRef | None
+    ) -> AsyncIterator[dict[PostingsRef, ListDocument]]:
         """The lists that stand in a range, page by page."""
         for collection in self._corpus.collections:
             if collection < after[0] or (until and until[0] < collection):
@@ -103,7 +103,7 @@ class Repairing:
             async for page in self._pages(query):
                 yield {(collection, each.id): each.to_dict() or {} for each in page}
 
-    async def seen(self, names: Sequence[ListName]) -> Seen:
+    async def seen(self, names: Sequence[PostingsRef]) -> Seen:
         """Those of these lists that there are, as they stand now."""
         found: Seen = {}
         for start in range(0, len(names), PAGE):
@@ -112,13 +112,13 @@ class Repairing:
                 found[each.reference.parent.id, each.id] = each
         return found
 
-    async def replace(self, lists: Mapping[ListName, ListDocument | None]) -> None:
+    async def replace(self, lists: Mapping[PostingsRef, ListDocument | None]) -> None:
         """Write lists as they are to be; None: there is to be no such list."""
         for block in _blocks(lists):
             await self._database.commit([self._write(name, lists[name]) for name in block])
 
     async def replace_unchanged(
-        self, lists: Mapping[ListName, ListDocument | None], seen: Seen
+        self, lists: Mapping[PostingsRef, ListDocument | None], seen: Seen
     ) -> int:
         """Write those that are still as they were seen; return how many these were."""
         count = 0
@@ -151,14 +151,14 @@ class Repairing:
                 return
             page = await self._database.find(query.start_after(page[-1]).limit(PAGE))
 
-    def _write(self, name: ListName, data: ListDocument | None) -> Write:
+    def _write(self, name: PostingsRef, data: ListDocument | None) -> Write:
         reference = self._database.document(*name)
         if data is None:
             return lambda batch: batch.delete(reference)
         return lambda batch: batch.set(reference, dict(data))
 
     def _careful_write(
-        self, name: ListName, data: ListDocument | None, seen: DocumentSnapshot[Any] | None
+        self, name: PostingsRef, data: ListDocument | None, seen: DocumentSnapshot[Any] | None
     ) -> Write:
         reference = self._database.document(*name)
         if seen is None:
@@ -178,12 +178,12 @@ class RepairPlace:
         self._database = database
         self._reference = database.document(*_PLACE)
 
-    async def place(self) -> ListName | None:
+    async def place(self) -> PostingsRef | None:
         """The list up to which a run came that ran out of time."""
         data = (await self._database.get(self._reference)).to_dict()
         return (data["collection"], data["list"]) if data else None
 
-    async def remember(self, place: ListName | None) -> None:
+    async def remember(self, place: PostingsRef | None) -> None:
         """Say up to which list a run came; None: to the last."""
         if place is None:
             await self._database.commit([lambda batch: batch.delete(self._reference)])
@@ -198,7 +198,7 @@ def marks_query(client: AsyncClient, corpus: Corpus) -> AsyncQuery:
 
 
 def lists_query(
-    client: AsyncClient, collection: str, after: ListName, until: ListName | None
+    client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
 ) -> AsyncQuery:
     """The lists of a collection that stand in a range of all lists."""
     lists = client.collection(collection)
@@ -218,9 +218,9 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
             yield lists_query(client, collection, (collection, "a"), (collection, "b")).limit(1)
 
 
-def _blocks(lists: Mapping[ListName, ListDocument | None]) -> Iterator[list[ListName]]:
+def _blocks(lists: Mapping[PostingsRef, ListDocument | None]) -> Iterator[list[PostingsRef]]:
     """Cut lists into commits that Firestore takes."""
-    block: list[ListName] = []
+    block: list[PostingsRef] = []
     size = 0
     for name, data in lists.items():
         more = sum(_ENTRY + len(each) for each in data["postings"]) if data else 0

@@ -16,14 +16,14 @@ from google.cloud.firestore import LastUpdateOption
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal
 from shared.index.bm25 import CAP
-from shared.index.facets import own_facet
-from shared.index.indexed_state import NOTHING, read_mark
+from shared.index.facets import id_facet
+from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import (
     SLACK,
-    Difference,
-    LongLists,
-    list_changes,
-    list_write,
+    IndexDifference,
+    PostingsTruncation,
+    postings_changes,
+    postings_write,
     totals_writes,
 )
 from shared.index.postings import KNOWLEDGE
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.types import WriteResult
 
     from shared.firestore.database import Database, Write
-    from shared.index.indexed_state import Indexed
-    from shared.index.posting_changes import ListChange
-    from shared.index.postings import ListName
+    from shared.index.indexed_state import IndexedState
+    from shared.index.posting_changes import PostingsChange
+    from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import Extracted
 
@@ -69,7 +69,7 @@ class Waiting:
 
     chunk_id: str
     chunk: Chunk | None
-    indexed: Indexed
+    indexed: IndexedState
     tries: int
     update_time: Any
     fault: str = ""
@@ -82,16 +82,16 @@ class Change:
 
     Attributes:
         waiting: The chunk as it was read.
-        wanted: What its terms and facets are now; `NOTHING` for one that was deleted.
+        wanted: What its terms and facets are now; `NOT_INDEXED` for one that was deleted.
     """
 
     waiting: Waiting
-    wanted: Indexed
+    wanted: IndexedState
 
     @property
-    def difference(self) -> Difference:
+    def difference(self) -> IndexDifference:
         """What the lists are to learn."""
-        return Difference(self.waiting.chunk_id, self.waiting.indexed, self.wanted)
+        return IndexDifference(self.waiting.chunk_id, self.waiting.indexed, self.wanted)
 
 
 class Indexing:
@@ -103,7 +103,7 @@ class Indexing:
 
     def __init__(self, database: Database, cap: int = CAP, slack: int = SLACK) -> None:
         """Keep them in this database, and lists no longer than `cap + slack` for long."""
-        self.long_lists = LongLists(database, KNOWLEDGE, cap, slack)
+        self.long_lists = PostingsTruncation(database, KNOWLEDGE, cap, slack)
         self._database = database
 
     async def pending(self, now: datetime, limit: int) -> list[Waiting]:
@@ -111,7 +111,7 @@ class Indexing:
         query = pending_query(self._database.client, STEP, now, limit).select(_FIELDS)
         return [_waiting(snapshot) for snapshot in await self._database.find(query)]
 
-    async def apply(self, changes: Sequence[Change]) -> list[ListName]:
+    async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
         """Change the lists and mark the chunks, at once.
 
         Returns:
@@ -121,7 +121,7 @@ class Indexing:
             Stale: A chunk was edited since it was read. Nothing was written.
         """
         differences = [change.difference for change in changes]
-        lists = list_changes(KNOWLEDGE, differences)
+        lists = postings_changes(KNOWLEDGE, differences)
         emptied = await self._emptied(lists)
         writes = [self._mark(change) for change in changes]
         writes += [self._list_write(name, lists[name], emptied) for name in lists]
@@ -155,7 +155,7 @@ class Indexing:
                 return count
             last = ids[-1]
 
-    async def _emptied(self, lists: Mapping[ListName, ListChange]) -> set[ListName]:
+    async def _emptied(self, lists: Mapping[PostingsRef, PostingsChange]) -> set[PostingsRef]:
         """The lists that no chunk will be left on: of those that shrink, it must be looked up."""
         shrinking = {self._reference(name).path: name for name in lists if lists[name].df < 0}
         references = [self._database.client.document(path) for path in shrinking]
@@ -174,9 +174,11 @@ class Indexing:
         data = _marked(change)
         return lambda batch: batch.update(reference, data, option)
 
-    def _list_write(self, name: ListName, change: ListChange, emptied: set[ListName]) -> Write:
+    def _list_write(
+        self, name: PostingsRef, change: PostingsChange, emptied: set[PostingsRef]
+    ) -> Write:
         if name not in emptied:
-            return list_write(self._database, name, change)
+            return postings_write(self._database, name, change)
         reference = self._reference(name)
         return lambda batch: batch.delete(reference)
 
@@ -184,7 +186,7 @@ class Indexing:
         reference = self._database.document(documents.COLLECTION, chunk_id)
         return lambda batch: batch.update(reference, {f"pending.{STEP}": now})
 
-    def _reference(self, name: ListName) -> AsyncDocumentReference:
+    def _reference(self, name: PostingsRef) -> AsyncDocumentReference:
         return self._database.document(*name)
 
 
@@ -204,8 +206,8 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _marked(change: Change) -> dict[str, Any]:
     return {
         "indexed": change.wanted.document(),
-        "facets": [own_facet(change.waiting.chunk_id), *change.wanted.facets],
-        **documents.done(STEP),
+        "facets": [id_facet(change.waiting.chunk_id), *change.wanted.facets],
+        **documents.step_done(STEP),
     }
 
 
@@ -216,11 +218,16 @@ def _waiting(snapshot: DocumentSnapshot[Any]) -> Waiting:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
         extracted = data.get("extracted") or {}
         return Waiting(
-            snapshot.id, chunk, read_mark(data), tries, snapshot.update_time, extracted=extracted
+            snapshot.id,
+            chunk,
+            read_indexed_state(data),
+            tries,
+            snapshot.update_time,
+            extracted=extracted,
         )
     except (KeyError, TypeError) as error:
         fault = f"is no chunk as they are stored: {error!r}"
-        return Waiting(snapshot.id, None, NOTHING, tries, snapshot.update_time, fault)
+        return Waiting(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
 
 
 def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import utc_now
 from shared.firestore.writes import put
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import deleted
+from shared.knowledge.chunk_repository import deletion_update
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.pipeline.indexing import STEP
 
@@ -59,7 +59,7 @@ class Leftovers:
 
     async def delete_chunks(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
         """Delete chunks as ingest does, unless they changed; the index job does the rest."""
-        return await self._in_parts([put(each, deleted(now)) for each in chunks])
+        return await self._in_parts([put(each, deletion_update(now)) for each in chunks])
 
     async def tombstones(
         self, before: datetime, last: DocumentSnapshot[Any] | None

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from shared.core.errors import PlatformFault, RateLimited, Unavailable
 from shared.core.log import describe, log
 from shared.index import bm25
-from shared.index.embedding_space import EmbeddingSpace, Moving
+from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress
 from shared.index.searchable import DocumentT
-from shared.search.filter_plan import FEW, Scope
+from shared.search.filter_plan import FEW, FilterScope
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.index.postings import Lists
+    from shared.index.postings import SearchPostings
     from shared.index.vector_index import Neighbour
     from shared.runtime.context import Context
     from shared.search.corpus import Corpus, DocumentReader
-    from shared.search.filter_plan import Plan, Selection
+    from shared.search.filter_plan import FilterPlan, Selection
 
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchQuery:
     """What is looked for.
 
     Attributes:
@@ -129,7 +129,7 @@ class Meaning(Generic[DocumentT]):
 
 
 async def meaning_of(
-    question: Question, corpus: Corpus[DocumentT], ctx: Context
+    question: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> Meaning[DocumentT]:
     """Embed the question, and search with it at once where there is no filter. One round trip.
 
@@ -146,7 +146,7 @@ async def meaning_of(
         vector, embedded = await asyncio.gather(
             _vector(question, ctx), EmbeddingSpace(ctx.database).expect(ctx.embedder)
         )
-    except Moving:
+    except ReembeddingInProgress:
         if not question.by_words:
             raise
         return Meaning(missing=NoMeaning.EMBEDDED_ANEW)
@@ -159,7 +159,7 @@ async def meaning_of(
     return Meaning(vector, await corpus.documents.nearest(vector, DENSE_POOL))
 
 
-async def _vector(question: Question, ctx: Context) -> Vector | None:
+async def _vector(question: SearchQuery, ctx: Context) -> Vector | None:
     """The question's vector; None where the provider fails and words can do without."""
     try:
         return await ctx.query_vector(question.text)
@@ -181,7 +181,7 @@ class Words:
     """
 
     def __init__(
-        self, question: Sequence[str], lists: Lists, among: Collection[str] | None
+        self, question: Sequence[str], lists: SearchPostings, among: Collection[str] | None
     ) -> None:
         """Score what the lists hold; `among` is what may pass the filters, None if unknown."""
         self.terms = question
@@ -249,7 +249,7 @@ class PreparedQuery(Generic[DocumentT]):
     """
 
     selection: Selection
-    plan: Plan
+    plan: FilterPlan
     words: Words
     meaning: Meaning[DocumentT]
     max_checked: int
@@ -292,7 +292,7 @@ async def _by_words(
 ) -> Pool[DocumentT]:
     """Rank by BM25 alone. Documents are read only where the postings cannot tell what passes."""
     plan, words = query.plan, query.words
-    if plan.scope is Scope.FEW and words.truncated:
+    if plan.scope is FilterScope.FEW and words.truncated:
         read = await documents.get_all(plan.few)
         hits = [
             words.candidate_from_document(document)
@@ -318,7 +318,7 @@ async def _by_words(
 
 def _may_lack_lexical_hits(query: PreparedQuery[DocumentT], hits: int) -> bool:
     """Whether later pages may lack documents that pass the filters."""
-    if query.plan.scope in (Scope.EVERYTHING, Scope.FEW) or hits >= MAX_LEXICAL_HITS:
+    if query.plan.scope in (FilterScope.EVERYTHING, FilterScope.FEW) or hits >= MAX_LEXICAL_HITS:
         return False
     return query.words.truncated or len(query.words.scores) > query.max_checked
 
@@ -372,9 +372,9 @@ async def _nearest(
 ) -> Sequence[Neighbour[DocumentT]]:
     """The vector search, wide enough that enough of its hits pass the filters."""
     plan, selection = query.plan, query.selection
-    if plan.scope is Scope.EVERYTHING:
+    if plan.scope is FilterScope.EVERYTHING:
         return await _nearest_unfiltered(query, vector, documents)
-    if plan.scope is Scope.FEW:
+    if plan.scope is FilterScope.FEW:
         return await documents.similarities(vector, plan.few)
     facets, size = plan.prefilter.facets, plan.prefilter.size or query.max_checked
     if selection.single:
@@ -388,7 +388,7 @@ async def _nearest(
     # document with its vector takes longer than having the server compare it, but may mean far
     # fewer reads.
     limit = min(query.max_checked, size)
-    if plan.scope is Scope.SURE and 2 * len(plan.ids) < limit:
+    if plan.scope is FilterScope.SURE and 2 * len(plan.ids) < limit:
         return await documents.similarities(vector, plan.ids)
     return await documents.nearest(vector, limit, facets)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.index.facets import Facet
-    from shared.index.postings import IndexLists, Lists
+    from shared.index.postings import InvertedIndex, SearchPostings
     from shared.index.vector_index import Documents, Neighbour
 
 
@@ -34,10 +34,10 @@ class DocumentReader(Protocol[DocumentT]):
         ...
 
 
-class Listed(Protocol):
+class PostingsReader(Protocol):
     """The lists of what documents hold and bear, as `shared.index.postings` reads them."""
 
-    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:
+    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
         """The lists of these, and the totals."""
         ...
 
@@ -52,7 +52,7 @@ class Corpus(Generic[DocumentT]):
     """
 
     documents: DocumentReader[DocumentT]
-    lists: Listed
+    lists: PostingsReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,4 @@ class DatedCorpus(Corpus[DocumentT]):
     """
 
     documents: Documents[DocumentT]
-    lists: IndexLists
+    lists: InvertedIndex

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shared.index.bm25 import Postings
-    from shared.index.postings import Lists
+    from shared.index.postings import SearchPostings
     from shared.index.searchable import Searchable
 
     Dates = dict[str, int]
@@ -26,7 +26,7 @@ on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FacetFilter:
     """One filter: a document must bear one of these facets.
 
     Attributes:
@@ -47,7 +47,7 @@ class Group:
 class Selection:
     """Filters that a document must all pass, and the days its date must lie in."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[FacetFilter, ...] = ()
     span: Span = ALWAYS
 
     @property
@@ -80,7 +80,9 @@ class Selection:
         return all(any(facet in borne for facet in group.facets) for group in self.groups)
 
 
-def unknown(selection: Selection, lists: Lists) -> Iterator[tuple[Group, str]]:
+def unknown_values(
+    selection: Selection, lists: SearchPostings
+) -> Iterator[tuple[FacetFilter, str]]:
     """The filters of which no document bears a value, each with that value."""
     for group in selection.groups:
         for value, facets in group.choices.items():
@@ -92,7 +94,7 @@ FEW: Final = 120
 """As many documents as filters may leave for all of them to be ranked."""
 
 
-class Scope(Enum):
+class FilterScope(Enum):
     """Among which documents a search looks."""
 
     EVERYTHING = auto()
@@ -106,7 +108,7 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilterPlan:
     """What is known of the documents that pass.
 
     Attributes:
@@ -117,7 +119,7 @@ class Plan:
         prefilter: What the server may be asked for.
     """
 
-    scope: Scope
+    scope: FilterScope
     dates: Dates | None
     exact: bool
     prefilter: Prefilter
@@ -130,7 +132,7 @@ class Plan:
     @property
     def few(self) -> list[str]:
         """The ids of FEW; none in any other scope."""
-        return self.ids if self.scope is Scope.FEW else []
+        return self.ids if self.scope is FilterScope.FEW else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +148,16 @@ class Prefilter:
     size: int = 0
 
 
-def plan(selection: Selection, lists: Mapping[Facet, Postings]) -> Plan:
+def plan_filters(selection: Selection, lists: Mapping[Facet, Postings]) -> FilterPlan:
     """Combine the lists of a selection's facets.
 
     A list that was cut still misses nothing from its `since` on: under a span that begins later it
     is as good as a complete one.
     """
     if selection.everything:
-        return Plan(Scope.EVERYTHING, None, exact=True, prefilter=Prefilter())
+        return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
     if selection.span.empty:
-        return Plan(Scope.FEW, {}, exact=True, prefilter=Prefilter())
+        return FilterPlan(FilterScope.FEW, {}, exact=True, prefilter=Prefilter())
     groups = [group.facets for group in selection.groups]
     if selection.months:
         groups.append(selection.months)
@@ -163,7 +165,7 @@ def plan(selection: Selection, lists: Mapping[Facet, Postings]) -> Plan:
     complete = [dates for dates in known if dates is not None]
     dates = _intersection(complete) if complete else None
     exact = dates is not None and (not dates or len(complete) == len(known))
-    return Plan(_scope(dates, exact=exact), dates, exact, prefilter(groups, lists))
+    return FilterPlan(_scope(dates, exact=exact), dates, exact, prefilter(groups, lists))
 
 
 def prefilter(groups: Sequence[Sequence[Facet]], lists: Mapping[Facet, Postings]) -> Prefilter:
@@ -177,10 +179,10 @@ def prefilter(groups: Sequence[Sequence[Facet]], lists: Mapping[Facet, Postings]
     return min(possible, key=lambda each: each.size, default=Prefilter())
 
 
-def _scope(dates: Dates | None, *, exact: bool) -> Scope:
+def _scope(dates: Dates | None, *, exact: bool) -> FilterScope:
     if dates is not None and len(dates) <= FEW:
-        return Scope.FEW
-    return Scope.SURE if exact else Scope.UNCHECKED
+        return FilterScope.FEW
+    return FilterScope.SURE if exact else FilterScope.UNCHECKED
 
 
 def _dates(

@@ -87,10 +87,10 @@ def _normal(values: dict[str, float], least: float = 0.0) -> dict[str, float]:
     return {member: (value - low) / spread for member, value in values.items()}
 
 
-TURN: Final = 2
+HITS_PER_TURN: Final = 2
 """Hits of one source before the others have their turn."""
 
-WORTH: Final = 0.5
+TIER_SHARE: Final = 0.5
 """What share of the best score makes a hit worth giving way to."""
 
 Ranked = tuple[str, float]
@@ -104,7 +104,7 @@ def diversify(ranked: Sequence[Ranked], sources: Mapping[str, str]) -> list[Rank
         ranked: Ids and scores, best first; scores are 0 or more.
         sources: Id to the id of its source.
     """
-    line = WORTH * ranked[0][1] if ranked else 0.0
+    line = TIER_SHARE * ranked[0][1] if ranked else 0.0
     worthy = [hit for hit in ranked if hit[1] >= line]
     rest = [hit for hit in ranked if hit[1] < line]
     return [*_in_turns(worthy, sources), *_in_turns(rest, sources)]
@@ -115,12 +115,12 @@ def _in_turns(hits: Iterable[Ranked], sources: Mapping[str, str]) -> list[Ranked
     turns: list[tuple[int, Ranked]] = []
     for hit in hits:
         source = sources[hit[0]]
-        turns.append((taken[source] // TURN, hit))
+        turns.append((taken[source] // HITS_PER_TURN, hit))
         taken[source] += 1
     return [hit for _, hit in sorted(turns, key=lambda turn: turn[0])]
 
 
-def in_turns(
+def diversify_hits(
     hits: Sequence[Candidate[DocumentT]], source_of: Callable[[str], str]
 ) -> list[Candidate[DocumentT]]:
     """Let sources take turns: none crowds out the others.

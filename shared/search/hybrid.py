@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Generic
 
-from shared.index.postings import NO_LISTS
+from shared.index.postings import NO_POSTINGS
 from shared.index.searchable import DocumentT
 from shared.search.candidates import (
     MAX_CHECKED,
@@ -33,20 +33,20 @@ from shared.search.candidates import (
     meaning_of,
     retrieve_candidates,
 )
-from shared.search.filter_plan import plan, unknown
+from shared.search.filter_plan import plan_filters, unknown_values
 from shared.search.fusion import Scores, fuse
-from shared.search.relevance import Evidence, anything_matches, coverage, information, tuning
+from shared.search.relevance import Evidence, anything_matches, coverage, term_information, tuning
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from shared.index.postings import Lists
+    from shared.index.postings import SearchPostings
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate, Question
+    from shared.search.candidates import Candidate, SearchQuery
     from shared.search.corpus import Corpus
-    from shared.search.filter_plan import Group, Selection
+    from shared.search.filter_plan import FacetFilter, Selection
     from shared.search.relevance import Tuning
 
 MAX_TERMS: Final = 48
@@ -79,7 +79,7 @@ class Ranking(Generic[DocumentT]):
 
     terms: frozenset[str]
     documents: int
-    unknown: tuple[tuple[Group, str], ...]
+    unknown: tuple[tuple[FacetFilter, str], ...]
     without_meaning: NoMeaning | None
     late: Late | None
     hits: tuple[Candidate[DocumentT], ...]
@@ -87,7 +87,9 @@ class Ranking(Generic[DocumentT]):
     truncated: bool
 
 
-async def rank(question: Question, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
+async def rank(
+    question: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
+) -> Ranking[DocumentT]:
     """Find and rank documents: two round trips deep at most.
 
     A hybrid search does not wait for ever for either half: after half of the time that is left, it
@@ -111,8 +113,8 @@ async def rank(question: Question, corpus: Corpus[DocumentT], ctx: Context) -> R
         read = []
     elif by_words is None:
         by_words = await _lists(read, selection, corpus, ctx)
-    lists = by_words or NO_LISTS
-    planned = plan(selection, lists.facets)
+    lists = by_words or NO_POSTINGS
+    planned = plan_filters(selection, lists.facets)
     with _timed(read, ctx):
         words = Words(read, lists, planned.dates)
     max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
@@ -129,7 +131,7 @@ async def rank(question: Question, corpus: Corpus[DocumentT], ctx: Context) -> R
     return Ranking(
         terms=frozenset(asked),
         documents=lists.totals.documents,
-        unknown=tuple(unknown(selection, lists)),
+        unknown=tuple(unknown_values(selection, lists)),
         without_meaning=without_meaning,
         late=Late.WORDS
         if without_words
@@ -142,7 +144,7 @@ async def rank(question: Question, corpus: Corpus[DocumentT], ctx: Context) -> R
     )
 
 
-def _time_limit(question: Question, ctx: Context) -> float | None:
+def _time_limit(question: SearchQuery, ctx: Context) -> float | None:
     """Seconds after which words have to do; None where nobody waits, or only meaning counts."""
     if question.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
@@ -151,7 +153,7 @@ def _time_limit(question: Question, ctx: Context) -> float | None:
 
 async def _lists(
     read: Sequence[str], selection: Selection, corpus: Corpus[DocumentT], ctx: Context
-) -> Lists:
+) -> SearchPostings:
     with _timed(read, ctx):
         return await corpus.lists.read(read, selection.facets)
 
@@ -192,7 +194,7 @@ def _scores(
 def _matches(candidates: Sequence[Candidate[DocumentT]], words: Words, tuned: Tuning) -> bool:
     """Whether any of them can answer, by the evidence for it."""
     totals = words.lists.totals
-    says = information(words.terms, words.lists.terms, totals)
+    says = term_information(words.terms, words.lists.terms, totals)
     evidence = [
         Evidence(each.similarity, coverage(says, each.held) if words.terms else None)
         for each in candidates

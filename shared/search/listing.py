@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic
 from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
-from shared.index.vector_index import place
-from shared.search.filter_plan import plan, prefilter, unknown
+from shared.index.vector_index import date_cursor
+from shared.search.filter_plan import plan_filters, prefilter, unknown_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.index.vector_index import Place
+    from shared.index.vector_index import DateCursor
     from shared.search.corpus import DatedCorpus, DocumentReader
-    from shared.search.filter_plan import Group, Selection
+    from shared.search.filter_plan import FacetFilter, Selection
 
 _DIGITS: Final = 8
 """Hexadecimal digits of a mark: among 200 ids, two share one once in 200,000 times."""
-SHOWN: Final = TypeAdapter(
+FINGERPRINTS: Final = TypeAdapter(
     list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
 )
 """The marks of all that was shown."""
 
 
-def shown_mark(name: str) -> str:
+def hit_fingerprint(name: str) -> str:
     """What a cursor remembers of a hit."""
     return hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
 
@@ -42,7 +42,7 @@ def shown_mark(name: str) -> str:
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-async def passing(
+async def fetch_passing(
     names: Sequence[str],
     limit: int,
     selection: Selection,
@@ -79,7 +79,7 @@ async def passing(
     return found, looked
 
 
-EXAMINED: Final = 300
+MAX_EXAMINED: Final = 300
 """Documents that are read at most to fill a page, where the lists cannot tell which pass."""
 
 
@@ -95,13 +95,13 @@ class Listing(Generic[DocumentT]):
     """
 
     documents: list[DocumentT]
-    places: list[Place] = field(default_factory=list)
-    next: Place | None = None
-    unknown: tuple[tuple[Group, str], ...] = ()
+    places: list[DateCursor] = field(default_factory=list)
+    next: DateCursor | None = None
+    unknown: tuple[tuple[FacetFilter, str], ...] = ()
 
 
-async def newest(
-    selection: Selection, limit: int, after: Place | None, corpus: DatedCorpus[DocumentT]
+async def list_newest(
+    selection: Selection, limit: int, after: DateCursor | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
     """List what passes: two round trips, or one where only a stretch of time was asked for."""
     if selection.span.empty:
@@ -109,27 +109,27 @@ async def newest(
     if not selection.groups:
         return await _walk(selection, (), limit, after, corpus)
     lists = await corpus.lists.read([], selection.facets)
-    planned = plan(selection, lists.facets)
+    planned = plan_filters(selection, lists.facets)
     if planned.exact and planned.dates is not None:
         page = await _page(selection, planned.dates, limit, after, corpus)
     else:
         facets = prefilter([group.facets for group in selection.groups], lists.facets).facets
         page = await _walk(selection, facets, limit, after, corpus)
-    return replace(page, unknown=tuple(unknown(selection, lists)))
+    return replace(page, unknown=tuple(unknown_values(selection, lists)))
 
 
 async def _page(
     selection: Selection,
     dates: dict[str, int],
     limit: int,
-    after: Place | None,
+    after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
     """The lists know all that passes: only the page itself is read."""
     every = sorted(((date, name) for name, date in dates.items()), reverse=True)
     rest = [each for each in every if after is None or each < after]
     names = [name for _, name in rest]
-    documents, looked = await passing(names, limit, selection, corpus.documents)
+    documents, looked = await fetch_passing(names, limit, selection, corpus.documents)
     places = [(dates[each.id], each.id) for each in documents]
     return Listing(documents, places, rest[looked - 1] if looked < len(rest) else None)
 
@@ -138,14 +138,14 @@ async def _walk(
     selection: Selection,
     facets: tuple[str, ...],
     limit: int,
-    after: Place | None,
+    after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
     """Let the server list by date, and keep what passes. A page may be short, but it goes on."""
-    wanted = limit + 1 if len(selection.groups) <= 1 else EXAMINED
+    wanted = limit + 1 if len(selection.groups) <= 1 else MAX_EXAMINED
     found = await corpus.documents.newest(wanted, facets, selection.span, after)
     documents = [each for each in found if selection.admits(each)]
-    places = [place(each) for each in documents[:limit]]
+    places = [date_cursor(each) for each in documents[:limit]]
     if len(documents) > limit:
         return Listing(documents[:limit], places, places[-1])
-    return Listing(documents, places, place(found[-1]) if len(found) == wanted else None)
+    return Listing(documents, places, date_cursor(found[-1]) if len(found) == wanted else None)

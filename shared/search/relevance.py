@@ -9,7 +9,7 @@ things do, for each hit: its similarity, and its coverage, the share of the quer
 - if it holds all words of the query,
 - else if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
 - where only meaning was looked for, if the similarity reaches a constant of its own,
-- where only words were, if the coverage reaches `least_coverage`.
+- where only words were, if the coverage reaches `min_coverage`.
 
 The constants are chosen on training data to give few false alarms. With the local embedder, in per
 cent of the queries of the confirming half; in brackets the tuning half, which they were chosen on:
@@ -105,7 +105,7 @@ class Evidence:
     coverage: float | None
 
 
-def information(
+def term_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
     """What each term of a query says: its idf, times its repeats; most where no document holds it.
@@ -150,7 +150,7 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
     return any(_matches(hit, calibration, documents) for hit in hits)
 
 
-def least_coverage(documents: int) -> float:
+def min_coverage(documents: int) -> float:
     """What a hit must hold of a query's information where words are all there is to go by.
 
     The larger the base, the more of any query some document holds by chance.
@@ -160,7 +160,7 @@ def least_coverage(documents: int) -> float:
 
 def _matches(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
-        return hit.coverage is not None and hit.coverage >= least_coverage(documents)
+        return hit.coverage is not None and hit.coverage >= min_coverage(documents)
     if hit.coverage is None:
         return hit.similarity >= calibration.similarity
     together = hit.similarity + calibration.words * hit.coverage

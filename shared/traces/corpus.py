@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.index.analysis import mark
+from shared.index.analysis import indexed_state
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Kind, named
-from shared.index.postings import TRACES, IndexLists
+from shared.index.facets import Kind, named_facet
+from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
-from shared.search.filter_plan import Group, Selection
+from shared.search.filter_plan import FacetFilter, Selection
 from shared.text.suggestions import unknown_name
 from shared.traces.model import Trace
 from shared.traces.repository import IndexEntry, Traces
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.firestore.database import Database
-    from shared.index.indexed_state import Indexed
+    from shared.index.indexed_state import IndexedState
     from shared.index.searchable import Searchable
     from shared.runtime.context import Context
 
@@ -34,7 +34,7 @@ NAMES: Final = 100
 
 def solved_problems(database: Database) -> DatedCorpus[Trace]:
     """All traces."""
-    return DatedCorpus(Traces(database), IndexLists(database, TRACES))
+    return DatedCorpus(Traces(database), InvertedIndex(database, TRACES))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TraceSelection(Selection):
 
 def bearing(tags: Sequence[str], *, flagged: bool = False) -> TraceSelection:
     """Traces that bear all of these tags."""
-    groups = tuple(Group("tags", {tag: (named(Kind.TAG, tag),)}) for tag in tags)
+    groups = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
     return TraceSelection(groups, flagged=flagged)
 
 
@@ -63,7 +63,7 @@ async def unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
     """Say of each that no trace bears it, and which there are like it. One round trip, or none."""
     if not tags:
         return []
-    names = [each.name for each in await IndexLists(ctx.database, TRACES).names(Kind.TAG, NAMES)]
+    names = [each.name for each in await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, NAMES)]
     return [unknown_name("tag", tag, names) for tag in tags]
 
 
@@ -86,7 +86,7 @@ async def index_entry(trace: Trace, ctx: Context) -> IndexEntry:
     return IndexEntry(vector, ctx.embedder.model, mark_of_trace)
 
 
-def trace_mark(trace: Trace) -> Indexed:
+def trace_mark(trace: Trace) -> IndexedState:
     """What the lists are to know of a trace."""
-    whole = mark(trace)
+    whole = indexed_state(trace)
     return replace(whole, terms=dict(Counter(whole.terms).most_common(MAX_TERMS)))

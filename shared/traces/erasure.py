@@ -17,8 +17,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.firestore.writes import put
-from shared.index.indexed_state import NOTHING
-from shared.index.posting_changes import Difference, list_writes
+from shared.index.indexed_state import NOT_INDEXED
+from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
 from shared.traces.repository import COLLECTION, CONTRIBUTORS, REVISIONS, VOTES
 from shared.traces.trust import VoteType
@@ -81,13 +81,13 @@ class TraceErasure:
         """
         trace = stored.trace
         note, option = self._note(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
-        lists = Difference(trace.trace_id, stored.mark, NOTHING)
+        lists = IndexDifference(trace.trace_id, stored.mark, NOT_INDEXED)
         await self._database.commit(
             [
                 lambda batch: batch.delete(stored.snapshot.reference, option),
                 lambda batch: batch.set(note, {"begun_at": now}),
                 *self._credits(trace.contributor, await self._heads(trace.trace_id)),
-                *list_writes(self._database, TRACES, lists),
+                *postings_writes(self._database, TRACES, lists),
                 *others,
             ]
         )

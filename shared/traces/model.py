@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AfterValidator, StringConstraints
 
 from shared.core.text_validation import one_line, prose
-from shared.index.facets import Facet, Kind, named
+from shared.index.facets import Facet, Kind, named_facet
 from shared.traces.trust import Ballot, Status, Tally, VoteType
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Writing:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by."""
-        return {named(Kind.TAG, tag): tag for tag in self.tags}
+        return {named_facet(Kind.TAG, tag): tag for tag in self.tags}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

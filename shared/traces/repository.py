@@ -17,9 +17,9 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put
-from shared.index.facets import own_facet
-from shared.index.indexed_state import NOTHING, Indexed, read_mark
-from shared.index.posting_changes import Difference, list_writes
+from shared.index.facets import id_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
+from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
 from shared.index.vector_index import Documents, date_shapes, vector_shapes
 from shared.traces.model import Trace, Writing
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
-    from shared.index.indexed_state import Indexed
+    from shared.index.indexed_state import IndexedState
 
 COLLECTION: Final = "traces"
 
@@ -61,12 +61,12 @@ def to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
     return trace if trace.is_listed else None
 
 
-def indexed_fields(trace: Trace, vector: Vector, model: str, mark: Indexed) -> dict[str, Any]:
+def indexed_fields(trace: Trace, vector: Vector, model: str, mark: IndexedState) -> dict[str, Any]:
     """The fields by which search finds it."""
     return {
         "embedding": FirestoreVector(list(vector)),
         "embedding_model": model,
-        "facets": [own_facet(trace.trace_id), *mark.facets],
+        "facets": [id_facet(trace.trace_id), *mark.facets],
         "dated_at": trace.dated_at,
         "indexed": mark.document(),
     }
@@ -75,7 +75,7 @@ def indexed_fields(trace: Trace, vector: Vector, model: str, mark: Indexed) -> d
 def unindexed_fields() -> dict[str, Any]:
     """Part of an update, after which search does not find it any more."""
     gone = dict.fromkeys(("embedding", "embedding_model", "dated_at"), DELETE_FIELD)
-    return gone | {"facets": [], "indexed": NOTHING.document()}
+    return gone | {"facets": [], "indexed": NOT_INDEXED.document()}
 
 
 VOTES: Final = "votes"
@@ -95,7 +95,7 @@ class IndexEntry:
 
     vector: Vector
     model: str
-    mark: Indexed
+    mark: IndexedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class StoredTrace:
     """
 
     trace: Trace
-    mark: Indexed
+    mark: IndexedState
     snapshot: DocumentSnapshot[Any]
 
 
@@ -160,7 +160,7 @@ class Traces(Documents[Trace]):
         if not snapshot.exists:
             return None
         data = snapshot.to_dict() or {}
-        return StoredTrace(to_trace(trace_id, data), read_mark(data), snapshot)
+        return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
     async def revision(self, trace_id: str, number: int) -> Writing | None:
         """What a trace said in an earlier revision. One round trip."""
@@ -189,7 +189,7 @@ class Traces(Documents[Trace]):
         """A new trace."""
         reference = self._at(trace.trace_id)
         data = TRACE.write(trace) | _indexed_fields(trace, entry)
-        lists = self._listed(trace, NOTHING, entry.mark)
+        lists = self._listed(trace, NOT_INDEXED, entry.mark)
         return [lambda batch: batch.create(reference, data), *lists]
 
     def changed(self, stored: StoredTrace, trace: Trace, entry: IndexEntry | None) -> list[Write]:
@@ -201,7 +201,7 @@ class Traces(Documents[Trace]):
             entry: By what search finds it from now on; None if it is in no list any more.
         """
         found = _indexed_fields(trace, entry) if entry else unindexed_fields()
-        mark = entry.mark if entry else NOTHING
+        mark = entry.mark if entry else NOT_INDEXED
         return [
             put(stored.snapshot, TRACE.write(trace) | found),
             *self._listed(trace, stored.mark, mark),
@@ -243,8 +243,10 @@ class Traces(Documents[Trace]):
         reference = self._database.document(CONTRIBUTORS, user_id)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
-    def _listed(self, trace: Trace, before: Indexed, after: Indexed) -> list[Write]:
-        return list_writes(self._database, TRACES, Difference(trace.trace_id, before, after))
+    def _listed(self, trace: Trace, before: IndexedState, after: IndexedState) -> list[Write]:
+        return postings_writes(
+            self._database, TRACES, IndexDifference(trace.trace_id, before, after)
+        )
 
     def _at(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, trace_id)

@@ -32,7 +32,7 @@ from shared.index.vector_index import (
     MAX_ANY,
     Documents,
     Neighbour,
-    by_distance,
+    distance_key,
     nearest_query,
 )
 from shared.workspaces.model import Making, Material, Part, Passage, Status, materials_facet
@@ -104,7 +104,7 @@ class TaskPassages(Documents[Passage]):
         nearest = super().nearest
         found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         by_id = {each.document.id: each for block in found for each in block}
-        return sorted(by_id.values(), key=by_distance)[:limit]
+        return sorted(by_id.values(), key=distance_key)[:limit]
 
 
 def _task_passages_shapes(client: AsyncClient) -> Iterator[AsyncVectorQuery]:

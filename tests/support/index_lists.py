@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.jobs.index.job import index_with
 from shared.core.dates import microseconds
 from shared.index.bm25 import pack
-from shared.index.facets import Kind, facet_of
+from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
@@ -24,7 +24,7 @@ from tests.support.stored_documents import ample, chunks, documents, one_step, t
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.index.postings import ListName
+    from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
     from shared.pipeline.indexing import Change
     from shared.runtime.context import Context
@@ -39,7 +39,7 @@ SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
 
 
 @dataclass
-class Lists:
+class SearchPostings:
     """What a knowledge base's lists hold, by collection and id.
 
     Attributes:
@@ -48,8 +48,8 @@ class Lists:
         totals: How many chunks have terms, and how many terms these are.
     """
 
-    entries: dict[ListName, dict[str, int]] = field(default_factory=dict)
-    names: dict[ListName, set[str]] = field(default_factory=dict)
+    entries: dict[PostingsRef, dict[str, int]] = field(default_factory=dict)
+    names: dict[PostingsRef, set[str]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=lambda: dict(EMPTY))
 
     def add(self, chunk: Chunk) -> None:
@@ -67,15 +67,15 @@ class Lists:
             self.names.setdefault(("facets", facet.id), set()).add(name)
 
 
-async def wanted_lists(ctx: Context) -> Lists:
+async def wanted_lists(ctx: Context) -> SearchPostings:
     """The lists made from scratch, of the chunks that exist."""
-    lists = Lists()
+    lists = SearchPostings()
     for name, data in (await chunks(ctx)).items():
         lists.add(chunk_repository.to_chunk(name, data))
     return lists
 
 
-async def stored_lists(ctx: Context) -> dict[ListName, dict[str, Any]]:
+async def stored_lists(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
     """The lists as they stand in the database."""
     return {
         (collection, name): data
@@ -114,7 +114,7 @@ async def assert_sound(ctx: Context) -> None:
         if name[0] == "facets":
             since = data.get("since", -math.inf)
             assert {chunk for chunk, date in entries.items() if date >= since} <= held.keys()
-            facet = facet_of(name[1], data["name"])
+            facet = parse_facet_id(name[1], data["name"])
             assert (facet.id, facet.kind, facet.key) == (name[1], data["kind"], data["key"])
             assert data["name"] in wanted.names[name] or facet.kind is not Kind.SOURCE
     assert await tombstones(ctx) == {}
@@ -125,7 +125,7 @@ class Raced(Indexing):
 
     race: Callable[[], Awaitable[object]] | None = None
 
-    async def apply(self, changes: Sequence[Change]) -> list[ListName]:
+    async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
         """Once, let it happen first."""
         race, self.race = self.race, None
         if race:

@@ -11,12 +11,12 @@ from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put
-from shared.index.analysis import mark
+from shared.index.analysis import indexed_state
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Facet, Kind, month, named, own_facet
-from shared.index.indexed_state import NOTHING, Indexed, read_mark
-from shared.index.posting_changes import Difference, list_writes
-from shared.index.postings import IndexLists, IndexNames
+from shared.index.facets import Facet, Kind, id_facet, month_facet, named_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
+from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.postings import IndexCollections, InvertedIndex
 from shared.index.vector_index import Documents
 from shared.search.corpus import DatedCorpus
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-NAMES: Final = IndexNames("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
+NAMES: Final = IndexCollections("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
 COLLECTION: Final = "jottings"
 NOON: Final = datetime(2024, 6, 12, 12, tzinfo=UTC)
 
@@ -47,8 +47,8 @@ class Jotting:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """Its tags and its month."""
-        tags = {named(Kind.TAG, tag): tag for tag in self.tags}
-        return tags | {month(self.dated_at): f"{self.dated_at:%B %Y}"}
+        tags = {named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        return tags | {month_facet(self.dated_at): f"{self.dated_at:%B %Y}"}
 
 
 def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
@@ -63,7 +63,7 @@ def corpus(ctx: Context) -> DatedCorpus[Jotting]:
     """All of them, for search."""
     database = ctx.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
-    return DatedCorpus(documents, IndexLists(database, NAMES))
+    return DatedCorpus(documents, InvertedIndex(database, NAMES))
 
 
 async def jot(ctx: Context, *written: Jotting) -> None:
@@ -71,27 +71,29 @@ async def jot(ctx: Context, *written: Jotting) -> None:
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     for each in written:
         [vector] = await ctx.embedder.embed([each.text], Purpose.DOCUMENT)
-        wanted = mark(each)
+        wanted = indexed_state(each)
         said = {"text": each.text, "tags": list(each.tags), "dated_at": each.dated_at}
-        found_by = {"embedding": Vector(vector), "facets": [own_facet(each.id), *wanted.facets]}
+        found_by = {"embedding": Vector(vector), "facets": [id_facet(each.id), *wanted.facets]}
         await _save(ctx, each.id, said | found_by, wanted)
 
 
 async def forget(ctx: Context, jotting_id: str) -> None:
     """Leave nothing of it that could be found."""
     gone = dict.fromkeys(("text", "embedding", "dated_at"), DELETE_FIELD)
-    await _save(ctx, jotting_id, gone | {"facets": []}, NOTHING)
+    await _save(ctx, jotting_id, gone | {"facets": []}, NOT_INDEXED)
 
 
-async def _save(ctx: Context, jotting_id: str, fields: dict[str, Any], wanted: Indexed) -> None:
+async def _save(
+    ctx: Context, jotting_id: str, fields: dict[str, Any], wanted: IndexedState
+) -> None:
     """Write it with its lists in one commit, as long as somebody else writes it in between."""
     database = ctx.database
 
     async def attempt() -> None:
         seen = await database.get(database.document(COLLECTION, jotting_id))
-        difference = Difference(jotting_id, read_mark(seen.to_dict() or {}), wanted)
+        difference = IndexDifference(jotting_id, read_indexed_state(seen.to_dict() or {}), wanted)
         document = put(seen, fields | {"indexed": wanted.document()})
-        await database.commit([document, *list_writes(database, NAMES, difference)])
+        await database.commit([document, *postings_writes(database, NAMES, difference)])
 
     await database.until_it_holds(attempt)
 

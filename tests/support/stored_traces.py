@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from shared.core.dates import microseconds
 from shared.index.bm25 import pack
-from shared.index.facets import facet_of
-from shared.index.indexed_state import read_mark
+from shared.index.facets import parse_facet_id
+from shared.index.indexed_state import read_indexed_state
 from shared.text.terms import terms
 from shared.traces.repository import to_trace
 from shared.traces.trust import Ballot, FeedbackTag, Tally, VoteType
 from tests.support.traces import stored
 
 if TYPE_CHECKING:
-    from shared.index.postings import ListName
+    from shared.index.postings import PostingsRef
     from shared.runtime.context import App
 
 
 async def assert_exact(app: App) -> None:
     """The lists are those made from scratch of what is neither withdrawn nor replaced."""
-    wanted: dict[ListName, dict[str, int]] = {}
+    wanted: dict[PostingsRef, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
     for trace_id, data in (await stored(app, "traces")).items():
         trace = to_trace(trace_id, data)
@@ -30,7 +30,7 @@ async def assert_exact(app: App) -> None:
             assert not {"embedding", "dated_at"} & data.keys()
             continue
         counts = Counter(terms(trace.indexed_text))
-        assert counts == read_mark(data).terms
+        assert counts == read_indexed_state(data).terms
         assert [f"id:{trace_id}", *(f"tag:{tag}" for tag in trace.writing.tags)] == data["facets"]
         totals += Counter(documents=bool(counts), length=counts.total())
         for term, tf in counts.items():
@@ -56,7 +56,7 @@ async def assert_exact(app: App) -> None:
     )
     for (collection, name), data in lists.items():
         if collection == "trace_facets":
-            facet = facet_of(name, data["name"])
+            facet = parse_facet_id(name, data["name"])
             assert (facet.id, "tag", facet.key) == (name, data["kind"], data["key"])
 
 

@@ -13,9 +13,9 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.search.candidates import Mode, Question
+from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
-from shared.search.fusion import in_turns
+from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ async def health(ctx: Context, budget: Budget) -> Report:
 
 async def _rank_of(golden: Golden, ctx: Context) -> int | None:
     """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
-    question = Question(golden.query, Mode.HYBRID, Selection())
+    question = SearchQuery(golden.query, Mode.HYBRID, Selection())
     ranking = await rank(question, knowledge(ctx.database), ctx)
     if ranking.without_meaning is not None:
         return None
-    found = [hit.id for hit in in_turns(ranking.hits, source_id_of)][:TOP]
+    found = [hit.id for hit in diversify_hits(ranking.hits, source_id_of)][:TOP]
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
 
 

@@ -9,7 +9,7 @@ from shared.index.postings import KNOWLEDGE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.index.postings import ListName
+    from shared.index.postings import PostingsRef
     from shared.pipeline.indexing import Change
 
 MAX_BYTES: Final = 3_900_000
@@ -33,7 +33,7 @@ _PART: Final = 12
 def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """Cut changes, in their order, into commits. The more they share, the more go into one."""
     commit: list[Change] = []
-    lists: set[ListName] = set()
+    lists: set[PostingsRef] = set()
     size = facets = 0
     for change in changes:
         touched = {name for name, *_ in change.difference.entries(KNOWLEDGE)}
@@ -56,7 +56,7 @@ def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield commit
 
 
-def _list_size(name: ListName) -> int:
+def _list_size(name: PostingsRef) -> int:
     return _LIST + _size(name[1])
 
 

@@ -9,11 +9,11 @@ from functions.jobs.index.commits import commits
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.firestore.database import Stale
-from shared.index.analysis import mark
-from shared.index.indexed_state import NOTHING
-from shared.index.posting_changes import LongLists
+from shared.index.analysis import indexed_state
+from shared.index.indexed_state import NOT_INDEXED
+from shared.index.posting_changes import PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.index.truncation import keeping
+from shared.index.truncation import truncation_policies
 from shared.knowledge.queue import Steps
 from shared.pipeline.indexing import STEP, Change, Indexing
 from shared.pipeline.worker import parked_chunks
@@ -72,9 +72,9 @@ async def _follow_analysis(indexing: Indexing, ctx: Context) -> None:
 
 async def _shorten_traces(ctx: Context, report: Report) -> None:
     """Cut what has grown too long of the lists that traces write themselves, some in each run."""
-    lists = LongLists(ctx.database, TRACES)
+    lists = PostingsTruncation(ctx.database, TRACES)
     overlong = await lists.overlong(AT_ONCE)
-    await lists.shorten(overlong, keeping(TRACES))
+    await lists.shorten(overlong, truncation_policies(TRACES))
     if overlong:
         report.counts["shortened"] += len(overlong)
 
@@ -109,7 +109,7 @@ async def _apply(
         elif not isinstance(error, Stale):
             await _put_off(changes[0].waiting, f"was refused: {error}", ctx, report)
         return
-    await indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
+    await indexing.long_lists.shorten(overfull, truncation_policies(KNOWLEDGE))
     report.counts["indexed"] += len(changes)
     budget.progress(len(changes))
 
@@ -124,9 +124,9 @@ def _change(waiting: Waiting) -> Change | str:
     if waiting.fault:
         return waiting.fault
     if waiting.chunk is None:
-        return Change(waiting, NOTHING)
+        return Change(waiting, NOT_INDEXED)
     try:
-        return Change(waiting, mark(waiting.chunk))
+        return Change(waiting, indexed_state(waiting.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return f"is no chunk as they are stored: {error!r}"
 

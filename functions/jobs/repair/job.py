@@ -12,7 +12,7 @@ from shared.runtime.job import Job, Report
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shared.index.postings import ListName
+    from shared.index.postings import PostingsRef
     from shared.pipeline.index_repair import Corpus
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
@@ -37,7 +37,7 @@ async def repair_within(limits: Limits, ctx: Context, budget: Budget) -> Report:
     report, place = Report(), RepairPlace(ctx.database)
     unfinished = await place.place()
     for corpus in CORPORA:
-        after: ListName | None = max(unfinished or corpus.start, corpus.start)
+        after: PostingsRef | None = max(unfinished or corpus.start, corpus.start)
         while after and after[0] in corpus.collections:
             if budget.spent:
                 await place.remember(after)
@@ -62,7 +62,9 @@ class Mending:
         self._report = report
         self._store = Repairing(ctx.database, corpus)
 
-    async def rebuilt(self, after: ListName, only: Collection[ListName] | None = None) -> Part:
+    async def rebuilt(
+        self, after: PostingsRef, only: Collection[PostingsRef] | None = None
+    ) -> Part:
         """The lists from one on. What long ones keep depends on the totals: these come first."""
         while True:
             seen = await self._store.totals()
@@ -77,7 +79,7 @@ class Mending:
     async def mend(self, part: Part, budget: Budget) -> None:
         """Replace those lists of a range that differ from a part, and remove what is not in it."""
         missing = set(part.names())
-        wrong: set[ListName] = set()
+        wrong: set[PostingsRef] = set()
         async for stored in self._store.lists(part.after, part.until):
             differing = _differing(part, stored)
             if self._corpus.stands_still:
@@ -94,7 +96,7 @@ class Mending:
         elif wrong or missing:
             await self._look_again(part.after, sorted(wrong | missing))
 
-    async def _look_again(self, after: ListName, names: list[ListName]) -> None:
+    async def _look_again(self, after: PostingsRef, names: list[PostingsRef]) -> None:
         """Replace what differs again, from marks that were read after the list.
 
         A trace writes its mark and its lists in one commit. A list that is as it was before the
@@ -111,15 +113,15 @@ class Mending:
             held = await self._store.replace_unchanged(lists, seen)
             self._report.counts += Counter({kind: held})
 
-    async def _replace(self, lists: Mapping[ListName, dict[str, Any] | None]) -> None:
+    async def _replace(self, lists: Mapping[PostingsRef, dict[str, Any] | None]) -> None:
         await self._store.replace(lists)
         removed = sum(data is None for data in lists.values())
         self._report.counts += Counter(mended=len(lists) - removed, removed=removed)
 
 
 def _differing(
-    part: Part, stored: Mapping[ListName, Mapping[str, Any]]
-) -> dict[ListName, dict[str, Any] | None]:
+    part: Part, stored: Mapping[PostingsRef, Mapping[str, Any]]
+) -> dict[PostingsRef, dict[str, Any] | None]:
     """Those of the lists that differ, as they are to be; None: there is to be no such list."""
     wanted = {name: part.document(name, data.get("name")) for name, data in stored.items()}
     return {name: data for name, data in wanted.items() if _differs(data, stored[name])}

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.index.bm25 import CAP, Totals
-from shared.index.facets import facet_of
+from shared.index.facets import parse_facet_id
 from shared.index.posting_changes import SLACK
-from shared.index.truncation import keeping
+from shared.index.truncation import truncation_policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from shared.index.indexed_state import Indexed
-    from shared.index.postings import IndexNames, ListName
+    from shared.index.indexed_state import IndexedState
+    from shared.index.postings import IndexCollections, PostingsRef
 
 _LIST: Final = 3
 """Entries that take the memory of a list."""
@@ -52,11 +52,11 @@ class Part:
 
     def __init__(
         self,
-        names: IndexNames,
-        after: ListName,
+        names: IndexCollections,
+        after: PostingsRef,
         average: float,
         limits: Limits,
-        only: Collection[ListName] | None = None,
+        only: Collection[PostingsRef] | None = None,
     ) -> None:
         """Hold nothing yet.
 
@@ -68,25 +68,25 @@ class Part:
             only: Hold no others than these; None: hold all.
         """
         self._names = names
-        self._keep = keeping(names)
+        self._keep = truncation_policies(names)
         self._only = only
         self.after = after
-        self.until: ListName | None = None
+        self.until: PostingsRef | None = None
         self.documents = 0
         self.length = 0
         self._average = average
         self._limits = limits
         self._size = 0
-        self._entries: dict[ListName, dict[str, int]] = {}
-        self._dropped: Counter[ListName] = Counter()
-        self._spellings: dict[ListName, Counter[str]] = {}
+        self._entries: dict[PostingsRef, dict[str, int]] = {}
+        self._dropped: Counter[PostingsRef] = Counter()
+        self._spellings: dict[PostingsRef, Counter[str]] = {}
 
     @property
     def totals(self) -> Totals:
         """Of all documents that were added."""
         return Totals(self.documents, self.length)
 
-    def add(self, document_id: str, mark: Indexed) -> None:
+    def add(self, document_id: str, mark: IndexedState) -> None:
         """Take in what the lists have to know of a document."""
         self.documents += mark.length > 0
         self.length += mark.length
@@ -98,11 +98,11 @@ class Part:
         while self._size > self._limits.room and len(self._entries) > 1:
             self._narrow()
 
-    def names(self) -> list[ListName]:
+    def names(self) -> list[PostingsRef]:
         """Its lists, in their order."""
         return sorted(self._entries)
 
-    def document(self, name: ListName, known_as: str | None) -> dict[str, Any] | None:
+    def document(self, name: PostingsRef, known_as: str | None) -> dict[str, Any] | None:
         """A list as it is to be.
 
         Args:
@@ -123,12 +123,12 @@ class Part:
                 found["since"] = 1 + max(date for each, date in entries.items() if each not in kept)
         return found
 
-    def _holds(self, name: ListName) -> bool:
+    def _holds(self, name: PostingsRef) -> bool:
         if self._only is not None:
             return name in self._only
         return self.after < name and (self.until is None or name <= self.until)
 
-    def _add(self, name: ListName, document_id: str, entry: int) -> None:
+    def _add(self, name: PostingsRef, document_id: str, entry: int) -> None:
         if name not in self._entries:
             self._entries[name] = {}
             self._size += _LIST
@@ -143,7 +143,7 @@ class Part:
             self._dropped[name] += dropped
             self._size -= dropped
 
-    def _kept(self, name: ListName, limit: int) -> dict[str, int]:
+    def _kept(self, name: PostingsRef, limit: int) -> dict[str, int]:
         return dict(self._keep[name[0]](self._entries[name], self._average, limit))
 
     def _narrow(self) -> None:
@@ -157,9 +157,9 @@ class Part:
             self._spellings.pop(name, None)
         self._size, self.until = left, names[-1]
 
-    def _described(self, name: ListName, known_as: str | None) -> dict[str, str]:
+    def _described(self, name: PostingsRef, known_as: str | None) -> dict[str, str]:
         spellings = self._spellings[name]
         commonest = max(spellings, key=lambda spelling: (spellings[spelling], spelling))
         spelling = known_as if known_as and known_as in spellings else commonest
-        facet = facet_of(name[1], spelling)
+        facet = parse_facet_id(name[1], spelling)
         return {"kind": facet.kind.value, "key": facet.key, "name": spelling}

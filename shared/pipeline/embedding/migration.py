@@ -25,7 +25,7 @@ from shared.runtime.job import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.index.embedding_space import Move
+    from shared.index.embedding_space import SpaceMove
     from shared.pipeline.embedding.migration_repository import Corpus, Unembedded
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -40,7 +40,7 @@ QUIET: Final = timedelta(seconds=FRESH_SECONDS + LONGEST_CALL)
 POLL_SECONDS: Final = 1.0
 
 
-async def announced(ctx: Context) -> Move | None:
+async def announced(ctx: Context) -> SpaceMove | None:
     """Begin to move the base to the configured model; None where it is there already.
 
     Raises:
@@ -56,7 +56,7 @@ async def announced(ctx: Context) -> Move | None:
     return await space.announce(standing, ctx.embedder, ctx.clock())
 
 
-async def carry_on(move: Move, ctx: Context, budget: Budget, report: Report) -> None:
+async def carry_on(move: SpaceMove, ctx: Context, budget: Budget, report: Report) -> None:
     """Go on with a move until it is complete, or the time is over.
 
     Raises:
@@ -78,7 +78,7 @@ async def carry_on(move: Move, ctx: Context, budget: Budget, report: Report) -> 
 class _Moving:
     """A move, and what a run needs to go on with it."""
 
-    move: Move
+    move: SpaceMove
     ctx: Context
     budget: Budget
     report: Report

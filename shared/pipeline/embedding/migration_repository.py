@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
-    from shared.index.embedding_space import Move
+    from shared.index.embedding_space import SpaceMove
 
 Fields = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ class Corpus:
     name: str
     query: Callable[[AsyncClient], AsyncQuery]
     fields: tuple[str, ...]
-    cleared: Callable[[Fields, Move, datetime], dict[str, Any] | None]
+    cleared: Callable[[Fields, SpaceMove, datetime], dict[str, Any] | None]
     text: Callable[[str, Fields], str | None] | None = None
 
 
@@ -81,7 +81,7 @@ class Reembedding:
         found = await self._database.get_all(references, ["expires_at"])
         return [each.id for each in found if each.get("expires_at") > now]
 
-    async def clear(self, corpus: Corpus, after: str, move: Move, now: datetime) -> str | None:
+    async def clear(self, corpus: Corpus, after: str, move: SpaceMove, now: datetime) -> str | None:
         """Let go of the old vectors of a page; return the place that was reached, None at the end.
 
         What somebody changes meanwhile is looked at again.
@@ -135,19 +135,19 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield corpus.query(client)
 
 
-def _passage(data: Fields, _move: Move, now: datetime) -> dict[str, Any] | None:
+def _passage(data: Fields, _move: SpaceMove, now: datetime) -> dict[str, Any] | None:
     waits = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or waits:
         return None
-    again = chunk_repository.anew("embed", now)
-    return _NO_VECTOR | chunk_repository.done("cluster") | again
+    again = chunk_repository.step_pending("embed", now)
+    return _NO_VECTOR | chunk_repository.step_done("cluster") | again
 
 
-def _vector_only(data: Fields, _move: Move, _now: datetime) -> dict[str, Any] | None:
+def _vector_only(data: Fields, _move: SpaceMove, _now: datetime) -> dict[str, Any] | None:
     return _NO_VECTOR if "embedding_model" in data else None
 
 
-def _materials(data: Fields, move: Move, now: datetime) -> dict[str, Any] | None:
+def _materials(data: Fields, move: SpaceMove, now: datetime) -> dict[str, Any] | None:
     """Materials that were taken in completely wait for their vectors; others are brought again."""
     model, dimension = move.to
     making = data.get("making", {})

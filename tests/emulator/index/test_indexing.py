@@ -10,11 +10,11 @@ import pytest
 
 from shared.firestore.database import Stale
 from shared.index.bm25 import pack
-from shared.index.facets import Kind, named
-from shared.index.indexed_state import NOTHING, Indexed
-from shared.index.posting_changes import list_changes
+from shared.index.facets import Kind, named_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState
+from shared.index.posting_changes import postings_changes
 from shared.index.postings import KNOWLEDGE
-from shared.index.truncation import keeping
+from shared.index.truncation import truncation_policies
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import Change, Indexing
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-KEEP: Final = keeping(KNOWLEDGE)
-RYE: Final = named(Kind.TAG, "rye")
+KEEP: Final = truncation_policies(KNOWLEDGE)
+RYE: Final = named_facet(Kind.TAG, "rye")
 RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
 
@@ -44,11 +44,11 @@ async def waiting(ctx: Context, count: int) -> list[Waiting]:
 
 def change(waiting: Waiting, date: int, tf: int = 1) -> Change:
     """It bears the tag rye, and holds the term bread."""
-    return Change(waiting, Indexed({"bread": tf}, {RYE.id: "Rye"}, date))
+    return Change(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
 def removal(waiting: Waiting) -> Change:
-    return Change(waiting, NOTHING)
+    return Change(waiting, NOT_INDEXED)
 
 
 async def again(ctx: Context) -> list[Waiting]:
@@ -108,7 +108,7 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
     await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 1)])
     before = await stored_lists(ctx)
     (found,) = await again(ctx)
-    renamed = Indexed({"bread": 1}, {RYE.id: "RYE"}, 5)
+    renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
     assert [] == await Indexing(ctx.database).apply([Change(found, renamed)])
     after = await stored_lists(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
@@ -116,9 +116,9 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
 
 async def test_what_a_list_may_hold_is_the_last_of_the_servers_sums(ctx: Context) -> None:
     (found, *_) = await waiting(ctx, 1)
-    known = replace(found, indexed=Indexed({"bread": 1}, {RYE.id: "Rye"}, 5))
+    known = replace(found, indexed=IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5))
     for each in (change(found, 5), change(known, 6), removal(known)):
-        list_change = list_changes(KNOWLEDGE, [each.difference])[RYE_LIST]
+        list_change = postings_changes(KNOWLEDGE, [each.difference])[RYE_LIST]
         batch = ctx.database.client.batch()
         batch.set(ctx.database.document(*RYE_LIST), list_change.document(), merge=True)
         (result,) = await batch.commit()
@@ -179,7 +179,7 @@ async def test_what_a_list_misses_is_kept_when_it_is_cut_again(ctx: Context) -> 
     present = [each for each in await again(ctx) if each.chunk_id in kept]
     await indexing.apply([removal(each) for each in present])
     fresh = [each for each in await again(ctx) if each.chunk_id not in kept]
-    late = [each for each in fresh if each.indexed == NOTHING]
+    late = [each for each in fresh if each.indexed == NOT_INDEXED]
     grown = await indexing.apply([change(each, 20) for each in late])
     await indexing.long_lists.shorten(grown, KEEP)
     assert 51 == (await stored_lists(ctx))[RYE_LIST]["since"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.index.bm25 import Postings, Totals, pack
-from shared.index.facets import Facet, Kind, named
-from shared.index.postings import KNOWLEDGE, FacetName, IndexLists, Lists
+from shared.index.facets import Facet, Kind, named_facet
+from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
 from tests.support.index_lists import stored_totals
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-FOOD = named(Kind.TAG, "food")
+FOOD = named_facet(Kind.TAG, "food")
 RYE = replace(
     SAILING,
     source_id="rye",
@@ -31,7 +31,7 @@ RYE = replace(
 
 async def test_lists_hold_who_has_a_term_and_who_bears_a_facet(ctx: Context) -> None:
     chunks = await put_in(ctx, BAKING)
-    lists = await IndexLists(ctx.database, KNOWLEDGE).read(["steam"], [FOOD])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam"], [FOOD])
     steam = lists.terms["steam"]
     assert (1, [chunks[2].chunk_id]) == (steam.df, list(steam.entries))
     food = lists.facets[FOOD]
@@ -41,19 +41,21 @@ async def test_lists_hold_who_has_a_term_and_who_bears_a_facet(ctx: Context) -> 
 
 async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
     await put_in(ctx, BAKING)
-    lists = await IndexLists(ctx.database, KNOWLEDGE).read(["anchor"], [named(Kind.TAG, "boats")])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(
+        ["anchor"], [named_facet(Kind.TAG, "boats")]
+    )
     assert ({}, {}) == (lists.terms, lists.facets)
 
 
 async def test_an_empty_knowledge_base_has_empty_lists(ctx: Context) -> None:
-    assert Lists({}, {}, Totals(0, 0)) == await IndexLists(ctx.database, KNOWLEDGE).read(
-        ["a"], [FOOD]
-    )
+    assert SearchPostings({}, {}, Totals(0, 0)) == await InvertedIndex(
+        ctx.database, KNOWLEDGE
+    ).read(["a"], [FOOD])
 
 
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
-    lists = await IndexLists(ctx.database, KNOWLEDGE).read([], [])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
     assert Totals(**await stored_totals(ctx)) == lists.totals
     assert lists.totals.documents == 5
 
@@ -61,7 +63,7 @@ async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
 async def test_one_round_trip_reads_a_document_each(ctx: Context, meter: Meter) -> None:
     await put_in(ctx, BAKING)
     read, trips = meter.documents_read, meter.round_trips
-    await IndexLists(ctx.database, KNOWLEDGE).read(["steam", "nothing", "steam"], [FOOD, FOOD])
+    await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam", "nothing", "steam"], [FOOD, FOOD])
     assert (4, 1) == (meter.documents_read - read, meter.round_trips - trips)
 
 
@@ -69,7 +71,7 @@ async def test_a_term_and_a_facet_of_one_id_are_two_lists(ctx: Context) -> None:
     entry = {"df": 1, "postings": {"c": pack(1, 2)}}
     await write(ctx, "lexicon/tag:food", entry)
     await write(ctx, f"facets/{FOOD.id}", entry | {"df": 9, "since": 7})
-    lists = await IndexLists(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
     assert {FOOD.id: Postings(1, {"c": pack(1, 2)})} == lists.terms
     assert {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)} == lists.facets
     assert [True, False] == [lists.terms[FOOD.id].complete, lists.facets[FOOD].complete]
@@ -77,15 +79,17 @@ async def test_a_term_and_a_facet_of_one_id_are_two_lists(ctx: Context) -> None:
 
 async def test_the_commonest_values_come_first(ctx: Context) -> None:
     await put_in(ctx, BAKING, RYE)
-    found = await IndexLists(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
-    assert [FacetName(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)] == found
-    food, other = await IndexLists(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
+    found = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
+    assert [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)] == found
+    food, other = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
     assert [("food", 5), 2] == [(food.facet.key, food.count), other.count]
 
 
 async def test_values_are_found_by_how_they_begin(ctx: Context) -> None:
     await put_in(ctx, BAKING, RYE)
-    found = await IndexLists(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
+    found = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
     assert ["food", "foot/notes"] == [each.facet.key for each in found]
-    expected = [FacetName(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
-    assert expected == await IndexLists(ctx.database, KNOWLEDGE).names_from(Kind.AUTHOR, "ida", 5)
+    expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
+    assert expected == await InvertedIndex(ctx.database, KNOWLEDGE).names_from(
+        Kind.AUTHOR, "ida", 5
+    )

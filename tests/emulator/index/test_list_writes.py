@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.index.bm25 import Totals, pack
-from shared.index.facets import Facet, Kind, named
-from shared.index.indexed_state import NOTHING, Indexed
-from shared.index.posting_changes import Difference, list_writes
-from shared.index.postings import FacetName
+from shared.index.facets import Facet, Kind, named_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState
+from shared.index.posting_changes import IndexDifference, postings_writes
+from shared.index.postings import FacetValue
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, jot
 from tests.support.stored_documents import documents
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named(Kind.TAG, "Sea")
-RYE = Indexed({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
+SEA = named_facet(Kind.TAG, "Sea")
+RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +35,14 @@ def queries_of_its_own() -> Iterator[None]:
         yield
 
 
-async def write(ctx: Context, name: str, before: Indexed, after: Indexed) -> None:
+async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
     """Bring the lists up to date with one document."""
     database = ctx.database
-    await database.commit(list_writes(database, NAMES, Difference(name, before, after)))
+    await database.commit(postings_writes(database, NAMES, IndexDifference(name, before, after)))
 
 
 async def test_a_document_enters_its_lists_without_any_read(ctx: Context, meter: Meter) -> None:
-    await write(ctx, "a", NOTHING, RYE)
+    await write(ctx, "a", NOT_INDEXED, RYE)
     assert (0, 4) == (meter.documents_read, meter.documents_written)
     terms = await documents(ctx, NAMES.lexicon)
     assert {"df": 1, "held": 1, "postings": {"a": pack(2, 3)}} == terms["rye"]
@@ -54,19 +54,19 @@ async def test_a_document_enters_its_lists_without_any_read(ctx: Context, meter:
 
 
 async def test_an_edit_writes_what_differs(ctx: Context, meter: Meter) -> None:
-    await write(ctx, "a", NOTHING, RYE)
+    await write(ctx, "a", NOT_INDEXED, RYE)
     written = meter.documents_written
-    await write(ctx, "a", RYE, Indexed({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
+    await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
     assert 2 == meter.documents_written - written
     lists = await corpus(ctx).lists.read(["rye", "bread", "salt"], [SEA])
     assert {"rye", "salt"} == lists.terms.keys()
     assert Totals(1, 3) == lists.totals
-    assert [] == list_writes(ctx.database, NAMES, Difference("a", RYE, RYE))
+    assert [] == postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE))
 
 
 async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> None:
-    await write(ctx, "a", NOTHING, RYE)
-    await write(ctx, "a", RYE, NOTHING)
+    await write(ctx, "a", NOT_INDEXED, RYE)
+    await write(ctx, "a", RYE, NOT_INDEXED)
     assert [0, 0] == [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()]
     lists = corpus(ctx).lists
     read = await lists.read(["rye", "bread"], [SEA])
@@ -74,10 +74,10 @@ async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> No
     assert [] == await lists.names(Kind.TAG, 5)
     assert [] == await lists.names_from(Kind.TAG, "", 5)
     assert 0 == await lists.count(Kind.TAG)
-    await write(ctx, "b", NOTHING, RYE)
+    await write(ctx, "b", NOT_INDEXED, RYE)
     read = await lists.read(["rye"], [SEA])
     assert (["b"], ["b"]) == (list(read.terms["rye"].entries), list(read.facets[SEA].entries))
-    assert [FacetName(SEA, "Sea", 1)] == await lists.names(Kind.TAG, 5)
+    assert [FacetValue(SEA, "Sea", 1)] == await lists.names(Kind.TAG, 5)
 
 
 async def test_names_go_on_past_those_that_nothing_bears_any_more(ctx: Context) -> None:
@@ -86,11 +86,11 @@ async def test_names_go_on_past_those_that_nothing_bears_any_more(ctx: Context) 
     for gone in (0, 1, 2, 4):
         await forget(ctx, f"j{gone}")
     lists = corpus(ctx).lists
-    expected = [FacetName(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
+    expected = [FacetValue(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
     found = await lists.names_from(Kind.TAG, "", 2)
     assert expected[:2] == found
     found = await lists.names_from(Kind.TAG, "", 2, found[-1].facet.key)
-    assert [expected[2], FacetName(Facet(Kind.TAG, "other d"), "other d", 1)] == found
+    assert [expected[2], FacetValue(Facet(Kind.TAG, "other d"), "other d", 1)] == found
     assert ["other d", "other f"] == [
         each.name for each in await lists.names_from(Kind.TAG, "other ", 2)
     ]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.firestore.database import Database
-from shared.index.facets import Kind, named
-from shared.index.indexed_state import NOTHING, Indexed
-from shared.index.posting_changes import Difference, LongLists, list_writes
-from shared.index.truncation import keeping
+from shared.index.facets import Kind, named_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState
+from shared.index.posting_changes import IndexDifference, PostingsTruncation, postings_writes
+from shared.index.truncation import truncation_policies
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES
 from tests.support.stored_documents import documents
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named(Kind.TAG, "sea")
+SEA = named_facet(Kind.TAG, "sea")
 SEA_LIST = (NAMES.facets, SEA.id)
 RYE, BREAD = (NAMES.lexicon, "rye"), (NAMES.lexicon, "bread")
-KEEP = keeping(NAMES)
+KEEP = truncation_policies(NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,9 @@ class Raced(Database):
 async def write(ctx: Context, number: int, term: str) -> None:
     """A new document of this term, as often as its number, of a date of that number."""
     database = ctx.database
-    after = Indexed({term: number}, {SEA.id: "sea"}, number)
-    difference = Difference(f"d{number}", NOTHING, after)
-    await database.commit(list_writes(database, NAMES, difference))
+    after = IndexedState({term: number}, {SEA.id: "sea"}, number)
+    difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
+    await database.commit(postings_writes(database, NAMES, difference))
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
@@ -67,7 +67,7 @@ async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
 
 
 async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Context) -> None:
-    lists = LongLists(ctx.database, NAMES, cap=2, slack=1)
+    lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=1)
     await write(ctx, 1, "rye")
     await write(ctx, 2, "rye")
     assert [] == await lists.overlong(9)
@@ -83,7 +83,7 @@ async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Contex
 
 
 async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) -> None:
-    lists = LongLists(ctx.database, NAMES, cap=2, slack=0)
+    lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
         await write(ctx, number, "rye")
     await lists.shorten([RYE, SEA_LIST], KEEP)
@@ -96,7 +96,7 @@ async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) 
 
 async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Context) -> None:
     database = Raced(app.connection, ctx.meter)
-    lists = LongLists(database, NAMES, cap=2, slack=0)
+    lists = PostingsTruncation(database, NAMES, cap=2, slack=0)
     for number in range(1, 5):
         await write(ctx, number, "rye")
         await write(ctx, number + 10, "bread")
@@ -114,5 +114,5 @@ async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Cont
 
 
 async def test_a_list_that_is_gone_is_not_made_anew(ctx: Context) -> None:
-    await LongLists(ctx.database, NAMES).shorten([RYE], KEEP)
+    await PostingsTruncation(ctx.database, NAMES).shorten([RYE], KEEP)
     assert {} == await documents(ctx, NAMES.lexicon)

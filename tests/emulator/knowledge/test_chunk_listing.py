@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import ALWAYS, Span
-from shared.index.facets import HAS_CARD, Kind, named
-from shared.index.vector_index import place
+from shared.index.facets import HAS_CARD, Kind, named_facet
+from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import ChunkLists, Chunks
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, texts
@@ -19,13 +19,13 @@ from tests.support.many_sources import NOON, index_all, shelve, source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.index.vector_index import Place
+    from shared.index.vector_index import DateCursor
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 JUNE_11 = Span(date(2024, 6, 11), date(2024, 6, 11))
-KEPT = named(Kind.TAG, "kept")
+KEPT = named_facet(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
 
@@ -38,10 +38,10 @@ async def diary(ctx: Context) -> None:
 async def walk(ctx: Context, facets: Sequence[str] = (), span: Span = ALWAYS) -> list[str]:
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
-    after: Place | None = None
+    after: DateCursor | None = None
     while found := await Chunks(ctx.database).newest(1, facets, span, after):
         seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
-        after = place(found[0])
+        after = date_cursor(found[0])
     return seen
 
 
@@ -74,7 +74,7 @@ async def test_chunks_are_counted_by_days_and_by_what_they_bear(ctx: Context) ->
     await diary(ctx)
     lists = ChunkLists(ctx.database)
     assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
-    assert (await lists.count_bearing(KEPT), await lists.count_bearing(HAS_CARD)) == (3, 0)
+    assert (await lists.count_with_facet(KEPT), await lists.count_with_facet(HAS_CARD)) == (3, 0)
 
 
 async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
@@ -87,6 +87,6 @@ async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]
         assert await walk(ctx, TAGGED) == []
-        assert (await lists.count(), await lists.count_bearing(KEPT)) == (3, 0)
+        assert (await lists.count(), await lists.count_with_facet(KEPT)) == (3, 0)
         assert (await lists.of_source("a", 5), await lists.positions([gone])) == ([], {})
         await index_all(ctx)

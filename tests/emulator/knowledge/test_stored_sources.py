@@ -13,7 +13,7 @@ from tests.support.many_sources import NOON, shelve, source
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.knowledge.source_repository import Place
+    from shared.knowledge.source_repository import SourceCursor
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 async def walk(ctx: Context, order: Order) -> list[str]:
     """The ids of all sources, read one by one."""
     ids: list[str] = []
-    after: Place | None = None
+    after: SourceCursor | None = None
     while page := await Sources(ctx.database).page(order, 1, after=after):
         ids.append(page[0].source_id)
         after = page[0].place(order)

@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
 from shared.firestore.database import Stale
-from shared.index.embedding_space import EmbeddingSpace, Move, Moving
+from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMove
 from shared.runtime.context import App
 from tests.support.stored_documents import documents
 
@@ -109,14 +109,14 @@ def later(app: App) -> EmbeddingSpace:
 async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await moving(ctx)
     standing = await space.standing()
-    assert (("model-1", 3), Move(("model-2", 4), NOON)) == (standing.space, standing.move)
+    assert (("model-1", 3), SpaceMove(("model-2", 4), NOON)) == (standing.space, standing.move)
     assert ("model-1", 3) == await space.stamp()
 
 
 async def test_while_the_base_moves_nobody_compares_vectors(ctx: Context, app: App) -> None:
     await moving(ctx)
     for embedder in (FORMER, PRESENT):
-        with pytest.raises(Moving, match="being embedded anew, with model-2"):
+        with pytest.raises(ReembeddingInProgress, match="being embedded anew, with model-2"):
             await later(app).expect(embedder)
     with pytest.raises(Conflict, match="being embedded anew with model-2"):
         await later(app).expect(OTHER)
@@ -125,20 +125,20 @@ async def test_while_the_base_moves_nobody_compares_vectors(ctx: Context, app: A
 async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context, app: App) -> None:
     space = await moving(ctx)
     for embedder in (FORMER, PRESENT):
-        with pytest.raises(Moving):
+        with pytest.raises(ReembeddingInProgress):
             await later(app).claim(embedder)
     await space.clear()
     await later(app).claim(PRESENT)
-    with pytest.raises(Moving):
+    with pytest.raises(ReembeddingInProgress):
         await later(app).claim(FORMER)
-    with pytest.raises(Moving):
+    with pytest.raises(ReembeddingInProgress):
         await later(app).expect(PRESENT)
 
 
 async def test_a_run_joins_a_move_to_its_own_model_only(ctx: Context, app: App) -> None:
     await moving(ctx)
-    assert Move(("model-2", 4), NOON) == await later(app).join(PRESENT)
-    with pytest.raises(Moving):
+    assert SpaceMove(("model-2", 4), NOON) == await later(app).join(PRESENT)
+    with pytest.raises(ReembeddingInProgress):
         await later(app).join(FORMER)
     with pytest.raises(Conflict):
         await later(app).join(OTHER)
@@ -155,7 +155,7 @@ async def test_how_far_walks_have_come_is_remembered(ctx: Context) -> None:
 
 async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: App) -> None:
     space = await moving(ctx)
-    await space.settle(Move(("model-2", 4), NOON))
+    await space.settle(SpaceMove(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert expected == await documents(ctx, "meta")
     assert await later(app).expect(PRESENT) is True

@@ -17,9 +17,9 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
-from shared.index.facets import HAS_CARD, Facet, Kind, named
-from shared.index.indexed_state import NOTHING, Indexed
-from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
+from shared.index.indexed_state import NOT_INDEXED, IndexedState
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source
@@ -34,7 +34,7 @@ from tests.support.stored_documents import ample, chunks, documents, leases, not
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.index.postings import ListName
+    from shared.index.postings import PostingsRef
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -156,7 +156,7 @@ async def test_a_source_with_a_new_title_is_known_by_it(ctx: Context) -> None:
 async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await put_in(ctx, replace(BAKING, tags=("FOOD",)))
-    assert (await stored_lists(ctx))["facets", named(Kind.TAG, "food").id]["name"] == "FOOD"
+    assert (await stored_lists(ctx))["facets", named_facet(Kind.TAG, "food").id]["name"] == "FOOD"
 
 
 async def test_a_card_is_a_facet_once_it_is_there(ctx: Context) -> None:
@@ -199,7 +199,7 @@ async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
     await save(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
     assert await index(ctx, ample()) == Report(Counter(indexed=3))
     await assert_exact(ctx)
-    lists = await IndexLists(ctx.database, KNOWLEDGE).read([], [named(Kind.TAG, tag)])
+    lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [named_facet(Kind.TAG, tag)])
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
 
 
@@ -270,7 +270,7 @@ async def test_a_database_that_refuses_everything_blames_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused(Raced):
-        async def apply(self, changes: Sequence[Change]) -> list[ListName]:
+        async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
             raise PlatformFault(f"{len(changes)} are too many.")
 
     class Refusing(Steps):
@@ -285,7 +285,7 @@ async def test_a_database_that_refuses_everything_blames_no_chunk(
 async def otherwise_analysed(ctx: Context) -> None:
     """Index what waits by the word "old" alone, as an earlier version might have."""
     page = await Indexing(ctx.database).pending(NOON, 100)
-    old = Indexed(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
+    old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
     await Indexing(ctx.database).apply([Change(waiting, old) for waiting in page])
     await Indexing(ctx.database).stamp(ANALYSIS - 1)
 
@@ -317,8 +317,8 @@ async def test_chunks_too_large_for_a_commit_are_indexed_in_several(ctx: Context
 
 def change(number: int, terms: int) -> Change:
     """A new chunk with so many terms, all of which chunk 0 has too."""
-    wanted = Indexed(terms=dict.fromkeys(map(str, range(terms)), 1))
-    return Change(Waiting(f"chunk-{number}", None, NOTHING, 0, None), wanted)
+    wanted = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
+    return Change(Waiting(f"chunk-{number}", None, NOT_INDEXED, 0, None), wanted)
 
 
 def test_changes_are_cut_into_commits_in_their_order() -> None:
@@ -329,7 +329,9 @@ def test_changes_are_cut_into_commits_in_their_order() -> None:
 
 
 def test_a_commit_changes_few_enough_lists_to_take_seconds() -> None:
-    own = [Indexed(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)]
+    own = [
+        IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
+    ]
     cut = list(commits([replace(change(number, 1), wanted=own[number]) for number in range(5)]))
     assert [2, 2, 1] == [len(commit) for commit in cut]
     assert 2 * 1_400 <= MAX_LISTS < 3 * 1_400

@@ -16,7 +16,6 @@ from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
-from shared.index.truncation import newest
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Report, run_job
 from tests.support.index_lists import (
@@ -108,7 +107,7 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
     for name, data in (await stored_lists(ctx)).items():
         entries = wanted.entries[name]
         if data["df"] >= SMALL.most:
-            keep = best if name[0] == "lexicon" else newest
+            keep = best if name[0] == "lexicon" else newest_entries
             entries = keep(entries, average, SMALL.cap)
         assert entries == data["postings"]
 

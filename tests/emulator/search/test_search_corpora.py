@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.dates import Span
-from shared.index.facets import Kind, named
-from shared.index.posting_changes import LongLists
-from shared.index.truncation import keeping
+from shared.index.facets import Kind, named_facet
+from shared.index.posting_changes import PostingsTruncation
+from shared.index.truncation import truncation_policies
 from shared.knowledge.corpus import knowledge
-from shared.search.candidates import Mode, NoMeaning, Question
-from shared.search.filter_plan import Group, Selection
+from shared.search.candidates import Mode, NoMeaning, SearchQuery
+from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import rank
-from shared.search.listing import newest
+from shared.search.listing import list_newest
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
 from tests.support.query_recorder import recording
@@ -45,14 +45,16 @@ def queries_of_its_own() -> Iterator[None]:
 
 def tagged(*tags: str) -> Selection:
     """What bears all of these tags."""
-    return Selection(tuple(Group("tags", {tag: (named(Kind.TAG, tag),)}) for tag in tags))
+    return Selection(
+        tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
+    )
 
 
 async def search(
     ctx: Context, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
 ) -> Ranking[Jotting]:
     """What the jottings have on it."""
-    return await rank(Question(text, mode, selection or Selection()), corpus(ctx), ctx)
+    return await rank(SearchQuery(text, mode, selection or Selection()), corpus(ctx), ctx)
 
 
 def found(ranking: Ranking[Any]) -> list[str]:
@@ -72,7 +74,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     ranking = await search(ctx, "anchor rye")
     assert ({"j00", "j01", "j02", "j03"}, 4) == (set(found(ranking)), ranking.documents)
     base = await rank(
-        Question("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
+        SearchQuery("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
     )
     assert ({"many"}, 2) == ({hit.id[:4] for hit in base.hits}, base.documents)
 
@@ -129,8 +131,8 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Contex
     await jot(ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
     before = [await search(ctx, "rye", *way) for way in ways]
-    lists = LongLists(ctx.database, NAMES, cap=3, slack=0)
-    await lists.shorten([(NAMES.lexicon, "rye")], keeping(NAMES))
+    lists = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
+    await lists.shorten([(NAMES.lexicon, "rye")], truncation_policies(NAMES))
     for way, expected in zip(ways, before, strict=True):
         after = await search(ctx, "rye", *way)
         assert found(expected) == found(after)
@@ -146,13 +148,13 @@ async def test_without_a_question_the_newest_are_listed_page_by_page(
     await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
     read, seen, after = meter.documents_read, list[str](), None
     while not seen or after:
-        page = await newest(tagged("sea"), 3, after, corpus(ctx))
+        page = await list_newest(tagged("sea"), 3, after, corpus(ctx))
         seen += [each.id for each in page.documents]
         after = page.next
     assert ["j03", "j02", "j01", "j00"] == seen
     assert 2 * (1 + 1) + 4 == meter.documents_read - read
     two_days = Selection(span=Span(NOON.date(), NOON.date() + timedelta(days=1)))
-    page = await newest(two_days, 5, None, corpus(ctx))
+    page = await list_newest(two_days, 5, None, corpus(ctx))
     assert ["j01", "other", "j00"] == [each.id for each in page.documents]
 
 
@@ -160,5 +162,5 @@ async def test_a_document_of_another_date_stands_elsewhere_in_the_list(ctx: Cont
     first, second, *_ = jottings(TEXTS, "sea")
     await jot(ctx, first, second)
     await jot(ctx, replace(first, dated_at=NOON + timedelta(days=60)))
-    page = await newest(tagged("sea"), 5, None, corpus(ctx))
+    page = await list_newest(tagged("sea"), 5, None, corpus(ctx))
     assert [first.id, second.id] == [each.id for each in page.documents]

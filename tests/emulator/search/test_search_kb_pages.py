@@ -13,7 +13,7 @@ from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import FEW
-from shared.search.listing import SHOWN
+from shared.search.listing import FINGERPRINTS
 from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
 from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
 
@@ -199,7 +199,7 @@ async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[s
 def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
     shown = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
     args = In.model_validate({"query": "anchor", "cursor": write_cursor(In(query="anchor"), shown)})
-    assert shown == read_cursor(args, args.cursor, SHOWN)
+    assert shown == read_cursor(args, args.cursor, FINGERPRINTS)
 
 
 async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import Span
-from shared.index.facets import Kind, named
+from shared.index.facets import Kind, named_facet
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.filter_plan import Group, Selection
-from shared.search.listing import EXAMINED
-from shared.search.listing import newest as newest_in
+from shared.search.filter_plan import FacetFilter, Selection
+from shared.search.listing import MAX_EXAMINED
+from shared.search.listing import list_newest as newest_in
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.index.vector_index import Place
+    from shared.index.vector_index import DateCursor
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = Group("tags", {"sea": (named(Kind.TAG, "sea"),)})
-ANN = Group("author", {"Ann": (named(Kind.AUTHOR, "Ann"),)})
+SEA = FacetFilter("tags", {"sea": (named_facet(Kind.TAG, "sea"),)})
+ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
 
 
 def dated(day: int, source_id: str, **fields: object) -> Source:
@@ -40,7 +40,7 @@ def dated(day: int, source_id: str, **fields: object) -> Source:
 
 
 async def newest(
-    selection: Selection, limit: int, after: Place | None, ctx: Context
+    selection: Selection, limit: int, after: DateCursor | None, ctx: Context
 ) -> Listing[Chunk]:
     """What the knowledge base has, by date."""
     return await newest_in(selection, limit, after, knowledge(ctx.database))
@@ -49,7 +49,7 @@ async def newest(
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """All pages."""
     found: list[Listing[Chunk]] = []
-    after: Place | None = None
+    after: DateCursor | None = None
     while not found or after:
         found.append(await newest(selection, limit, after, ctx))
         after = found[-1].next
@@ -106,8 +106,8 @@ async def test_of_a_list_that_was_cut_the_newest_come_from_it(ctx: Context, mete
 
 async def test_a_page_that_is_short_goes_on(ctx: Context) -> None:
     """Both lists were cut, and the newest that pass one filter do not pass the other."""
-    loud = many([f"Part {number}." for number in range(EXAMINED + 5)], "loud", tags=("sea",))
-    quiet = many([f"Page {number}." for number in range(EXAMINED + 9)], "quiet", author="Ann")
+    loud = many([f"Part {number}." for number in range(MAX_EXAMINED + 5)], "loud", tags=("sea",))
+    quiet = many([f"Page {number}." for number in range(MAX_EXAMINED + 9)], "quiet", author="Ann")
     both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]
     await put_in(ctx, loud, quiet, *both)
     await cut_lists(ctx, "facets", cap=20)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import Unavailable
-from shared.index.facets import Kind, named
+from shared.index.facets import Kind, named_facet
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, Mode, NoMeaning, Question
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, Mode, NoMeaning, SearchQuery
 from shared.search.corpus import Corpus
-from shared.search.filter_plan import FEW, Group, Selection
+from shared.search.filter_plan import FEW, FacetFilter, Selection
 from shared.search.hybrid import Late
 from shared.search.hybrid import rank as rank_in
 from tests.support.knowledge import in_chunks, index_all, put_in
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.index.facets import Facet
-    from shared.index.postings import Lists
+    from shared.index.postings import SearchPostings
     from shared.index.vector_index import Documents, Neighbour
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SEA = named(Kind.TAG, "sea")
-ANN = named(Kind.AUTHOR, "Ann")
+SEA = named_facet(Kind.TAG, "sea")
+ANN = named_facet(Kind.AUTHOR, "Ann")
 
 
-def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:
+def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
     """What is looked for, among what bears all of these facets."""
-    groups = tuple(Group("tags", {facet.id: (facet,)}) for facet in facets)
-    return Question(text, mode, Selection(groups))
+    groups = tuple(FacetFilter("tags", {facet.id: (facet,)}) for facet in facets)
+    return SearchQuery(text, mode, Selection(groups))
 
 
-async def rank(asked: Question, ctx: Context) -> Ranking[Chunk]:
+async def rank(asked: SearchQuery, ctx: Context) -> Ranking[Chunk]:
     """What the knowledge base has on it."""
     return await rank_in(asked, knowledge(ctx.database), ctx)
 
@@ -161,7 +161,7 @@ async def test_meaning_answers_where_words_take_too_long(
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
-        async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:  # noqa: ARG002
+        async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002
             await documents.searched.wait()
             monotonic.turn_soon(60)
             await asyncio.Event().wait()

@@ -11,7 +11,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import Stale
-from shared.index.indexed_state import read_mark
+from shared.index.indexed_state import read_indexed_state
 from shared.traces.corpus import MAX_TERMS, trace_mark
 from shared.traces.repository import Traces, to_trace
 from tests.support.stored_traces import assert_exact
@@ -144,7 +144,7 @@ async def test_only_the_commonest_words_of_a_long_text_are_indexed(app: App) -> 
     held = data["indexed"]["terms"]
     assert MAX_TERMS == len(held)
     assert 2 == held["anchor"]
-    assert trace_mark(to_trace(trace_id, data)) == read_mark(data)
+    assert trace_mark(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     await assert_exact(app)
 

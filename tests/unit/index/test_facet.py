@@ -13,10 +13,10 @@ from shared.index.facets import (
     HAS_CARD,
     Facet,
     Kind,
-    facet_of,
-    month,
-    named,
-    own_facet,
+    id_facet,
+    month_facet,
+    named_facet,
+    parse_facet_id,
 )
 from shared.knowledge.chunk import KnowledgeCard
 from tests.support.knowledge import BAKING, in_chunks
@@ -52,44 +52,46 @@ def test_keys_that_look_alike_when_encoded_have_two_ids(one: str, other: str) ->
 @sampled
 @given(KINDS, TEXTS.filter(str.strip))
 def test_an_id_and_a_name_lead_back_to_the_facet(kind: Kind, name: str) -> None:
-    facet = named(kind, name)
-    assert facet == facet_of(facet.id, name)
+    facet = named_facet(kind, name)
+    assert facet == parse_facet_id(facet.id, name)
 
 
 def test_where_the_id_says_all_the_name_does_not_count() -> None:
     facet = Facet(Kind.SOURCE, "Notes-1")
-    assert facet == facet_of(facet.id, "My notes")
+    assert facet == parse_facet_id(facet.id, "My notes")
 
 
 @pytest.mark.parametrize(
     "name", ["deep work", "Deep Work", " deep\u00a0 work\n", "\uff24eep work", "DEEP\tWORK"]
 )
 def test_case_width_and_white_space_make_no_other_name(name: str) -> None:
-    assert Facet(Kind.TAG, "deep work") == named(Kind.TAG, name)
+    assert Facet(Kind.TAG, "deep work") == named_facet(Kind.TAG, name)
 
 
 def test_of_a_name_folding_makes_too_long_the_beginning_counts() -> None:
-    long = named(Kind.TAG, "\ufdfa" * 200)
+    long = named_facet(Kind.TAG, "\ufdfa" * 200)
     assert len(long.key.encode()) <= 1_200
-    assert long == named(Kind.TAG, "\ufdfa" * 201) == named(Kind.TAG, long.key)
-    assert long == facet_of(long.id, "\ufdfa" * 200)
-    assert named(Kind.TAG, "\U0001f35e" * 299 + "a") != named(Kind.TAG, "\U0001f35e" * 299 + "b")
+    assert long == named_facet(Kind.TAG, "\ufdfa" * 201) == named_facet(Kind.TAG, long.key)
+    assert long == parse_facet_id(long.id, "\ufdfa" * 200)
+    assert named_facet(Kind.TAG, "\U0001f35e" * 299 + "a") != named_facet(
+        Kind.TAG, "\U0001f35e" * 299 + "b"
+    )
 
 
 @sampled
 @given(KINDS, TEXTS)
 def test_a_folded_name_is_its_own_folded_form(kind: Kind, name: str) -> None:
-    once = named(kind, name * 20)
-    assert once == named(kind, once.key)
+    once = named_facet(kind, name * 20)
+    assert once == named_facet(kind, once.key)
 
 
 def test_names_of_two_kinds_are_two_facets() -> None:
-    assert named(Kind.TAG, "rye").id != named(Kind.CATEGORY, "rye").id
+    assert named_facet(Kind.TAG, "rye").id != named_facet(Kind.CATEGORY, "rye").id
 
 
 def test_a_month_is_that_of_its_own_time_zone() -> None:
     east = timezone(timedelta(hours=9))
-    assert Facet(Kind.MONTH, "2024-06") == month(datetime(2024, 6, 1, 8, tzinfo=east))
+    assert Facet(Kind.MONTH, "2024-06") == month_facet(datetime(2024, 6, 1, 8, tzinfo=east))
 
 
 def test_a_chunk_bears_what_is_said_of_it() -> None:
@@ -122,4 +124,4 @@ def test_one_tag_in_two_spellings_is_one_facet() -> None:
 
 
 def test_no_two_chunks_have_an_own_facet_in_common() -> None:
-    assert own_facet("a") != own_facet("b")
+    assert id_facet("a") != id_facet("b")

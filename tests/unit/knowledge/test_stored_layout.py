@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.knowledge.chunk import KnowledgeCard, chunks_of
-from shared.knowledge.chunk_repository import created, fingerprint, to_chunk
+from shared.knowledge.chunk_repository import fingerprint, new_document, to_chunk
 from shared.knowledge.ingestion import ChunkedSource
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
@@ -77,7 +77,7 @@ def test_fingerprints_stay_as_they_are(
 @pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
 def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
     for chunk in chunked(source).chunks:
-        stored = created(chunk, NOON)
+        stored = new_document(chunk, NOON)
         assert NOON == stored.pop("dated_at")
         assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk
 

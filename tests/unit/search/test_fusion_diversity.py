@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.search.fusion import TURN, WORTH, diversify
+from shared.search.fusion import HITS_PER_TURN, TIER_SHARE, diversify
 
 Hits = list[tuple[str, float]]
 RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(
@@ -104,14 +104,14 @@ def test_a_third_hit_has_every_worthy_first_hit_before_it(hits: Hits) -> None:
     waited = False
     for hit, score in after:
         taken[hit[0]] += 1
-        if taken[hit[0]] > TURN:
+        if taken[hit[0]] > HITS_PER_TURN:
             waited = True
-        elif score >= WORTH * after[0][1]:
+        elif score >= TIER_SHARE * after[0][1]:
             assert not waited
 
 
 @sampled
 @given(RANKINGS)
 def test_where_every_source_has_two_hits_at_most_the_order_stays(hits: Hits) -> None:
-    alone = {hit: str(number // TURN) for number, (hit, _) in enumerate(hits)}
+    alone = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
     assert ranked(hits) == diversify(ranked(hits), alone)

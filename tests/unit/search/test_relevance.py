@@ -14,8 +14,8 @@ from shared.search.relevance import (
     Evidence,
     anything_matches,
     coverage,
-    information,
-    least_coverage,
+    min_coverage,
+    term_information,
 )
 
 DOCUMENTS = 1_000
@@ -31,13 +31,13 @@ def matches(similarity: float | None, covered: float | None) -> bool:
 
 
 def test_a_term_says_its_idf_as_often_as_it_is_asked_for() -> None:
-    assert {"bread": 2 * idf(200, DOCUMENTS), "oven": idf(20, DOCUMENTS)} == information(
+    assert {"bread": 2 * idf(200, DOCUMENTS), "oven": idf(20, DOCUMENTS)} == term_information(
         ["bread", "oven", "bread"], COMMON, TOTALS
     )
 
 
 def test_a_term_that_no_document_holds_says_most() -> None:
-    said = information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
+    said = term_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
     assert "zeppelin" == max(said, key=said.__getitem__)
 
 
@@ -53,7 +53,7 @@ def test_terms_of_the_document_alone_cover_nothing() -> None:
 
 
 def test_a_query_of_stop_words_has_no_coverage() -> None:
-    assert None is coverage(information([], COMMON, TOTALS), {"bread"})
+    assert None is coverage(term_information([], COMMON, TOTALS), {"bread"})
 
 
 def test_among_no_hits_nothing_matches() -> None:
@@ -77,7 +77,7 @@ def test_similarity_and_words_make_up_for_each_other(
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
-    said = information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
+    said = term_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
     assert matches(-1.0, coverage(said, ["tin", "bread", "oven"]))
 
 
@@ -92,7 +92,7 @@ def test_without_words_similarity_decides_by_its_own_constant() -> None:
 
 
 def test_without_similarity_coverage_decides() -> None:
-    least = least_coverage(DOCUMENTS)
+    least = min_coverage(DOCUMENTS)
     assert [True, False] == [matches(None, covered) for covered in (least, least - 0.01)]
 
 
@@ -101,7 +101,7 @@ def test_a_hit_of_which_nothing_is_known_does_not_match() -> None:
 
 
 def test_the_larger_the_base_the_more_words_a_hit_must_hold() -> None:
-    sizes = [least_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
+    sizes = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
     assert sorted(sizes) == sizes
     assert pytest.approx([0.17, 0.32], abs=0.005) == [sizes[2], sizes[3]]
     assert sizes[-1] < 1

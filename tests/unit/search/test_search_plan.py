@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from shared.core.dates import ALWAYS, Span, microseconds
 from shared.index.bm25 import Postings
-from shared.index.facets import Facet, Kind, month
-from shared.search.filter_plan import FEW, Group, Prefilter, Scope, Selection, plan, prefilter
+from shared.index.facets import Facet, Kind, month_facet
+from shared.search.filter_plan import (
+    FEW,
+    FacetFilter,
+    FilterScope,
+    Prefilter,
+    Selection,
+    plan_filters,
+    prefilter,
+)
 
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
 TAGS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")
@@ -36,7 +44,9 @@ SPANS = st.just(ALWAYS) | st.builds(
 
 def selected(*groups: list[Facet], span: Span = ALWAYS) -> Selection:
     """Filters of these facets."""
-    return Selection(tuple(Group("tags", {each.key: (each,) for each in g}) for g in groups), span)
+    return Selection(
+        tuple(FacetFilter("tags", {each.key: (each,) for each in g}) for g in groups), span
+    )
 
 
 def cut(dates: dict[str, int], cap: int) -> Postings:
@@ -56,7 +66,7 @@ def test_what_passes_is_always_among_the_dates(
 ) -> None:
     moments = [FIRST + timedelta(hours=hour) for hour, _ in passages]
     borne = {
-        f"p{number}": {*facets, month(moments[number])}
+        f"p{number}": {*facets, month_facet(moments[number])}
         for number, (_, facets) in enumerate(passages)
     }
     dates = {f"p{number}": microseconds(moment) for number, moment in enumerate(moments)}
@@ -70,7 +80,7 @@ def test_what_passes_is_always_among_the_dates(
         for name, date in dates.items()
         if date in span.microseconds and all(borne[name] & set(group) for group in groups)
     }
-    found = plan(selected(*groups, span=span), lists)
+    found = plan_filters(selected(*groups, span=span), lists)
     if found.dates is not None:
         assert passing.items() <= found.dates.items()
         assert not found.exact or passing == found.dates
@@ -88,29 +98,29 @@ def test_a_plan_says_among_which_passages_to_look() -> None:
     )
     cut = Postings(FEW + 1, few.entries, since=1)
     planned = {
-        "no filter": plan(Selection(), {}),
-        "a short list": plan(selected([a]), {a: few}),
-        "a short list, and one that was cut": plan(selected([a], [b]), {a: few, b: cut}),
-        "a long list": plan(selected([a]), {a: more}),
-        "a long list, and one that was cut": plan(selected([a], [b]), {a: more, b: cut}),
-        "a list that was cut": plan(selected([a]), {a: cut}),
-        "a long stretch of time": plan(selected(span=Span(last=FIRST.date())), {}),
+        "no filter": plan_filters(Selection(), {}),
+        "a short list": plan_filters(selected([a]), {a: few}),
+        "a short list, and one that was cut": plan_filters(selected([a], [b]), {a: few, b: cut}),
+        "a long list": plan_filters(selected([a]), {a: more}),
+        "a long list, and one that was cut": plan_filters(selected([a], [b]), {a: more, b: cut}),
+        "a list that was cut": plan_filters(selected([a]), {a: cut}),
+        "a long stretch of time": plan_filters(selected(span=Span(last=FIRST.date())), {}),
     }
     assert {
-        "no filter": (Scope.EVERYTHING, True),
-        "a short list": (Scope.FEW, True),
-        "a short list, and one that was cut": (Scope.FEW, False),
-        "a long list": (Scope.SURE, True),
-        "a long list, and one that was cut": (Scope.UNCHECKED, False),
-        "a list that was cut": (Scope.UNCHECKED, False),
-        "a long stretch of time": (Scope.UNCHECKED, False),
+        "no filter": (FilterScope.EVERYTHING, True),
+        "a short list": (FilterScope.FEW, True),
+        "a short list, and one that was cut": (FilterScope.FEW, False),
+        "a long list": (FilterScope.SURE, True),
+        "a long list, and one that was cut": (FilterScope.UNCHECKED, False),
+        "a list that was cut": (FilterScope.UNCHECKED, False),
+        "a long stretch of time": (FilterScope.UNCHECKED, False),
     } == {name: (each.scope, each.exact) for name, each in planned.items()}
-    assert {FEW} == {len(each.few) for each in planned.values() if each.scope is Scope.FEW}
-    assert {0} == {len(each.few) for each in planned.values() if each.scope is not Scope.FEW}
+    assert {FEW} == {len(each.few) for each in planned.values() if each.scope is FilterScope.FEW}
+    assert {0} == {len(each.few) for each in planned.values() if each.scope is not FilterScope.FEW}
 
 
 def test_without_filters_nothing_is_known() -> None:
-    found = plan(Selection(), {})
+    found = plan_filters(Selection(), {})
     assert (None, Prefilter()) == (found.dates, found.prefilter)
 
 
@@ -121,8 +131,8 @@ def test_without_filters_nothing_is_known() -> None:
         (selected(list(TAGS[:2])), [TAGS[0]], False),
         (selected([TAGS[0]], [TAGS[1]]), [TAGS[0]], True),
         (selected(span=DAY), [], True),
-        (selected(span=DAY), [month(FIRST)], False),
-        (selected(span=NO_DAY), [month(FIRST)], True),
+        (selected(span=DAY), [month_facet(FIRST)], False),
+        (selected(span=NO_DAY), [month_facet(FIRST)], True),
         (selected([TAGS[0]], span=NO_DAY), [TAGS[0]], True),
         (selected(span=Span(last=FIRST.date())), [], False),
     ],
@@ -132,23 +142,25 @@ def test_a_filter_of_unknown_values_lets_nothing_pass(
     known: list[Facet],
     nothing: bool,  # noqa: FBT001 - an outcome
 ) -> None:
-    found = plan(selection, {facet: Postings(1, {"p": microseconds(FIRST)}) for facet in known})
+    found = plan_filters(
+        selection, {facet: Postings(1, {"p": microseconds(FIRST)}) for facet in known}
+    )
     assert nothing == (found.dates == {})
-    assert not nothing or ((Scope.FEW, True) == (found.scope, found.exact))
+    assert not nothing or ((FilterScope.FEW, True) == (found.scope, found.exact))
 
 
 def test_nothing_passes_an_unknown_value_and_a_list_that_was_cut() -> None:
     a, b, *_ = TAGS
-    found = plan(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
-    assert ({}, Scope.FEW, True) == (found.dates, found.scope, found.exact)
+    found = plan_filters(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
+    assert ({}, FilterScope.FEW, True) == (found.dates, found.scope, found.exact)
 
 
 def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
     moment = microseconds(FIRST + timedelta(days=5))
     lists = {TAGS[0]: Postings(9, {"p": moment}, since=microseconds(FIRST + timedelta(days=3)))}
     late, early = (FIRST.date() + timedelta(days=number) for number in (3, 2))
-    assert {"p": moment} == plan(selected([TAGS[0]], span=Span(first=late)), lists).dates
-    assert plan(selected([TAGS[0]], span=Span(first=early)), lists).dates is None
+    assert {"p": moment} == plan_filters(selected([TAGS[0]], span=Span(first=late)), lists).dates
+    assert plan_filters(selected([TAGS[0]], span=Span(first=early)), lists).dates is None
 
 
 def test_the_server_is_asked_for_facets_that_leave_the_fewest() -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from shared.core.dates import Span
 from shared.index.bm25 import Postings, Totals
-from shared.index.facets import HAS_CARD, Facet, Kind, named
-from shared.index.postings import Lists
+from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
+from shared.index.postings import SearchPostings
 from shared.knowledge.chunk import Chunk
-from shared.search.filter_plan import Group, Selection, unknown
+from shared.search.filter_plan import FacetFilter, Selection, unknown_values
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
-SEA, FOOD = named(Kind.TAG, "sea"), named(Kind.TAG, "food")
-ANN = named(Kind.AUTHOR, "Ann Bo")
+SEA, FOOD = named_facet(Kind.TAG, "sea"), named_facet(Kind.TAG, "food")
+ANN = named_facet(Kind.AUTHOR, "Ann Bo")
 
 
 def chunk(**fields: Any) -> Chunk:
@@ -30,14 +30,14 @@ def chunk(**fields: Any) -> Chunk:
     return Chunk(**(plain | fields))
 
 
-def group(*facets: Facet) -> Group:
+def group(*facets: Facet) -> FacetFilter:
     """A filter of which each value means one facet."""
-    return Group("tags", {facet.id: (facet,) for facet in facets})
+    return FacetFilter("tags", {facet.id: (facet,) for facet in facets})
 
 
-def lists(*facets: Facet) -> Lists:
+def lists(*facets: Facet) -> SearchPostings:
     """Lists of these facets and no others."""
-    return Lists({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
+    return SearchPostings({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
 
 
 def day(text: str) -> date:
@@ -54,12 +54,15 @@ def day(text: str) -> date:
         ([group(FOOD)], False),
         ([group(SEA), group(ANN)], True),
         ([group(SEA), group(FOOD)], False),
-        ([group(Facet(Kind.SOURCE, "s"), named(Kind.TITLE, "s"))], True),
-        ([group(Facet(Kind.SOURCE, "on anchors"), named(Kind.TITLE, "On  ANCHORS"))], True),
+        ([group(Facet(Kind.SOURCE, "s"), named_facet(Kind.TITLE, "s"))], True),
+        ([group(Facet(Kind.SOURCE, "on anchors"), named_facet(Kind.TITLE, "On  ANCHORS"))], True),
         ([group(HAS_CARD)], False),
     ],
 )
-def test_a_passage_must_bear_one_facet_of_every_group(groups: list[Group], expected: bool) -> None:  # noqa: FBT001 - an outcome
+def test_a_passage_must_bear_one_facet_of_every_group(
+    groups: list[FacetFilter],
+    expected: bool,  # noqa: FBT001 - an outcome
+) -> None:
     assert expected == Selection(tuple(groups)).admits(chunk())
 
 
@@ -113,6 +116,6 @@ def test_nothing_asked_for_is_everything() -> None:
 
 
 def test_values_that_no_passage_bears_are_unknown() -> None:
-    tags, author = group(SEA, FOOD), Group("author", {"Ann Bo": (ANN,)})
-    found = list(unknown(Selection((tags, author)), lists(SEA)))
+    tags, author = group(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
+    found = list(unknown_values(Selection((tags, author)), lists(SEA)))
     assert [(tags, "tag:food"), (author, "Ann Bo")] == found

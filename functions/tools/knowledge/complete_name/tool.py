@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named
-from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
+from shared.index.facets import Facet, Kind, named_facet
+from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex
 from shared.knowledge.common_names import MOST, CommonNames
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Arguments, Result
@@ -64,16 +64,16 @@ async def complete_name(args: In, ctx: Context) -> Out:
     return Out(names=[_name(each) for each in ordered[: args.limit]], total=len(ordered))
 
 
-def _begins(each: FacetName, prefix: str) -> bool:
+def _begins(each: FacetValue, prefix: str) -> bool:
     """Whether a name, a word in it, or the id of a source or cluster begins so."""
-    kind, name = each.facet.kind, named(each.facet.kind, each.name).key
+    kind, name = each.facet.kind, named_facet(each.facet.kind, each.name).key
     begun = rf"(?<!\w){re.escape(named(kind, prefix).key)}"
     return bool(re.search(begun, name)) or (
         kind in WITH_IDS and each.facet.key.startswith(prefix.strip())
     )
 
 
-async def _rare(args: In, ctx: Context) -> list[FacetName]:
+async def _rare(args: In, ctx: Context) -> list[FacetValue]:
     """Names that begin so, however few passages bear them. Of clusters, all are common.
 
     One more than are shown of each sort, so that the total tells whether there are more.
@@ -85,21 +85,21 @@ async def _rare(args: In, ctx: Context) -> list[FacetName]:
         case "source":
             titled, by_id = await asyncio.gather(
                 Sources(ctx.database).titled(args.prefix, most),
-                IndexLists(ctx.database, KNOWLEDGE).names_from(
+                InvertedIndex(ctx.database, KNOWLEDGE).names_from(
                     Kind.SOURCE, args.prefix.strip(), most
                 ),
             )
             return [*map(_source_name, titled), *by_id]
         case kind:
-            key = named(Kind(kind), args.prefix).key
-            return await IndexLists(ctx.database, KNOWLEDGE).names_from(Kind(kind), key, most)
+            key = named_facet(Kind(kind), args.prefix).key
+            return await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind(kind), key, most)
 
 
-def _source_name(source: StoredSource) -> FacetName:
-    return FacetName(Facet(Kind.SOURCE, source.source_id), source.title, source.chunk_count)
+def _source_name(source: StoredSource) -> FacetValue:
+    return FacetValue(Facet(Kind.SOURCE, source.source_id), source.title, source.chunk_count)
 
 
-def _name(each: FacetName) -> Name:
+def _name(each: FacetValue) -> Name:
     key = each.facet.key if each.facet.kind in WITH_IDS else None
     return Name(name=each.name, id=key, count=each.count)
 

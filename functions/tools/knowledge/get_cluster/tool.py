@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.index.facets import Facet, Kind
-from shared.index.vector_index import place
+from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, Passage, passage
@@ -91,7 +91,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     return Out.of(
         stored.cluster,
         members=members,
-        next_cursor=write_cursor(walk, place(chunks[len(members) - 1])) if more else None,
+        next_cursor=write_cursor(walk, date_cursor(chunks[len(members) - 1])) if more else None,
         related_clusters=[_related(each) for each in await _neighbours(stored, args, ctx)],
     )
 

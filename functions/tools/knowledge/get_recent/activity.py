@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import Span
 from shared.index.facets import Facet, Kind
-from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.chunk_repository import ChunkLists
 from shared.knowledge.source_repository import Sources
@@ -58,7 +58,8 @@ async def activity(span: Span, ctx: Context, *, by_month: bool) -> Activity:
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     lists, total = await asyncio.gather(
-        IndexLists(ctx.database, KNOWLEDGE).read([], facets), ChunkLists(ctx.database).count(span)
+        InvertedIndex(ctx.database, KNOWLEDGE).read([], facets),
+        ChunkLists(ctx.database).count(span),
     )
     months = {facet.key: postings for facet, postings in lists.facets.items()}
     units = _months_of(span) if by_month else _days_of(span)

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 from functions.tools.knowledge.get_recent.activity import activity
 from shared.core.caller import Tier
 from shared.core.dates import Period, span_of
-from shared.index.vector_index import place
+from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, passage
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
@@ -112,7 +112,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         _activity(args, span, ctx),
     )
     passages = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
-    end = place(chunks[len(passages) - 1]) if len(passages) < len(chunks) else None
+    end = date_cursor(chunks[len(passages) - 1]) if len(passages) < len(chunks) else None
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),

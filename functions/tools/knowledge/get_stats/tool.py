@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.extractions.repository import count_extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import HAS_CARD, Kind
-from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, ChunkLists, Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.golden_queries import Health as Nights
@@ -23,7 +23,7 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.index.postings import FacetName
+    from shared.index.postings import FacetValue
     from shared.knowledge.golden_queries import Night
     from shared.runtime.context import Context
 
@@ -103,13 +103,13 @@ class Out(Result):
 async def get_stats(_args: In, ctx: Context) -> Out:
     """Count everything: one round trip; a read for each name, and for 1,000 of what is counted."""
     database, steps = ctx.database, _steps(ctx)
-    chunk_lists, lists = ChunkLists(database), IndexLists(database, KNOWLEDGE)
+    chunk_lists, lists = ChunkLists(database), InvertedIndex(database, KNOWLEDGE)
     totals, names, of_steps, extractions, others = await asyncio.gather(
         asyncio.gather(
             chunk_lists.count(),
             Sources(database).count(),
             Clusters(database).count(),
-            chunk_lists.count_bearing(HAS_CARD),
+            chunk_lists.count_with_facet(HAS_CARD),
         ),
         asyncio.gather(
             lists.names(Kind.TAG, TOP),
@@ -168,7 +168,7 @@ def _health(nights: Sequence[Night]) -> Health | None:
     )
 
 
-def _named(names: list[FacetName]) -> list[Named]:
+def _named(names: list[FacetValue]) -> list[Named]:
     return [Named(name=each.name, chunks=each.count) for each in names]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.index.facets import Facet, Kind, named
-from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.facets import Facet, Kind, named_facet
+from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import Order, Sources
 from shared.knowledge.views import SourceSummary
@@ -21,7 +21,7 @@ from shared.text.suggestions import unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.knowledge.source_repository import Place, StoredSource
+    from shared.knowledge.source_repository import SourceCursor, StoredSource
     from shared.runtime.context import Context
 
 EMPTY: Final = "There are no sources yet. The owner puts texts in with `carrel ingest PATH`."
@@ -91,12 +91,12 @@ async def list_sources(args: In, ctx: Context) -> Out:
 def _filters(args: In) -> dict[Facet, str]:
     """What a source must bear, as people wrote it; first what the fewest are likely to bear."""
     given = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
-    return {named(kind, name): name for kind, name in given.items() if name}
+    return {named_facet(kind, name): name for kind, name in given.items() if name}
 
 
 async def _walk(
-    args: In, wanted: Sequence[Facet], after: Place | None, ctx: Context
-) -> tuple[list[StoredSource], Place | None]:
+    args: In, wanted: Sequence[Facet], after: SourceCursor | None, ctx: Context
+) -> tuple[list[StoredSource], SourceCursor | None]:
     """The sources of a page, and where the next one begins, if there may be more."""
     facet, others = (wanted[0] if wanted else None), {each.id for each in wanted[1:]}
     size = BLOCK if others else args.limit + 1
@@ -112,7 +112,7 @@ async def _walk(
     return found, after
 
 
-async def _why(filters: dict[Facet, str], end: Place | None, ctx: Context) -> str:
+async def _why(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
     if end:
         return f"None among the first {MOST_READ} that were looked at. Go on with next_cursor."
     hints = await asyncio.gather(*(_hint(facet, name, ctx) for facet, name in filters.items()))
@@ -132,7 +132,7 @@ async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
     """What to use instead of a name that nothing bears."""
     common, same = await asyncio.gather(
         CommonNames(ctx.database).of(facet.kind),
-        IndexLists(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
+        InvertedIndex(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
     )
     if any(each.facet == facet for each in (*common, *same)):
         return None

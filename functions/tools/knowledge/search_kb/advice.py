@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
-    from shared.search.candidates import Question
-    from shared.search.filter_plan import Group, Selection
+    from shared.search.candidates import SearchQuery
+    from shared.search.filter_plan import FacetFilter, Selection
     from shared.search.hybrid import Ranking
 
 EMPTY: Final = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
@@ -53,7 +53,7 @@ _KINDS: Final = {
 }
 
 
-async def of_ranking(question: Question, ranking: Ranking[Chunk], ctx: Context) -> list[str]:
+async def of_ranking(question: SearchQuery, ranking: Ranking[Chunk], ctx: Context) -> list[str]:
     """What went otherwise than the caller may think. One round trip."""
     notes = await unknown_filters(ranking.unknown, ctx)
     if ranking.without_meaning and ranking.documents:
@@ -66,7 +66,7 @@ async def of_ranking(question: Question, ranking: Ranking[Chunk], ctx: Context) 
     return notes
 
 
-def without_a_match(question: Question, ranking: Ranking[Chunk], *, shown: bool) -> list[str]:
+def without_a_match(question: SearchQuery, ranking: Ranking[Chunk], *, shown: bool) -> list[str]:
     """What to do where nothing matches; `shown` is whether there are hits all the same."""
     everything = question.selection.everything
     if shown:
@@ -80,7 +80,7 @@ def without_a_match(question: Question, ranking: Ranking[Chunk], *, shown: bool)
     return [] if everything else nothing_passes(question.selection, ranking.unknown)
 
 
-def nothing_passes(selection: Selection, unknown: Sequence[tuple[Group, str]]) -> list[str]:
+def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, str]]) -> list[str]:
     """Say so, unless a filter of which nothing is known is reason enough and named already."""
     groups = selection.groups
     named = any(all((group, value) in unknown for value in group.choices) for group in groups)
@@ -93,7 +93,7 @@ async def not_yet(ctx: Context) -> list[str]:
     return [f"{waiting} passages still wait to be indexed."] if waiting else []
 
 
-async def unknown_filters(unknown: Iterable[tuple[Group, str]], ctx: Context) -> list[str]:
+async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Context) -> list[str]:
     """Name each value that no passage bears, with the nearest that exist. One round trip."""
     return await asyncio.gather(*(_unknown(group.field, value, ctx) for group, value in unknown))
 

@@ -9,9 +9,9 @@ from pydantic import Field, StringConstraints
 
 from shared.core.dates import ALWAYS, Period, Span, span_of
 from shared.core.errors import InvalidInput
-from shared.index.facets import HAS_CARD, Facet, Kind, named
+from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.runtime.schemas import Arguments, DocumentId
-from shared.search.filter_plan import Group, Selection
+from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,22 +61,26 @@ def selection(filters: Filters | None, now: datetime, *, cards_only: bool = Fals
     """
     groups = list(_groups(filters)) if filters else []
     if cards_only:
-        groups.append(Group("search_cards_only", {"true": (HAS_CARD,)}))
+        groups.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
     return Selection(tuple(groups), _span(filters, now) if filters else ALWAYS)
 
 
-def _groups(filters: Filters) -> Iterator[Group]:
+def _groups(filters: Filters) -> Iterator[FacetFilter]:
     if filters.tags:
-        yield Group("tags", {tag: (named(Kind.TAG, tag),) for tag in filters.tags})
+        yield FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),) for tag in filters.tags})
     if filters.author:
-        yield Group("author", {filters.author: (named(Kind.AUTHOR, filters.author),)})
+        yield FacetFilter("author", {filters.author: (named_facet(Kind.AUTHOR, filters.author),)})
     if filters.source:
-        facets = Facet(Kind.SOURCE, filters.source), named(Kind.TITLE, filters.source)
-        yield Group("source", {filters.source: facets})
+        facets = Facet(Kind.SOURCE, filters.source), named_facet(Kind.TITLE, filters.source)
+        yield FacetFilter("source", {filters.source: facets})
     if filters.category:
-        yield Group("category", {filters.category: (named(Kind.CATEGORY, filters.category),)})
+        yield FacetFilter(
+            "category", {filters.category: (named_facet(Kind.CATEGORY, filters.category),)}
+        )
     if filters.cluster_id:
-        yield Group("cluster_id", {filters.cluster_id: (Facet(Kind.CLUSTER, filters.cluster_id),)})
+        yield FacetFilter(
+            "cluster_id", {filters.cluster_id: (Facet(Kind.CLUSTER, filters.cluster_id),)}
+        )
 
 
 def _span(filters: Filters, now: datetime) -> Span:

@@ -12,7 +12,7 @@ from functions.tools.knowledge.search_kb.results import Page, Writer, topics
 from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import Count, Moment, fitting
 from shared.runtime.schemas import DocumentId
-from shared.search.listing import newest
+from shared.search.listing import list_newest
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.results import View
@@ -35,7 +35,7 @@ async def listed(selection: Selection, position: Position | None, view: View, ct
         ctx: To find it with.
     """
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, view.limit, after, knowledge(ctx.database))
+    listing = await list_newest(selection, view.limit, after, knowledge(ctx.database))
     writer = Writer(view, await topics(listing.documents, ctx))
     fit = fitting(list(map(writer.hit, count(shown + 1), listing.documents)))
     cut = len(fit) < len(listing.documents)

@@ -14,22 +14,22 @@ from functions.tools.knowledge.search_kb.results import Page, Writer, topics
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import fitting
-from shared.search.fusion import in_turns
+from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
-from shared.search.listing import passing, shown_mark
+from shared.search.listing import fetch_passing, hit_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.knowledge.search_kb.results import Hit, View
     from shared.runtime.context import Context
-    from shared.search.candidates import Question
+    from shared.search.candidates import SearchQuery
 
 NEAREST: Final = 5
 """Passages that are shown, for the caller to judge, where nothing matches."""
 
 
-async def ranked(question: Question, shown: Sequence[str], view: View, ctx: Context) -> Page:
+async def ranked(question: SearchQuery, shown: Sequence[str], view: View, ctx: Context) -> Page:
     """Rank, and read what the page still needs: three round trips deep.
 
     Args:
@@ -42,13 +42,15 @@ async def ranked(question: Question, shown: Sequence[str], view: View, ctx: Cont
     ranking = await rank(question, corpus, ctx)
     unseen = {
         hit.id: hit
-        for hit in in_turns(ranking.hits, source_id_of)
-        if shown_mark(hit.id) not in shown
+        for hit in diversify_hits(ranking.hits, source_id_of)
+        if hit_fingerprint(hit.id) not in shown
     }
     known = {name: hit.document for name, hit in unseen.items() if hit.document}
     goes_on = ranking.matches or bool(shown)
     limit = view.limit if goes_on else min(view.limit, NEAREST)
-    chunks, looked = await passing(list(unseen), limit, question.selection, corpus.documents, known)
+    chunks, looked = await fetch_passing(
+        list(unseen), limit, question.selection, corpus.documents, known
+    )
     writer = Writer(view, await topics(chunks, ctx), ranking.terms)
     places = count(len(shown) + 1)
     hits = fitting([writer.hit(next(places), each, unseen[each.chunk_id]) for each in chunks])
@@ -61,7 +63,7 @@ async def ranked(question: Question, shown: Sequence[str], view: View, ctx: Cont
         notes += await advice.not_yet(ctx)
     return Page(
         hits=hits,
-        position=[*shown, *map(shown_mark, passed)] if more else None,
+        position=[*shown, *map(hit_fingerprint, passed)] if more else None,
         matches=matches,
         message=" ".join(notes) or None,
     )

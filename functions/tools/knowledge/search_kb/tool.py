@@ -16,8 +16,8 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Links, Tool
-from shared.search.candidates import Mode, Question
-from shared.search.listing import SHOWN
+from shared.search.candidates import Mode, SearchQuery
+from shared.search.listing import FINGERPRINTS
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -87,8 +87,8 @@ async def search_kb(args: In, ctx: Context) -> Out:
     wanted = selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
     view = View(args.limit, args.detail is Detail.FULL, args.search_cards_only)
     if args.query is not None:
-        shown = read_cursor(args, args.cursor, SHOWN) or []
-        page = await ranked(Question(args.query, args.mode, wanted), shown, view, ctx)
+        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        page = await ranked(SearchQuery(args.query, args.mode, wanted), shown, view, ctx)
     elif wanted.everything:
         raise InvalidInput(
             "search_kb takes a query, filters or both. Give one and call search_kb again, or call"

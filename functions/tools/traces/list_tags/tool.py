@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.index.facets import Kind
-from shared.index.postings import TRACES, IndexLists
+from shared.index.postings import TRACES, InvertedIndex
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -53,7 +53,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
     """Read the tags of a page, and count all beside them: one round trip."""
     position = read_cursor(args, args.cursor, POSITION)
     prefix = normal_tag(args.prefix)
-    lists = IndexLists(ctx.database, TRACES)
+    lists = InvertedIndex(ctx.database, TRACES)
     found, total = await asyncio.gather(
         lists.names_from(Kind.TAG, prefix, args.limit + 1, *(position or ())),
         lists.count(Kind.TAG),

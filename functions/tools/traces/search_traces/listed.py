@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from functions.tools.traces.search_traces.results import Page, hit
 from shared.runtime.pagination import Count, Moment, fitting
 from shared.runtime.schemas import DocumentId
-from shared.search.listing import newest
+from shared.search.listing import list_newest
 from shared.traces.corpus import solved_problems, unknown_tags
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
 async def listed(selection: Selection, position: Position | None, limit: int, ctx: Context) -> Page:
     """List by date: two round trips, or three where a tag does not exist."""
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, limit, after, solved_problems(ctx.database))
+    listing = await list_newest(selection, limit, after, solved_problems(ctx.database))
     places = count(shown + 1)
     hits = fitting([hit(each, next(places)) for each in listing.documents])
     cut = len(hits) < len(listing.documents)

@@ -10,7 +10,7 @@ from functions.tools.traces.search_traces.results import Page, hit
 from shared.runtime.pagination import fitting
 from shared.search.candidates import NoMeaning
 from shared.search.hybrid import rank
-from shared.search.listing import shown_mark
+from shared.search.listing import hit_fingerprint
 from shared.traces.corpus import solved_problems, unknown_tags
 from shared.traces.moderation import moderated
 from shared.traces.repository import Traces
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate, Question
+    from shared.search.candidates import Candidate, SearchQuery
     from shared.search.hybrid import Ranking
     from shared.traces.model import Trace
 
@@ -40,7 +40,7 @@ WITHOUT_MEANING: Final = {
 }
 
 
-async def ranked(question: Question, shown: Sequence[str], limit: int, ctx: Context) -> Page:
+async def ranked(question: SearchQuery, shown: Sequence[str], limit: int, ctx: Context) -> Page:
     """Rank by relevance, moderate by votes and age, and take what was not shown yet.
 
     Three round trips at most: those of `rank`, and one where words alone found something, or
@@ -48,7 +48,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, ctx: Cont
     """
     ranking = await rank(question, solved_problems(ctx.database), ctx)
     found = in_order(await _read(ranking.hits, question, ctx), ctx.clock())
-    ordered = [each for each in found if shown_mark(each[0].id) not in shown]
+    ordered = [each for each in found if hit_fingerprint(each[0].id) not in shown]
     goes_on = ranking.matches or bool(shown)
     wanted = ordered[: limit if goes_on else min(limit, NEAREST)]
     places = count(len(shown) + 1)
@@ -56,7 +56,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, ctx: Cont
     more = goes_on and len(hits) < len(ordered)
     return Page(
         hits=hits,
-        position=[*shown, *(shown_mark(each.trace_id) for each in hits)] if more else None,
+        position=[*shown, *(hit_fingerprint(each.trace_id) for each in hits)] if more else None,
         matches=ranking.matches and bool(hits or shown),
         notes=await _notes(ranking, ctx),
     )
@@ -70,7 +70,7 @@ def in_order(found: Candidates, now: datetime) -> list[tuple[Candidate[Trace], T
     return sorted(known, key=lambda pair: (-scores[pair[0].id], pair[0].id))
 
 
-async def _read(found: Candidates, question: Question, ctx: Context) -> Candidates:
+async def _read(found: Candidates, question: SearchQuery, ctx: Context) -> Candidates:
     """The same, with the traces that only the lists named so far."""
     missing = [each.id for each in found if each.document is None][:READ]
     read = {each.trace_id: each for each in await Traces(ctx.database).get_all(missing)}

@@ -15,8 +15,8 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-from shared.search.candidates import Mode, Question
-from shared.search.listing import SHOWN
+from shared.search.candidates import Mode, SearchQuery
+from shared.search.listing import FINGERPRINTS
 from shared.traces.corpus import bearing
 from shared.traces.tags import MOST, SentTag, normal_tags
 from shared.traces.views import votes_in_words
@@ -67,8 +67,8 @@ async def search_traces(args: In, ctx: Context) -> Out:
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = bearing(normal_tags(args.tags), flagged=args.include_flagged)
     if args.query:
-        shown = read_cursor(args, args.cursor, SHOWN) or []
-        question = Question(args.query, Mode.HYBRID, selection)
+        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        question = SearchQuery(args.query, Mode.HYBRID, selection)
         page = await ranked(question, shown, args.limit, ctx)
     else:
         position = read_cursor(args, args.cursor, POSITION)

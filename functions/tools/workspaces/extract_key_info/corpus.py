@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.index.postings import Lists
-from shared.index.vector_index import by_distance, neighbour
+from shared.index.postings import SearchPostings
+from shared.index.vector_index import compare, distance_key
 from shared.search.corpus import Corpus
 from shared.workspaces.model import Passage, words_of
 
@@ -72,12 +72,12 @@ class SearchedMaterials:
         self._read = read
         self._contents: Contents = {}
 
-    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:  # noqa: ARG002 - there are none
+    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002 - there are none
         """The lists of these words: read together with where passages stand. One round trip."""
         self._contents = await self._read()
         parts = [part for parts in self._contents.values() for part in parts]
         postings, totals = words_of(parts, terms)
-        return Lists(postings, {}, totals)
+        return SearchPostings(postings, {}, totals)
 
     @property
     def is_whole(self) -> bool:
@@ -122,10 +122,10 @@ class PassagesInMemory:
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
         """These, compared with a vector, best first."""
         neighbours = [
-            neighbour(passage, vector, self._vectors[passage.id])
+            compare(passage, vector, self._vectors[passage.id])
             for passage in await self.get_all(ids)
         ]
-        return sorted(neighbours, key=by_distance)
+        return sorted(neighbours, key=distance_key)
 
 
 def corpus_in_memory(

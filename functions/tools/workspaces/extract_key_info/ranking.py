@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.results import Ranked
-from shared.search.candidates import DENSE_POOL, Mode, NoMeaning, Question
+from shared.search.candidates import DENSE_POOL, Mode, NoMeaning, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
 from shared.workspaces.repository import Erased
@@ -43,7 +43,7 @@ async def rank_passages(
         Unavailable: The database is down.
     """
     weight = ctx.settings.extract_semantic_weight
-    question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
+    question = SearchQuery(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, searched.corpus, ctx)
     missing = ranking.without_meaning
     outage = _WITHOUT_MEANING.get(missing) if missing else None
