@@ -67,7 +67,7 @@ async def complete_name(args: In, ctx: Context) -> Out:
 def _begins(each: FacetValue, prefix: str) -> bool:
     """Whether a name, a word in it, or the id of a source or cluster begins so."""
     kind, name = each.facet.kind, named_facet(each.facet.kind, each.name).key
-    begun = rf"(?<!\w){re.escape(named(kind, prefix).key)}"
+    begun = rf"(?<!\w){re.escape(named_facet(kind, prefix).key)}"
     return bool(re.search(begun, name)) or (
         kind in WITH_IDS and each.facet.key.startswith(prefix.strip())
     )
