@@ -16,6 +16,7 @@ from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
+from shared.index.truncation import newest_entries
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Report, run_job
 from tests.support.index_lists import (
