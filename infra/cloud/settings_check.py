@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from infra.cloud.failures import NotDone
 from shared.core.errors import InvalidInput
-from shared.core.settings import LEAST_SECRET, Settings, value_of
-from shared.core.settings_errors import problems
+from shared.core.setting_groups import MIN_SECRET_LENGTH
+from shared.core.settings import Settings, parse_value, problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,10 +69,10 @@ def _names() -> set[str]:
 
 def _values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {
-        name.lower(): value_of(text) for name, text in settings.items() if text
+        name.lower(): parse_value(text) for name, text in settings.items() if text
     }
     values |= dict.fromkeys(map(str.lower, secrets), "a-placeholder")
-    return values | {"access_secrets": ["x" * LEAST_SECRET]}
+    return values | {"access_secrets": ["x" * MIN_SECRET_LENGTH]}
 
 
 def _read(values: dict[str, Any]) -> None:

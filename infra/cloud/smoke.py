@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.tools.knowledge.search_kb.advice import WITHOUT_MEANING
 from infra.cloud.failures import NotDone
-from shared.core.settings import is_loopback
+from shared.core.addresses import is_loopback
 from shared.search.candidates import NoMeaning
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from shared.core.addresses import is_loopback
 from shared.core.errors import InvalidInput, Unauthorized, Unavailable
-from shared.core.settings import is_loopback
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

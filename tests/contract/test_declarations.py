@@ -19,6 +19,7 @@ from infra.build.functions import (
     functions,
 )
 from infra.build.imports import DATA, OURS, data_of, reach
+from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
 from shared.runtime.capabilities import EVERYTHING, Capability
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
-SETTINGS = Path(inspect.getfile(Settings))
+SETTINGS = [Path(inspect.getfile(module)) for module in (settings, setting_groups)]
 COMPOSITION = Path(context.__file__)
 """Makes capabilities of settings, and refuses those that a function does not declare to need."""
 JOB = Path(job.__file__)
@@ -57,7 +58,7 @@ def asked_of_settings(path: Path) -> set[str]:
 def fields_of_properties() -> dict[str, set[str]]:
     """The settings that each property of `Settings` is made of."""
     properties = {}
-    for node in ast.walk(ast.parse(SETTINGS.read_bytes())):
+    for node in ast.walk(ast.parse(Path(inspect.getfile(setting_groups)).read_bytes())):
         match node:
             case ast.FunctionDef(name=name, decorator_list=[ast.Name("property")]):
                 names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
@@ -76,7 +77,7 @@ def read_by(*paths: Path) -> set[str]:
 def modules_of(function: Function) -> list[Path]:
     """The modules of its bundle that read settings by themselves."""
     files = reach(function.main, withheld(function)).files
-    return [path for path in files - {SETTINGS, COMPOSITION} if path.suffix == ".py"]
+    return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
 def of_needs(capabilities: frozenset[Capability]) -> set[str]:

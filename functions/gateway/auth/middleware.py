@@ -56,7 +56,7 @@ class Authentication:
             credential = credential_in(headers)
             if credential is None and self._settings.local_user and _is_forwarded(headers):
                 raise Unauthorized(_NOT_FROM_HERE)
-            address = client_address(scope, self._settings.proxies)
+            address = client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
             await self._refusal(error, headers)(scope, receive, send)

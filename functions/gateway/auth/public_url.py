@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from shared.core.settings import HOSTS, is_loopback
+from shared.core.addresses import LOOPBACK_HOSTS, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ def hosts_of(settings: Settings) -> list[str]:
     if not is_loopback(url):
         return [url.netloc.lower()]
     port = f":{url.port}" if url.port else ""
-    return [host + port for host in HOSTS]
+    return [host + port for host in LOOPBACK_HOSTS]
 
 
 def origins_of(settings: Settings) -> list[str]:

@@ -145,7 +145,7 @@ class Consent:
         return await self.approvals.approve(authorization, proof, key.scopes)
 
     async def _count_attempt(self, request: Request) -> None:
-        await self.login_limit(client_address(request.scope, self.settings.proxies))
+        await self.login_limit(client_address(request.scope, self.settings.proxy_count))
 
     def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
         authorization = self._unseal(sealed)

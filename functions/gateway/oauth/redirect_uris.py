@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import SplitResult, urlencode, urlsplit
 
+from shared.core.addresses import is_loopback
 from shared.core.errors import InvalidInput
-from shared.core.settings import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -133,8 +133,8 @@ def program_routes(
         ),
     )
     for_tokens = replace(provider, clients=TokenEndpointClients(clients))
-    authorize = _Authorize(provider, register_limit, access.settings.proxies)
-    register = _Register(provider, register_limit, access.settings.proxies)
+    authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
+    register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
         *metadata_routes(provider.issuer, provider.resource),
         # Without CORS: a browser goes there, no script does.

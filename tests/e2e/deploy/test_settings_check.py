@@ -45,8 +45,8 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
             VERTEX | {"TIME_ZONE": "Europe/Atlantis"},
             "TIME_ZONE: no time zone of the IANA",
         ),
-        (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most"),
-        (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither"),
+        (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"),
+        (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET must be set together"),
         (VERTEX | {"LOCAL_USER": "me"}, "LOCAL_USER opens everything"),
         (VERTEX | {"EMAILS": "[]"}, "settings.EMAILS: there is none of this name"),
         (VERTEX | {"time_zone": "UTC"}, "settings.time_zone: there is none of this name"),
@@ -78,7 +78,7 @@ def test_settings_that_functions_start_with_are_taken(chosen: Deployment) -> Non
 
 def test_what_this_process_is_told_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
-    with pytest.raises(NotDone, match="set both, or neither"):
+    with pytest.raises(NotDone, match="must be set together"):
         checked(deployment(VERTEX | SIGN_IN).to_json(), "here")
     monkeypatch.setenv("ALLOWED_EMAILS", "[broken")
     monkeypatch.setenv("LOCAL_USER", "me")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
 from infra.local.local_database import local_secret
-from shared.core.settings import LEAST_SECRET
+from shared.core.setting_groups import MIN_SECRET_LENGTH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ print(local_secret(Path(sys.argv[1])))
 def test_it_is_made_once_and_long_enough(tmp_path: Path) -> None:
     secret = local_secret(tmp_path / "state")
     assert secret == local_secret(tmp_path / "state")
-    assert len(secret) >= LEAST_SECRET
+    assert len(secret) >= MIN_SECRET_LENGTH
     assert secret != local_secret(tmp_path / "other")
 
 

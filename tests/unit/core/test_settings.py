@@ -1,17 +1,18 @@
-"""Settings are read once; an argument beats a variable."""
+"""Settings are read once; an argument beats an environment variable."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from shared.core.errors import InvalidInput
-from shared.core.settings import Settings
+from shared.core.settings import Settings, setting_groups
 
 SECRET = "zyzzyva"
-WITH_A_SECRET = [
+INVALID_WITH_SECRET = [
     {"ACCESS_SECRETS": SECRET},
     {"ACCESS_SECRETS": f'["{SECRET}"]'},
     {"ACCESS_SECRETS": f'["{SECRET}'},
@@ -25,9 +26,9 @@ WITH_A_SECRET = [
     {"PUBLIC_URL": f"https://carrel:{SECRET}@carrel.example"},
     {"PUBLIC_URL": f"https://carrel.example:{SECRET}"},
 ]
-"""Settings that are wrong, and hold what nobody may read in a log."""
-NO_VALUE_OF_ANY = [f'[["{SECRET}"]]', f'{{"{SECRET}": ["{SECRET}"]}}']
-"""A list of lists and an object of lists: no setting is either."""
+"""Invalid settings that contain a secret, which must not reach a log."""
+INVALID_EVERYWHERE = [f'[["{SECRET}"]]', f'{{"{SECRET}": ["{SECRET}"]}}']
+"""A list of lists and an object of lists: neither is valid for any setting."""
 NOT_TEXT = [
     name
     for name, field in Settings.model_fields.items()
@@ -39,12 +40,16 @@ PRICES = (
 EMAILS = """ALLOWED_EMAILS must be a JSON list, such as ALLOWED_EMAILS='["you@example.com"]'."""
 
 
-def test_a_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "reading-room")
     monkeypatch.setenv("TOOL_URLS", '{"get_chunk": "https://example.com"}')
+    monkeypatch.setenv("DISABLED_TOOLS", '["search_kb"]')
+    monkeypatch.setenv("TOOL_PRICES", '{"get_chunk": 20}')
     settings = Settings()
     assert settings.google_cloud_project == "reading-room"
     assert settings.tool_urls == {"get_chunk": "https://example.com"}
+    assert settings.disabled_tools == ("search_kb",)
+    assert settings.tool_prices == {"get_chunk": 20}
 
 
 def test_an_argument_beats_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,14 +57,26 @@ def test_an_argument_beats_the_variable(monkeypatch: pytest.MonkeyPatch) -> None
     assert Settings(google_cloud_project="mine").google_cloud_project == "mine"
 
 
-def test_a_late_write_is_refused() -> None:
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_settings_cannot_be_changed(name: str) -> None:
     settings = Settings()
     with pytest.raises(ValidationError, match="frozen"):
-        settings.ingest_path = "elsewhere"  # type: ignore[misc]
+        setattr(settings, name, getattr(settings, name))
+
+
+def test_each_setting_belongs_to_one_group() -> None:
+    grouped = [field for group in setting_groups().values() for field in group.model_fields]
+    assert list(Settings.model_fields) == grouped
+
+
+def test_groups_have_titles_of_one_line() -> None:
+    titles = list(setting_groups())
+    assert [title for title in titles if not 5 < len(title) < 70] == []
+    assert titles[0] == "Project and databases"
 
 
 def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="INGEST_PTH is no setting"):
+    with pytest.raises(InvalidInput, match="INGEST_PTH is not a setting"):
         Settings(ingest_pth="notes")
 
 
@@ -81,16 +98,8 @@ def test_an_unknown_setting_is_refused() -> None:
             "crystal-ball",
             "EMBEDDING_PROVIDER must be 'local', 'vertex' or 'openai'.",
         ),
-        (
-            "ALLOWED_EMAILS",
-            "ann@example.com",
-            EMAILS,
-        ),
-        (
-            "ALLOWED_EMAILS",
-            "[ann@example.com]",
-            EMAILS,
-        ),
+        ("ALLOWED_EMAILS", "ann@example.com", EMAILS),
+        ("ALLOWED_EMAILS", "[ann@example.com]", EMAILS),
         ("TOOL_PRICES", '{"search_kb": -1}', PRICES),
         (
             "TIME_ZONE",
@@ -99,7 +108,7 @@ def test_an_unknown_setting_is_refused() -> None:
         ),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_it_must_be(
+def test_an_error_says_what_the_setting_must_be(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -108,17 +117,17 @@ def test_a_wrong_setting_is_named_with_what_it_must_be(
     assert message == str(caught.value)
 
 
-def test_each_wrong_setting_has_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_invalid_setting_has_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEASE_SECONDS", "soon")
     monkeypatch.setenv("MATERIALS_DAYS", "0")
     with pytest.raises(InvalidInput) as caught:
         Settings()
-    expected = "MATERIALS_DAYS must be 1 or more. LEASE_SECONDS must be a number."
+    expected = "LEASE_SECONDS must be a number. MATERIALS_DAYS must be 1 or more."
     assert expected == str(caught.value)
 
 
-@pytest.mark.parametrize("variables", WITH_A_SECRET)
-def test_what_is_wrong_is_said_without_the_secret(
+@pytest.mark.parametrize("variables", INVALID_WITH_SECRET)
+def test_errors_do_not_quote_secrets(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
     for name, value in variables.items():
@@ -132,7 +141,7 @@ def test_what_is_wrong_is_said_without_the_secret(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *((name, value) for name in Settings.model_fields for value in NO_VALUE_OF_ANY),
+        *((name, value) for name in Settings.model_fields for value in INVALID_EVERYWHERE),
         *((name, SECRET) for name in NOT_TEXT),
         ("local_user", "-1"),
         ("local_user", SECRET.upper()),
@@ -147,7 +156,7 @@ def test_what_is_wrong_is_said_without_the_secret(
         ),
     ],
 )
-def test_a_wrong_value_is_named_and_not_quoted(
+def test_errors_name_the_setting_and_not_its_value(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name.upper(), value)
@@ -155,6 +164,43 @@ def test_a_wrong_value_is_named_and_not_quoted(
         Settings()
     message = str(caught.value)
     assert not [quoted for quoted in (value, SECRET, "beef") if quoted in message]
+
+
+def test_a_secret_is_not_in_the_repr() -> None:
+    settings = Settings(openai_api_key=SECRET)
+    assert SECRET not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("extract_top_k", [0]),
+        ("extract_top_k_limit", [0, 51]),
+        ("extract_semantic_weight", [-0.1, 1.1, "nan"]),
+        ("extract_passage_characters", [199, 8_001]),
+        ("extract_materials_characters", [0]),
+        ("materials_days", [0]),
+        ("openai_dimension", [0, 2_049]),
+        ("tool_prices", [{"search_kb": -1}, {"search_kb": 0.5}]),
+        ("max_request_bytes", [0, 32 * 1024 * 1024 + 1]),
+    ],
+)
+def test_values_out_of_range_are_refused(name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(InvalidInput, match=name.upper()):
+            Settings(**{name: value})
+
+
+def test_every_setting_has_a_description() -> None:
+    missing = [name for name, field in Settings.model_fields.items() if not field.description]
+    assert missing == []
+
+
+def test_examples_are_valid_json_values() -> None:
+    examples = {
+        name: field.examples[0] for name, field in Settings.model_fields.items() if field.examples
+    }
+    assert json.loads(json.dumps(examples)) == examples
 
 
 @pytest.mark.parametrize(
@@ -169,7 +215,7 @@ def test_a_wrong_value_is_named_and_not_quoted(
         "http://[::1]:8080/",
     ],
 )
-def test_the_public_url_is_an_origin_with_or_without_a_slash(url: str) -> None:
+def test_the_public_url_is_an_origin(url: str) -> None:
     assert url == Settings(public_url=url).public_url
 
 
@@ -200,37 +246,9 @@ def test_the_public_url_is_an_origin_with_or_without_a_slash(url: str) -> None:
         "https://[carrel]",
     ],
 )
-def test_another_public_url_is_refused_in_words(url: str) -> None:
+def test_other_public_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="PUBLIC_URL"):
         Settings(public_url=url)
-
-
-@pytest.mark.parametrize(
-    "half", [{"google_client_id": "carrel"}, {"google_client_secret": SecretStr("s")}]
-)
-def test_half_a_client_for_google_is_refused(half: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput, match="GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET"):
-        Settings(**half)
-
-
-def test_every_setting_is_described() -> None:
-    undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
-    assert undescribed == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "proxies"),
-    [
-        ({"public_url": "https://carrel.example"}, 1),
-        ({"public_url": "https://carrel.example", "trusted_proxies": 0}, 0),
-        ({"public_url": "http://localhost:8080"}, 0),
-        ({"public_url": "http://localhost:8080", "trusted_proxies": 2}, 2),
-    ],
-)
-def test_in_the_cloud_one_proxy_is_ours_and_on_a_laptop_none(
-    settings: dict[str, Any], proxies: int
-) -> None:
-    assert proxies == Settings(**settings).proxies
 
 
 @pytest.mark.parametrize(
@@ -238,10 +256,88 @@ def test_in_the_cloud_one_proxy_is_ours_and_on_a_laptop_none(
     ["https://x.example:443", "http://localhost:80", "https://x.example:99999", "https://x:0"],
 )
 def test_a_port_that_browsers_leave_out_is_refused(url: str) -> None:
-    with pytest.raises(InvalidInput, match="PUBLIC_URL names no port"):
+    with pytest.raises(InvalidInput, match="PUBLIC_URL must have a port from 1 to 65535"):
         Settings(public_url=url)
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({"public_url": "https://carrel.example"}, 1),
+        ({"public_url": "https://carrel.example", "trusted_proxies": 0}, 0),
+        ({"public_url": "http://localhost:8080"}, 0),
+        ({"public_url": "http://localhost:8080", "trusted_proxies": 2}, 2),
+    ],
+)
+def test_one_proxy_is_trusted_by_default_except_on_loopback(
+    settings: dict[str, Any], count: int
+) -> None:
+    assert count == Settings(**settings).proxy_count
 
 
 def test_all_web_pages_are_not_an_origin() -> None:
     with pytest.raises(InvalidInput, match="ALLOWED_ORIGINS"):
         Settings(allowed_origins=("*",))
+
+
+@pytest.mark.parametrize(
+    "half", [{"google_client_id": "carrel"}, {"google_client_secret": SecretStr("s")}]
+)
+def test_half_a_google_client_is_refused(half: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput, match="GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET"):
+        Settings(**half)
+
+
+def test_five_of_up_to_twenty_passages_are_the_default() -> None:
+    settings = Settings()
+    assert (5, 20) == (settings.extract_top_k, settings.extract_top_k_limit)
+
+
+def test_the_default_count_is_at_most_the_limit() -> None:
+    assert 7 == Settings(extract_top_k=7, extract_top_k_limit=7).extract_top_k
+    for invalid in ({"extract_top_k": 21}, {"extract_top_k_limit": 4}):
+        with pytest.raises(InvalidInput, match="EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"):
+            Settings(**invalid)
+
+
+def test_an_answer_fits_into_a_document() -> None:
+    with pytest.raises(InvalidInput, match="at most 150,000"):
+        Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
+    Settings(extract_top_k_limit=50, extract_passage_characters=3_000)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "https://models.example:8443/",
+        "http://localhost:11434/v1",
+        "http://127.0.0.1:8000",
+        "http://[::1]:8000/v1",
+    ],
+)
+def test_an_endpoint_is_https_or_on_loopback(url: str) -> None:
+    assert url == Settings(openai_base_url=url).openai_base_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://models.example/v1",
+        "http://localhost.evil.example",
+        "ftp://models.example",
+        "models.example/v1",
+        "https://",
+        "https:///v1",
+        f"https://{SECRET}@models.example/v1",
+        f"https://models.example/v1?key={SECRET}",
+        f"https://models.example/v1#{SECRET}",
+        "https://models.example/v1\n",
+        "https://models example/v1",
+        f"https://carrel:{SECRET}@[models/v1",
+    ],
+)
+def test_other_endpoints_are_refused_without_quoting(url: str) -> None:
+    with pytest.raises(InvalidInput, match="OPENAI_BASE_URL") as caught:
+        Settings(openai_base_url=url)
+    assert SECRET not in str(caught.value)

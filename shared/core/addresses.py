@@ -1,0 +1,66 @@
+"""Checks of the addresses that settings and OAuth clients give. No message quotes an address."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
+"""The hosts that lead to this machine, written as in a URL."""
+
+_HOST_NAMES: Final = frozenset(host.strip("[]") for host in LOOPBACK_HOSTS)
+_DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
+_ORIGIN: Final = re.compile(
+    r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
+)
+_ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
+
+
+def is_loopback(url: SplitResult) -> bool:
+    """Return whether a URL leads to this machine."""
+    return url.hostname in _HOST_NAMES
+
+
+def check_origin(name: str, address: str) -> None:
+    """Check that the variable `name` is a scheme, a host and an optional port.
+
+    Raises:
+        ValueError: It is not, or it is neither https nor on loopback.
+    """
+    if not _ORIGIN.fullmatch(address):
+        raise ValueError(f"{name} must be https://host or https://host:port, with nothing after it")
+    url = _split(name, address)
+    _require_https(name, url)
+    if url.netloc.endswith(_DEFAULT_PORTS[url.scheme]) or not _has_valid_port(url):
+        raise ValueError(f"{name} must have a port from 1 to 65535, or none for the default port")
+
+
+def check_endpoint(name: str, address: str) -> None:
+    """Check that the variable `name` is the address of an API.
+
+    Raises:
+        ValueError: It is not, or it is neither https nor on loopback.
+    """
+    if not _ENDPOINT.fullmatch(address):
+        raise ValueError(f"{name} must be an address without a user, a query or a fragment")
+    _require_https(name, _split(name, address))
+
+
+def _require_https(name: str, url: SplitResult) -> None:
+    if url.scheme != "https" and not is_loopback(url):
+        raise ValueError(f"{name} must begin with https, except on loopback")
+
+
+def _split(name: str, address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError:  # its message may quote the address
+        raise ValueError(f"{name} has a host that is neither a name nor an IP address") from None
+
+
+def _has_valid_port(url: SplitResult) -> bool:
+    try:
+        return url.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,421 @@
+"""The settings by area, one class a group; `shared.core.settings` combines them.
+
+The first line of a class's docstring is the title of its group in the documentation. A field's
+name in capitals is its environment variable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from shared.core.addresses import check_endpoint, check_origin, is_loopback
+from shared.core.caller import USER_FORM, is_user
+from shared.core.dates import time_zone
+
+MAX_QUOTED_CHARACTERS: Final = 150_000
+"""An answer of `extract_key_info` quotes at most this many characters."""
+MIN_SECRET_LENGTH: Final = 32
+"""A secret has at least this many characters, so that it cannot be guessed."""
+_BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
+
+
+class SettingGroup(BaseModel):
+    """The configuration that all groups share."""
+
+    # Errors are logged, and must not quote secrets. Pydantic builds a validator for the combined
+    # class alone: one for each group would slow every cold start.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True
+    )
+
+
+class DatabaseSettings(SettingGroup):
+    """Project and databases."""
+
+    google_cloud_project: str = Field(
+        default="carrel-local",
+        description="The Google Cloud project. On the emulator, any name works.",
+    )
+    firestore_database: str = Field(
+        default="(default)", description="The Firestore database of knowledge and users' data."
+    )
+    access_database: str = Field(
+        default="access",
+        description="The Firestore database of credentials, accounts, calls and limits.",
+    )
+    lease_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="How many seconds the lease of a job that died keeps other runs out.",
+    )
+
+
+class AccessSettings(SettingGroup):
+    """Access to the gateway."""
+
+    public_url: str = Field(
+        default="http://localhost:8080",
+        description="Where clients reach the gateway: an https origin, or an http one on loopback."
+        " The gateway answers requests for this host only.",
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        default=(),
+        examples=[["https://app.example.com"]],
+        description="Origins of other web pages that may call the gateway.",
+    )
+    trusted_proxies: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many proxies in front of the gateway each add an address to"
+        " X-Forwarded-For; with 0, the client is the address that connects. The default is 1, for"
+        " Cloud Run, and 0 on loopback.",
+    )
+    max_request_bytes: int = Field(
+        default=8 * 1024 * 1024,
+        gt=0,
+        le=32 * 1024 * 1024,
+        description="The largest request body that the gateway takes from an authenticated caller."
+        " The default fits 2,000,000 characters of up to 4 bytes in UTF-8; Cloud Run takes 32 MiB.",
+    )
+    access_secrets: tuple[SecretStr, ...] = Field(
+        default=(),
+        examples=[["32 random characters or more"]],
+        description="Secrets of at least 32 random characters. The first signs and hashes; all of"
+        " them verify. To rotate, put a new secret first and drop the old one months later.",
+    )
+    local_user: str | None = Field(
+        default=None,
+        description="The user that a call without a credential acts as, with all rights. Only on a"
+        " laptop's loopback.",
+    )
+    public_access: bool = Field(
+        default=False, description="Whether PUBLIC tools may be called without signing in."
+    )
+
+    @property
+    def proxy_count(self) -> int:
+        """How many proxies in front of the gateway are trusted."""
+        if self.trusted_proxies is not None:
+            return self.trusted_proxies
+        return 0 if is_loopback(urlsplit(self.public_url)) else 1
+
+    @model_validator(mode="after")
+    def _check_access(self) -> Self:
+        check_origin("PUBLIC_URL", self.public_url)
+        if "*" in self.allowed_origins:
+            raise ValueError(
+                "ALLOWED_ORIGINS must name each origin: * would let every web page call the gateway"
+            )
+        if self.local_user and not is_loopback(urlsplit(self.public_url)):
+            raise ValueError(
+                "LOCAL_USER opens everything: it is allowed only where PUBLIC_URL is on loopback"
+            )
+        if any(
+            len(secret.get_secret_value()) < MIN_SECRET_LENGTH for secret in self.access_secrets
+        ):
+            raise ValueError(
+                f"ACCESS_SECRETS must have at least {MIN_SECRET_LENGTH} characters each"
+            )
+        return self
+
+    @field_validator("local_user")
+    @classmethod
+    def _check_user(cls, user_id: str | None) -> str | None:
+        if user_id and not is_user(user_id):
+            raise ValueError(f"LOCAL_USER must be {USER_FORM}")
+        return user_id
+
+
+class SignInSettings(SettingGroup):
+    """Sign-in with Google."""
+
+    google_client_id: str = Field(
+        default="",
+        description="The id of the OAuth client for Google sign-in. Without it, people sign in with"
+        " an access key.",
+    )
+    google_client_secret: SecretStr = Field(
+        default=SecretStr(""), description="The secret of that OAuth client."
+    )
+    google_issuer: str = Field(
+        default="https://accounts.google.com", description="The OpenID Connect issuer."
+    )
+    allowed_emails: tuple[str, ...] = Field(
+        default=(),
+        examples=[["you@example.com"]],
+        description="E-mail addresses of people who may sign in with Google.",
+    )
+    allowed_domains: tuple[str, ...] = Field(
+        default=(),
+        examples=[["example.com"]],
+        description="Google Workspace domains whose people may all sign in.",
+    )
+
+    @model_validator(mode="after")
+    def _check_google_client(self) -> Self:
+        if bool(self.google_client_id) != bool(self.google_client_secret):
+            raise ValueError("GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET must be set together")
+        return self
+
+
+class LimitSettings(SettingGroup):
+    """Rate limits."""
+
+    reads_per_minute: int = Field(
+        default=60, ge=1, description="Calls of READ tools a minute, per user."
+    )
+    writes_per_minute: int = Field(
+        default=20, ge=1, description="Calls of all other tools a minute, per user."
+    )
+    anonymous_per_minute: int = Field(
+        default=10, ge=1, description="Calls without a credential a minute, per address."
+    )
+    requests_per_minute: int = Field(
+        default=600,
+        ge=1,
+        description="HTTP requests of any kind a minute, per address and gateway instance. Not"
+        " counted where LOCAL_USER is set.",
+    )
+    sign_ins_per_ten_minutes: int = Field(
+        default=10, ge=1, description="Attempts to sign in within ten minutes, per address."
+    )
+    registrations_per_hour: int = Field(
+        default=20, ge=1, description="OAuth clients registered an hour, per address."
+    )
+
+
+class ToolSettings(SettingGroup):
+    """Tools and billing."""
+
+    disabled_tools: tuple[str, ...] = Field(
+        default=(),
+        examples=[["get_stats"]],
+        description="Tools that are switched off: they are neither listed nor called.",
+    )
+    tool_timeouts: dict[str, float] = Field(
+        default_factory=dict,
+        examples=[{"search_kb": 20}],
+        description="Time limits in seconds by tool name, in place of the tools' own.",
+    )
+    tool_prices: dict[str, NonNegativeInt] = Field(
+        default_factory=dict,
+        examples=[{"search_kb": 500}],
+        description="The highest price of a call by tool name, in millionths of a dollar, in place"
+        " of the tools' own.",
+    )
+    tool_urls: dict[str, str] = Field(
+        default_factory=dict,
+        examples=[{"search_kb": "https://search.example.com"}],
+        description="The URL of each tool's function by tool name.",
+    )
+    billing_url: str | None = Field(
+        default=None,
+        description="An external billing service. Without it, Carrel keeps the accounts itself.",
+    )
+    billing_token: SecretStr | None = Field(
+        default=None, description="The bearer token for the billing service."
+    )
+    time_zone: str = Field(
+        default="UTC",
+        description="The IANA time zone, such as Europe/Berlin, in which the days of tasks end"
+        " where a call names no other.",
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _check_time_zone(cls, name: str) -> str:
+        time_zone(name)
+        return name
+
+
+class KeyInfoSettings(SettingGroup):
+    """Passages from documents that callers provide (`extract_key_info`)."""
+
+    extract_top_k: int = Field(
+        default=5, ge=1, description="How many passages a call returns by default."
+    )
+    extract_top_k_limit: int = Field(
+        default=20, ge=1, le=50, description="How many passages a call may ask for."
+    )
+    extract_semantic_weight: float = Field(
+        default=0.65,
+        ge=0,
+        le=1,
+        description="The weight of similarity in meaning; words (BM25) have the rest.",
+    )
+    extract_passage_characters: int = Field(
+        default=1_500,
+        ge=200,
+        le=8_000,
+        description="The longest passage in characters. A longer paragraph is split at its"
+        " sentences.",
+    )
+    extract_materials_characters: int = Field(
+        default=2_000_000,
+        ge=1,
+        description="How many characters a call indexes at once; a job indexes the rest.",
+    )
+    materials_days: int = Field(
+        default=90,
+        ge=1,
+        description="Days without use after which a workspace's documents are deleted.",
+    )
+
+    @model_validator(mode="after")
+    def _check_answer_size(self) -> Self:
+        if self.extract_top_k > self.extract_top_k_limit:
+            raise ValueError("EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT")
+        if self.extract_top_k_limit * self.extract_passage_characters > MAX_QUOTED_CHARACTERS:
+            raise ValueError(
+                "EXTRACT_TOP_K_LIMIT times EXTRACT_PASSAGE_CHARACTERS must be at most"
+                f" {MAX_QUOTED_CHARACTERS:,}: an answer must fit into a Firestore document"
+            )
+        return self
+
+
+class EmbeddingSettings(SettingGroup):
+    """Embedding."""
+
+    embedding_provider: Literal["local", "vertex", "openai"] = Field(
+        default="local",
+        description="What turns texts into vectors: local is a small model in this process, vertex"
+        " is Vertex AI, openai is any endpoint with OpenAI's API.",
+    )
+    vertex_model: str = Field(
+        default="gemini-embedding-001", description="The embedding model on Vertex AI."
+    )
+    vertex_dimension: int = Field(
+        default=768,
+        ge=1,
+        le=2048,
+        description="The length of its vectors. Firestore takes up to 2,048.",
+    )
+    vertex_location: str = Field(default="europe-west1", description="The Vertex AI region.")
+    vertex_base_url: str | None = Field(
+        default=None,
+        description="Another address for Vertex AI, such as a private endpoint or a test server.",
+    )
+    openai_base_url: str = Field(
+        default="https://api.openai.com/v1",
+        description="The endpoint's address without `/embeddings`: https, or http on loopback.",
+    )
+    openai_model: str = Field(
+        default="text-embedding-3-small", description="The embedding model at the endpoint."
+    )
+    openai_dimension: int = Field(
+        default=768,
+        ge=1,
+        le=2048,
+        description="The length of its vectors. Firestore takes up to 2,048.",
+    )
+    openai_shortens: bool = Field(
+        default=True,
+        description="Whether the model can shorten its vectors (the parameter `dimensions`).",
+    )
+    openai_api_key: SecretStr | None = Field(
+        default=None, description="The bearer token for the endpoint, if it needs one."
+    )
+    openai_key_of_caller: bool = Field(
+        default=False,
+        description="Whether calls embed with their caller's access key, for an endpoint that"
+        " accepts the keys of this deployment. Jobs always embed with OPENAI_API_KEY.",
+    )
+    bulk_bucket: str | None = Field(
+        default=None,
+        description="gs://bucket/prefix for the files of Vertex AI's batch predictions. Without it,"
+        " texts are embedded online only.",
+    )
+    bulk_from: int = Field(
+        default=10_000,
+        ge=1,
+        description="How many passages must be waiting before they are embedded in bulk.",
+    )
+
+    @property
+    def embeds_with_callers_keys(self) -> bool:
+        """Whether calls embed with their callers' access keys."""
+        return self.embedding_provider == "openai" and self.openai_key_of_caller
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _check_openai_address(cls, address: str) -> str:
+        check_endpoint("OPENAI_BASE_URL", address)
+        return address
+
+    @field_validator("bulk_bucket")
+    @classmethod
+    def _check_bulk_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
+        return _checked_bucket(address, info)
+
+
+class GenerationSettings(SettingGroup):
+    """Knowledge cards, cluster names and extractions."""
+
+    generation_provider: Literal["extractive", "vertex"] = Field(
+        default="extractive",
+        description="What writes knowledge cards and names of clusters: extractive picks sentences"
+        " and terms from the texts, vertex asks a language model. Extractions (decisions, patterns,"
+        " warnings and methodologies) need the language model.",
+    )
+    generation_model: str = Field(
+        default="gemini-3.5-flash-lite", description="The language model on Vertex AI."
+    )
+    generation_location: str = Field(
+        default="global",
+        description="The Vertex AI region of the language model; global is any that has capacity.",
+    )
+    topic_aliases: dict[str, str] = Field(
+        default_factory=dict,
+        examples=[{"llms": "language models"}],
+        description="Other names of an extraction's topics, each with the topic that it stands for,"
+        " in addition to the built-in ones.",
+    )
+
+
+class IngestSettings(SettingGroup):
+    """Ingest."""
+
+    ingest_path: str | None = Field(
+        default=None, description="The file or folder that the ingest job reads."
+    )
+    ingest_bucket: str | None = Field(
+        default=None, description="gs://bucket/prefix whose files the ingest job reads."
+    )
+    readwise_token: SecretStr | None = Field(
+        default=None, description="The access token of the Readwise library to import."
+    )
+    readwise_url: str = Field(
+        default="https://readwise.io/api/v2", description="The address of the Readwise API."
+    )
+
+    @field_validator("readwise_url")
+    @classmethod
+    def _check_readwise_address(cls, address: str) -> str:
+        check_endpoint("READWISE_URL", address)
+        return address
+
+    @field_validator("ingest_bucket")
+    @classmethod
+    def _check_ingest_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
+        return _checked_bucket(address, info)
+
+
+def _checked_bucket(address: str | None, info: ValidationInfo) -> str | None:
+    if address is not None and not _BUCKET.fullmatch(address):
+        raise ValueError(
+            f"{str(info.field_name).upper()} must be gs://bucket or gs://bucket/prefix"
+        )
+    return address
