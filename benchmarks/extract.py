@@ -31,11 +31,11 @@ import Stemmer
 from benchmarks import extract_costs
 from benchmarks.base import SCIFACT, Remembering, known_vectors
 from benchmarks.extract_set import TRAIN, Beside, Case, cases
-from benchmarks.extract_steps import taken
+from benchmarks.extract_steps import embedded_document
 from benchmarks.measuring import print_table
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory
-from functions.tools.workspaces.extract_key_info.intake import cut
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
+from functions.tools.workspaces.extract_key_info.upload import parse_passages
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from functions.tools.workspaces.extract_key_info.corpus import SearchedMaterials
+    from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
     from shared.runtime.context import Context
-    from shared.workspaces.model import Cut
+    from shared.workspaces.model import ParsedPassage
 
 PROJECT: Final = "bench-extract"
 OURS: Final = "extract_key_info"
@@ -107,18 +107,18 @@ class Ways:
 
     async def all(self, case: Case) -> dict[str, list[int]]:
         """Where the passages start that each way finds, the best first."""
-        cuts = cut(case.materials, self.ctx.settings.extract_passage_characters)
-        of = await taken(case.materials, cuts, self.ctx)
-        brought = corpus_in_memory(of.material, of.parts, of.texts, of.vectors)
+        cuts = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
+        document, contents = await embedded_document(case.materials, cuts, self.ctx)
+        corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
         found = {
-            OURS: await _hybrid(case, brought, self.ctx),
-            VECTORS: await _leg(case, brought, Mode.SEMANTIC, self.ctx),
-            WORDS: await _leg(case, brought, Mode.LEXICAL, self.ctx),
+            OURS: await _hybrid(case, corpus, self.ctx),
+            VECTORS: await _leg(case, corpus, Mode.SEMANTIC, self.ctx),
+            WORDS: await _leg(case, corpus, Mode.LEXICAL, self.ctx),
             PEER: self._peer(case, cuts),
         }
         for weight, app in self._weighed.items():
             ctx = app.context(Caller.of("reader"), Meter())
-            found[f"weight {weight}"] = await _hybrid(case, brought, ctx)
+            found[f"weight {weight}"] = await _hybrid(case, corpus, ctx)
         return found
 
     async def aclose(self) -> None:
@@ -126,7 +126,7 @@ class Ways:
         for app in (self.app, *self._weighed.values()):
             await app.aclose()
 
-    def _peer(self, case: Case, cuts: Sequence[Cut]) -> list[int]:
+    def _peer(self, case: Case, cuts: Sequence[ParsedPassage]) -> list[int]:
         def tokens(texts: list[str]) -> bm25s.tokenization.Tokenized:
             return bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
 
@@ -137,16 +137,16 @@ class Ways:
         return [cuts[place].start for place, score in zip(places, scores, strict=True) if score > 0]
 
 
-async def _hybrid(case: Case, brought: SearchedMaterials, ctx: Context) -> list[int]:
-    result = await rank_passages(case.query, brought, len(case.materials), ctx)
-    return [source.place.start for _, source, _ in result.hits]
+async def _hybrid(case: Case, corpus: WorkspaceCorpus, ctx: Context) -> list[int]:
+    result = await rank_passages(case.query, corpus, len(case.materials), ctx)
+    return [passage.location.span.start for passage in result.passages]
 
 
-async def _leg(case: Case, brought: SearchedMaterials, mode: Mode, ctx: Context) -> list[int]:
-    ranking = await rank(SearchQuery(case.query, mode, Selection()), brought.corpus, ctx)
+async def _leg(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) -> list[int]:
+    ranking = await rank(SearchQuery(case.query, mode, Selection()), corpus.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
-    sources = brought.locations(ids)
-    return [sources[name].place.start for name in ids]
+    locations = corpus.locations(ids)
+    return [locations[passage_id].span.start for passage_id in ids]
 
 
 def _weighing(weight: float, embedder: Remembering) -> App:
@@ -157,7 +157,7 @@ def _weighing(weight: float, embedder: Remembering) -> App:
 async def agreements(
     asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Beside, app: App
 ) -> tuple[int, int, int]:
-    """Ask the tool itself, twice: what was just brought, and what is stored.
+    """Ask the tool itself, twice: what was just corpus, and what is stored.
 
     Returns:
         How many cases it was asked, and how often either answer was the expected one: the same
@@ -218,7 +218,7 @@ async def quality(folder: Path) -> None:
         sample, memory, store = await agreements(asked, expected, beside, ways.app)
         print(  # noqa: T201 - a benchmark prints
             f"  the tool itself in {sample} cases: the same passages in the same order in {memory}"
-            f" just brought, {store} from the store"
+            f" just corpus, {store} from the store"
         )
     await ways.aclose()
     await embedder.aclose()

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.extract_set import claims, materials_of
 from benchmarks.extract_steps import steps
 from benchmarks.measuring import print_table, ratio
-from functions.tools.workspaces.extract_key_info.intake import cut
 from functions.tools.workspaces.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.upload import parse_passages
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -28,7 +28,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.workspaces.embedding import BATCH
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Calls:
                 FIRST: {"query": first, "materials": materials},
                 "the same again": {"query": first, "materials": materials},
                 "another question": {"query": second, "materials": materials},
-                "another, by document": {"query": third, "document": id_of(materials)},
+                "another, by document": {"query": third, "document": content_id(materials)},
                 "one paragraph more": {"query": fourth, "materials": materials + MORE},
             }
             for name, arguments in kinds.items():
@@ -177,7 +177,7 @@ class Calls:
         cost.embedded.append(self.embedder.texts - before)
 
     async def _alone(self, materials: str) -> float:
-        cuts = cut(materials, self.app.settings.extract_passage_characters)
+        cuts = parse_passages(materials, self.app.settings.extract_passage_characters)
         texts = list({each.passage_id: each.cleaned for each in cuts}.values())
         began = time.process_time()
         await self.embedder.embed(texts, Purpose.DOCUMENT)

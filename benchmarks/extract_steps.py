@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.extract_set import claims
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
-from functions.tools.workspaces.extract_key_info.intake import Intake, current_making, cut
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
+from functions.tools.workspaces.extract_key_info.upload import (
+    Contents,
+    current_profile,
+    parse_passages,
+)
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -22,15 +26,21 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.passages import CUTTING, cleaned, split_passages
 from shared.text.terms import terms
-from shared.workspaces.embedding import BATCH, keep_passages
-from shared.workspaces.model import Material, Part, Status, id_of, parts_of
-from shared.workspaces.repository import Materials
+from shared.workspaces.embedding import BATCH, store_without_vectors
+from shared.workspaces.model import (
+    DocumentPart,
+    DocumentStatus,
+    WorkspaceDocument,
+    build_parts,
+    content_id,
+)
+from shared.workspaces.repository import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.runtime.context import App, Context
-    from shared.workspaces.model import Cut
+    from shared.workspaces.model import ParsedPassage
 
 TIMES: Final = 3
 TOP: Final = 5
@@ -69,24 +79,26 @@ class Watch:
         return result
 
 
-async def taken(text: str, cuts: Sequence[Cut], ctx: Context) -> Intake:
-    """Materials with everything that is stored of them, before any of it is."""
-    parts = parts_of(cuts)
-    texts = {each.passage_id: each.cleaned for each in cuts}
-    made = await ctx.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
-    material = Material(
-        document_id=id_of(text),
-        arrival="bench",
-        status=Status.ARRIVING,
-        making=current_making(ctx),
+async def embedded_document(
+    text: str, passages: Sequence[ParsedPassage], ctx: Context
+) -> tuple[WorkspaceDocument, Contents]:
+    """A document and its contents, as an upload makes them before it stores anything."""
+    parts = build_parts(passages)
+    texts = {passage.passage_id: passage.cleaned for passage in passages}
+    vectors = await ctx.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
+    document = WorkspaceDocument(
+        document_id=content_id(text),
+        upload_id="bench",
+        status=DocumentStatus.ARRIVING,
+        profile=current_profile(ctx),
         passage_characters=ctx.settings.extract_passage_characters,
-        cutting=CUTTING,
+        splitter=CUTTING,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
-        brought_at=ctx.clock(),
+        uploaded_at=ctx.clock(),
     )
-    return Intake(material, parts, texts, dict(zip(texts, made, strict=True)))
+    return document, Contents(parts, texts, dict(zip(texts, vectors, strict=True)))
 
 
 async def steps(text: str, app: App) -> dict[str, float]:
@@ -94,55 +106,69 @@ async def steps(text: str, app: App) -> dict[str, float]:
     watch = Watch()
     ctx = app.context(Caller.of(f"walker-{len(text)}"), Meter())
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    cuts = _in_memory(text, ctx.settings.extract_passage_characters, watch)
-    materials = await taken(text, cuts, ctx)
-    store = Materials(ctx.database, str(ctx.caller.user_id), "default")
-    await _store(materials, store, ctx, watch)
-    await _rank(materials, store, ctx, watch)
+    passages = _in_memory(text, ctx.settings.extract_passage_characters, watch)
+    document, contents = await embedded_document(text, passages, ctx)
+    workspace = Workspace(ctx.database, str(ctx.caller.user_id), "default")
+    await _store(document, contents, workspace, ctx, watch)
+    await _rank(document, contents, workspace, ctx, watch)
     return watch.taken
 
 
-def _in_memory(text: str, most: int, watch: Watch) -> list[Cut]:
-    cuts = watch.of("cut", lambda: cut(text, most))
-    spans = watch.of("cut: find the passages", lambda: split_passages(text, most))
-    found = [text[span.start : span.end] for span in spans]
-    watch.of("cut: clean and hash", lambda: [id_of(cleaned(each)) for each in found])
-    watch.of("cut: terms", lambda: [terms(each) for each in found])
-    parts = watch.of("put into parts", lambda: parts_of(cuts))
-    kept = watch.of("parts to bytes, compressed", lambda: [part.to_bytes() for part in parts])
-    watch.of("parts from bytes", lambda: [Part.from_bytes(each) for each in kept])
-    return cuts
+def _in_memory(text: str, max_characters: int, watch: Watch) -> list[ParsedPassage]:
+    passages = watch.of("cut", lambda: parse_passages(text, max_characters))
+    spans = watch.of("cut: find the passages", lambda: split_passages(text, max_characters))
+    texts = [text[span.start : span.end] for span in spans]
+    watch.of("cut: clean and hash", lambda: [content_id(cleaned(text)) for text in texts])
+    watch.of("cut: terms", lambda: [terms(text) for text in texts])
+    parts = watch.of("put into parts", lambda: build_parts(passages))
+    stored = watch.of("parts to bytes, compressed", lambda: [part.to_bytes() for part in parts])
+    watch.of("parts from bytes", lambda: [DocumentPart.from_bytes(data) for data in stored])
+    return passages
 
 
-async def _store(materials: Intake, store: Materials, ctx: Context, watch: Watch) -> None:
-    material = materials.material
-    standing = await store.look(material.document_id)
-    await ctx.database.commit(store.begin(standing, material, ctx.clock()))
-    await watch.waiting("store the parts", lambda: store.keep_parts(material, materials.parts))
+async def _store(
+    document: WorkspaceDocument,
+    contents: Contents,
+    workspace: Workspace,
+    ctx: Context,
+    watch: Watch,
+) -> None:
+    record = await workspace.load_document(document.document_id)
+    await ctx.database.commit(workspace.upload_writes(record, document, ctx.clock()))
+    await watch.waiting("store the parts", lambda: workspace.store_parts(document, contents.parts))
+    passage_ids = list(contents.texts)
 
-    async def keep() -> None:
-        names = list(materials.texts)
-        for start in range(0, len(names), BATCH):
-            block = {name: materials.texts[name] for name in names[start : start + BATCH]}
-            await store.keep_passages(material, block, materials.vectors)
+    async def store() -> None:
+        for start in range(0, len(passage_ids), BATCH):
+            block = {name: contents.texts[name] for name in passage_ids[start : start + BATCH]}
+            await workspace.store_passages(document, block, contents.vectors)
 
-    await watch.waiting("store the passages", keep)
-    without = lambda: keep_passages(materials.texts, material, store)  # noqa: E731 - like the others
-    await watch.waiting("store them as known, without vectors", without)
-    names = list(materials.texts)
-    await watch.waiting("read the vectors of all", lambda: store.stored_passages(names, material))
+    await watch.waiting("store the passages", store)
+    await watch.waiting(
+        "store them as known, without vectors",
+        lambda: store_without_vectors(contents.texts, document, workspace),
+    )
+    await watch.waiting(
+        "read the vectors of all", lambda: workspace.stored_passages(passage_ids, document)
+    )
 
 
-async def _rank(materials: Intake, store: Materials, ctx: Context, watch: Watch) -> None:
+async def _rank(
+    document: WorkspaceDocument,
+    contents: Contents,
+    workspace: Workspace,
+    ctx: Context,
+    watch: Watch,
+) -> None:
     query = next(claims())
     vector = await ctx.query_vector(query)
-    material = replace(materials.material, status=Status.READY)
-    held = corpus_in_memory(material, materials.parts, materials.texts, materials.vectors)
-    await watch.waiting("rank in memory", lambda: rank_passages(query, held, TOP, ctx))
-    kept = stored_corpus([material], store)
-    await watch.waiting("rank from the store", lambda: rank_passages(query, kept, TOP, ctx))
-    await watch.waiting("from the store: read the parts", lambda: store.parts([material]))
-    passages, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]
+    document = replace(document, status=DocumentStatus.READY)
+    in_memory = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
+    await watch.waiting("rank in memory", lambda: rank_passages(query, in_memory, TOP, ctx))
+    stored = stored_corpus([document], workspace)
+    await watch.waiting("rank from the store", lambda: rank_passages(query, stored, TOP, ctx))
+    await watch.waiting("from the store: read the parts", lambda: workspace.load_parts([document]))
+    passages, others = workspace.passages_of([document]), list(contents.texts)[-LEXICAL_POOL:]
     await watch.waiting(
         "from the store: the nearest 50", lambda: passages.nearest(vector, DENSE_POOL)
     )

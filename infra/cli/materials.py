@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shared.core.errors import NotFound
     from shared.firestore.database import Database
-    from shared.workspaces.tasks import MaterialTask
+    from shared.workspaces.listing import WorkspaceSummary
 
     ResultT = TypeVar("ResultT")
 
@@ -122,13 +122,13 @@ def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     return asyncio.run(working())
 
 
-async def _counted(database: Database, user: str) -> list[tuple[MaterialTask, int]]:
+async def _counted(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
     """The tasks used last, one more than is shown, and how many materials each holds."""
-    from shared.workspaces.tasks import MaterialTasks
+    from shared.workspaces.listing import UserWorkspaces
 
-    tasks = MaterialTasks(database, user)
+    tasks = UserWorkspaces(database, user)
     latest = await tasks.latest(_SHOWN + 1)
-    counts = await tasks.materials([each.task_id for each in latest])
+    counts = await tasks.document_counts([each.task_id for each in latest])
     return list(zip(latest, counts, strict=True))
 
 
@@ -138,13 +138,13 @@ async def _held(database: Database, user: str, task_id: str) -> int:
     Raises:
         NotFound: There is no such task.
     """
-    from shared.workspaces.repository import Materials
-    from shared.workspaces.tasks import MaterialTasks
+    from shared.workspaces.listing import UserWorkspaces
+    from shared.workspaces.repository import Workspace
 
-    task = await Materials(database, user, task_id).task()
+    task = await Workspace(database, user, task_id).load()
     if task.touched_at is None:
         raise await _missing(database, user, task_id)
-    [held] = await MaterialTasks(database, user).materials([task_id])
+    [held] = await UserWorkspaces(database, user).document_counts([task_id])
     return held
 
 
@@ -155,10 +155,10 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
         NotFound: There is none any more.
     """
     from shared.core.dates import utc_now
-    from shared.workspaces.erasure import MaterialErasure
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.erasure import WorkspaceErasure
+    from shared.workspaces.repository import Workspace
 
-    erasure = MaterialErasure(database, Materials(database, user, task_id))
+    erasure = WorkspaceErasure(database, Workspace(database, user, task_id))
     if not await erasure.begin():
         raise await _missing(database, user, task_id)
     gone: Counter[str] = Counter()
@@ -172,9 +172,9 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
 async def _missing(database: Database, user: str, task_id: str) -> NotFound:
     """That there is no such task, and which there are."""
     from shared.core.errors import NotFound
-    from shared.workspaces.tasks import MaterialTasks
+    from shared.workspaces.listing import UserWorkspaces
 
-    found = await MaterialTasks(database, user).latest(_NAMED + 1)
+    found = await UserWorkspaces(database, user).latest(_NAMED + 1)
     if not found:
         return NotFound(f"{user} has no materials in any task. Is the name right?")
     names = ", ".join(each.task_id for each in found[:_NAMED])
@@ -191,5 +191,5 @@ def _task_id(task: str) -> str:
         raise click.BadParameter(f"{error}.", param_hint="TASK") from error
 
 
-def _used(task: MaterialTask) -> str:
+def _used(task: WorkspaceSummary) -> str:
     return "being erased" if task.erasing else minute(task.touched_at)

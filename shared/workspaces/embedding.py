@@ -1,4 +1,4 @@
-"""Giving passages of materials their vectors: in a call as far as its time goes, else in a job."""
+"""Embed the passages of uploaded documents: during the call while there is time, else in a job."""
 
 from __future__ import annotations
 
@@ -13,146 +13,148 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.runtime.context import Context
-    from shared.workspaces.model import Material
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.model import WorkspaceDocument
+    from shared.workspaces.repository import Workspace
 
 BATCH: Final = 32
-"""Passages that are embedded, and stored, at once."""
-READ_TOGETHER: Final = 320
-"""Passages that are read at once, to see which of them need a vector."""
-STORED_TOGETHER: Final = 250
-"""Passages that are stored at once where they have no vectors, if they are short."""
-STORED_CHARACTERS: Final = 300_000
-"""What they hold at most."""
+"""The number of passages that are embedded together, and stored together."""
+MAX_CHECKED: Final = 320
+"""The most passages that are read together to find those without a vector."""
+MAX_STORED: Final = 250
+"""The most passages without vectors that one commit stores."""
+MAX_STORED_CHARACTERS: Final = 300_000
+"""The most characters that these passages have together."""
 
 
 class RefusedPassage(InvalidInput):
     """The embedding model refuses a passage.
 
     Attributes:
-        passage_id: Which.
+        passage_id: The id of the passage.
     """
 
     def __init__(self, passage_id: str) -> None:
-        """Say which; who knows where it stands says it to people."""
+        """Keep the id: the caller knows where in the document the passage is."""
         super().__init__("The embedding model refuses a passage.")
         self.passage_id = passage_id
 
 
-async def embed_waiting(  # noqa: PLR0913 - each says something of its own
-    names: Sequence[str],
-    material: Material,
-    store: Materials,
+async def embed_stored(  # noqa: PLR0913 - each is needed
+    passage_ids: Sequence[str],
+    document: WorkspaceDocument,
+    workspace: Workspace,
     ctx: Context,
     *,
-    goes_on: Callable[[int], bool],
+    has_time: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
 ) -> bool:
     """Embed those of these passages that are stored without a vector, in this order.
 
     Args:
-        names: The passages.
-        material: The materials that hold them.
-        store: The task of these.
-        ctx: With what to embed.
-        goes_on: Told before each batch how many are left: whether there is time for them.
-        on_embedded: Told after each batch how many it embedded.
+        passage_ids: The passages.
+        document: The document that contains them.
+        workspace: Its workspace.
+        ctx: Provides the embedding model.
+        has_time: Called before each batch with the number of passages left; False stops.
+        on_embedded: Called after each batch with the number of passages it embedded.
 
     Returns:
-        Whether all of them have a vector now.
+        Whether all of the passages now have a vector.
 
     Raises:
-        RefusedPassage: The model refuses one. Those before it are stored.
-        Unavailable: The embedding provider or the database is down. The same.
-        Erased: The materials were, meanwhile.
+        RefusedPassage: The model refuses a passage. Those before it are stored.
+        Unavailable: The embedding provider or the database is down. Earlier batches are stored.
+        DocumentErased: The document was erased meanwhile.
     """
-    left = list(names)
+    left = list(passage_ids)
 
-    def goes_on_with(block: int) -> bool:
-        return goes_on(block + len(left))
+    def has_time_for(block: int) -> bool:
+        return has_time(block + len(left))
 
     while left:
-        block, left = left[:READ_TOGETHER], left[READ_TOGETHER:]
-        texts = await store.without_vector(block, material.making)
-        made = await embed_passages(
-            texts, material, store, ctx, goes_on=goes_on_with, on_embedded=on_embedded
+        block, left = left[:MAX_CHECKED], left[MAX_CHECKED:]
+        texts = await workspace.texts_without_vector(block, document.profile)
+        vectors = await embed_passages(
+            texts, document, workspace, ctx, has_time=has_time_for, on_embedded=on_embedded
         )
-        if len(made) < len(texts):
+        if len(vectors) < len(texts):
             return False
     return True
 
 
-async def embed_passages(  # noqa: PLR0913 - each says something of its own
+async def embed_passages(  # noqa: PLR0913 - each is needed
     texts: Mapping[str, str],
-    material: Material,
-    store: Materials,
+    document: WorkspaceDocument,
+    workspace: Workspace,
     ctx: Context,
     *,
-    goes_on: Callable[[int], bool],
+    has_time: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Vector]:
-    """Embed passages batch by batch; each is stored while the next is being embedded.
+    """Embed passages in batches; each batch is stored while the next one is embedded.
 
     Args:
-        texts: Their cleaned texts, by id.
-        material: The materials that hold them.
-        store: The task of these.
-        ctx: With what to embed.
-        goes_on: Told before each batch how many are left: whether there is time for them.
-        on_embedded: Told after each batch how many it embedded.
+        texts: The cleaned texts, by passage id.
+        document: The document that contains them.
+        workspace: Its workspace.
+        ctx: Provides the embedding model.
+        has_time: Called before each batch with the number of passages left; False stops.
+        on_embedded: Called after each batch with the number of passages it embedded.
 
     Returns:
-        The vectors that were made, by passage id; all of them are stored.
+        The new vectors by passage id. All of them are stored.
 
     Raises:
-        RefusedPassage: The model refuses one. Those before it are stored.
-        Unavailable: The embedding provider or the database is down. The same.
-        Erased: The materials were, meanwhile.
+        RefusedPassage: The model refuses a passage. Those before it are stored.
+        Unavailable: The embedding provider or the database is down. Earlier batches are stored.
+        DocumentErased: The document was erased meanwhile.
     """
     vectors: dict[str, Vector] = {}
     left = list(texts)
     storing = asyncio.create_task(asyncio.sleep(0))
     try:
-        while left and goes_on(len(left)):
-            batch = {name: texts[name] for name in left[:BATCH]}
-            made = await _vectors(batch, ctx)
+        while left and has_time(len(left)):
+            batch = {passage_id: texts[passage_id] for passage_id in left[:BATCH]}
+            batch_vectors = await _embed(batch, ctx)
             await storing
-            storing = asyncio.create_task(store.keep_passages(material, batch, made))
-            vectors |= made
-            on_embedded(len(made))
+            storing = asyncio.create_task(workspace.store_passages(document, batch, batch_vectors))
+            vectors |= batch_vectors
+            on_embedded(len(batch_vectors))
             left = left[BATCH:]
     except asyncio.CancelledError:
-        storing.cancel()  # nobody waits any more, and a database that hangs would hang this too
+        storing.cancel()  # the call is over; waiting for a hanging database would hang this too
         raise
     finally:
         await storing
     return vectors
 
 
-async def keep_passages(texts: Mapping[str, str], material: Material, store: Materials) -> None:
-    """Store passages without vectors, as many at once as a commit takes."""
+async def store_without_vectors(
+    texts: Mapping[str, str], document: WorkspaceDocument, workspace: Workspace
+) -> None:
+    """Store passages without vectors, as many at a time as a commit takes."""
     for block in _blocks(texts):
-        await store.keep_passages(material, block, {})
+        await workspace.store_passages(document, block, {})
 
 
 def _blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     block: dict[str, str] = {}
     characters = 0
-    for name, text in texts.items():
+    for passage_id, text in texts.items():
         characters += len(text)
-        if block and (len(block) == STORED_TOGETHER or characters > STORED_CHARACTERS):
+        if block and (len(block) == MAX_STORED or characters > MAX_STORED_CHARACTERS):
             yield block
             block, characters = {}, len(text)
-        block[name] = text
+        block[passage_id] = text
     if block:
         yield block
 
 
-async def _vectors(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:
-    names = list(batch)
+async def _embed(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:
+    passage_ids = list(batch)
     try:
         with ctx.timed("embedding"):
             vectors = await ctx.embedder.embed(list(batch.values()), Purpose.DOCUMENT)
     except InvalidInput as error:
-        raise RefusedPassage(names[error.details["text"]]) from None
-    return dict(zip(names, vectors, strict=True))
+        raise RefusedPassage(passage_ids[error.details["text"]]) from None
+    return dict(zip(passage_ids, vectors, strict=True))

@@ -1,9 +1,11 @@
-"""Erasing the materials of a task: leaves before parents, so that nothing is orphaned.
+"""Erase a workspace: children before parents, so that nothing is orphaned.
 
-The task's document goes last, and says from the start that the task is being erased: no materials
-are brought to it meanwhile, and whoever finds it half erased goes on. Each commit proves that it
-still says so. Of what lies under it documents and parts go first, for what is still arriving, or
-about to be kept as an answer, proves that they are there: its next commit is refused.
+The workspace's own document says from the start that it is being erased and is deleted last.
+Meanwhile nothing is uploaded to it, and an erasure that died is continued by the next one. Every
+commit proves that the erasure is still under way.
+
+Documents and parts are deleted before passages: an upload or an answer that is being stored proves
+in its commit that they exist, so its next commit is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from google.cloud.firestore import LastUpdateOption
 from shared.core.dates import from_microseconds
 from shared.firestore.replays import Replays
 from shared.firestore.writes import put
-from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, TASKS
+from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -25,90 +27,93 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.repository import Workspace
 
-PAGES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
-"""Documents that one commit deletes: Firestore counts what they and their index entries hold, and
-refuses more than 10 MiB."""
+PAGE_SIZES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
+"""The number of documents that one commit deletes. Firestore refuses commits above 10 MiB, and
+counts what the documents and their index entries hold."""
 _LONG_AGO: Final = from_microseconds(0)
-"""When a task that is being erased was last used: so the purge finds it, should this run die."""
+"""The last use of a workspace that is being erased: the purge finds it should this run die."""
 
 
-class MaterialErasure:
-    """Erases the materials of one task, page by page."""
+class WorkspaceErasure:
+    """Erases one workspace, page by page."""
 
-    def __init__(self, database: Database, materials: Materials) -> None:
-        """Erase these."""
+    def __init__(self, database: Database, workspace: Workspace) -> None:
+        """Prepare to erase `workspace`."""
         self._database = database
-        self._task = materials
+        self._workspace = workspace
 
     async def begin(self, idle_since: datetime | None = None) -> bool:
-        """Say that the task is being erased; False if there is none, or it was used since then.
+        """Mark the workspace as being erased, so that no call finds it or uploads to it.
 
-        From now on nothing of it is found, and nothing is brought to it.
+        Returns:
+            False if there is no such workspace, or it was used since `idle_since`.
         """
 
         async def attempt() -> bool:
-            seen = await self._database.get(self._task.task_reference)
-            if not seen.exists:
+            snapshot = await self._database.get(self._workspace.reference)
+            if not snapshot.exists:
                 return False
-            used = seen.get("touched_at")
-            if idle_since is not None and used >= idle_since:
+            if idle_since is not None and snapshot.get("touched_at") >= idle_since:
                 return False
-            await self._database.commit([put(seen, {"erasing": True, "touched_at": _LONG_AGO})])
+            await self._database.commit([put(snapshot, {"erasing": True, "touched_at": _LONG_AGO})])
             return True
 
         return await self._database.until_it_holds(attempt)
 
     async def pages(self) -> AsyncIterator[Counter[str]]:
-        """Delete, and tell after each commit how many of what are gone. Begin first.
+        """Delete a page at a time, and yield how many of each kind were deleted. Begin first.
 
-        Somebody else may finish it meanwhile, and bring materials anew: they stay.
+        If another run finishes the erasure meanwhile, documents that are uploaded afterwards stay.
         """
-        database, answers = self._database, Replays(self._database, self._task.user_id)
+        database, replays = self._database, Replays(self._database, self._workspace.user_id)
         for kind in (DOCUMENTS, PARTS, PASSAGES):
-            query = rest_query(database.client, f"{self._task.path}/{kind}", PAGES[kind])
-            while found := await database.find(query):
-                if not await self._delete_in_task(found):
+            query = names_query(database.client, f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
+            while snapshots := await database.find(query):
+                if not await self._delete(snapshots):
                     return
-                yield Counter({kind: len(found)})
-        while found := await answers.about(self._task.name, PAGES["answers"]):
-            if not await self._delete_in_task(found):
+                yield Counter({kind: len(snapshots)})
+        while snapshots := await replays.about(self._workspace.name, PAGE_SIZES["answers"]):
+            if not await self._delete(snapshots):
                 return
-            yield Counter(answers=len(found))
-        if await self._delete_in_task([]):
+            yield Counter(answers=len(snapshots))
+        if await self._delete([]):
             yield Counter(tasks=1)
 
-    async def _delete_in_task(self, found: Sequence[DocumentSnapshot[Any]]) -> bool:
-        """Delete what was found, or else the task itself; False if it is not being erased."""
+    async def _delete(self, snapshots: Sequence[DocumentSnapshot[Any]]) -> bool:
+        """Delete these, or the workspace itself if empty; False if it is not being erased."""
 
         async def attempt() -> bool:
-            task = await self._task.task()
-            if not task.erasing:
+            workspace = await self._workspace.load()
+            if not workspace.erasing:
                 return False
-            proof = put(task.snapshot, {"erasing": True})
+            guard = put(workspace.snapshot, {"erasing": True})
             await self._database.commit(
-                [proof, *map(_deletion, found)] if found else [_last_deletion(task.snapshot)]
+                [guard, *map(_deletion, snapshots)]
+                if snapshots
+                else [_guarded_deletion(workspace.snapshot)]
             )
             return True
 
         return await self._database.until_it_holds(attempt)
 
 
-def rest_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """What is left of a collection, by name alone."""
+def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
+    """The first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield rest_query(client, f"users/a/{TASKS}/b/{PASSAGES}", 1)
+    yield names_query(client, f"users/a/{WORKSPACES}/b/{PASSAGES}", 1)
 
 
-def _deletion(seen: DocumentSnapshot[Any]) -> Write:
-    return lambda batch: batch.delete(seen.reference)
+def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    return lambda batch: batch.delete(snapshot.reference)
 
 
-def _last_deletion(seen: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(seen.update_time)
-    return lambda batch: batch.delete(seen.reference, option)
+def _guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    """A deletion that is refused if the document changed since it was read."""
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.delete(snapshot.reference, option)

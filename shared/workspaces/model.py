@@ -1,9 +1,8 @@
-"""Materials that a user brought to a task, and their contents in parts.
+"""Documents that a caller uploaded to a workspace, and their contents in parts.
 
-What materials hold: where each passage stands in them, and which words are in it.
-
-It is kept in parts, each in a document of its own, so that the words of materials are searched at
-the price of a read or a few, not of one for each passage.
+The contents of a document are where each of its passages is and which terms are in it. They are
+stored in parts, each part in a Firestore document of its own, so that a search by words costs a few
+reads for a document, not one for each passage.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ if TYPE_CHECKING:
     from shared.index.facets import Facet
 
 _ID_DIGITS: Final = 32
-"""Hexadecimal digits of an id: 128 bits, which nobody meets twice by chance."""
+"""Ids are 32 hexadecimal digits, 128 bits: enough that two texts never share one by chance."""
 
 
-class Status(StrEnum):
-    """How far the taking in of materials has come."""
+class DocumentStatus(StrEnum):
+    """How far the upload of a document has come."""
 
     ARRIVING = "arriving"
-    """A call is storing them, or died while it did: bringing them again goes on from there."""
+    """A call is storing the document, or died while it did. Uploading it again continues there."""
     WAITING = "waiting"
-    """All their text is stored, and a job makes the vectors that are missing."""
+    """All of the text is stored, and a job computes the missing vectors."""
     READY = "ready"
-    """They can be searched."""
+    """The document can be searched."""
     FAILED = "failed"
-    """A job could not embed them. Bringing them again tries anew."""
+    """A job could not embed the document. Uploading it again retries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
-    """What passages are made with: materials that were made otherwise cannot be searched.
+class IndexProfile:
+    """What passages are indexed with. Documents of different profiles cannot be searched together.
 
     Attributes:
         model: The embedding model.
@@ -56,52 +55,52 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
-    """One text that was brought to a task.
+class WorkspaceDocument:
+    """One text that a caller uploaded to a workspace.
 
     Attributes:
         document_id: A hash of the text.
-        arrival: Names this time that they came: erased and brought again, they are others.
-        status: How far it has come.
-        making: What its passages are made with.
-        passage_characters: What a passage of it may hold.
-        cutting: The version of the cutting, `shared.text.passages.CUTTING`.
-        characters: How long it is.
-        passages: How many different passages it has.
-        parts: In how many documents its contents are kept.
-        brought_at: When it came.
-        prepaid: Names a call that was paid for and not answered yet; None if there is none.
-        reason: Why it failed.
-        worked_until: Until when a call embeds what waits, at most: others need not too.
-        next_at: When a job may go on with it; None before it waits.
-        tries: How often a job failed at it since it last went well.
+        upload_id: Identifies this upload: a document erased and uploaded again has another one.
+        status: How far the upload has come.
+        profile: What its passages are indexed with.
+        passage_characters: The maximum length of a passage.
+        splitter: The version of the splitting, `shared.text.passages.CUTTING`.
+        characters: The length of the text.
+        passages: The number of different passages.
+        parts: The number of Firestore documents that hold the contents.
+        uploaded_at: When it was uploaded.
+        prepaid: Identifies a call that was paid for and is not answered yet; None if there is none.
+        reason: Why the upload failed.
+        leased_until: Until when a call embeds the waiting passages: others leave them alone.
+        next_at: When a job may continue with it; None before it waits.
+        tries: How often a job failed at it since its last success.
     """
 
     document_id: str
-    arrival: str
-    status: Status
-    making: Making
+    upload_id: str
+    status: DocumentStatus
+    profile: IndexProfile
     passage_characters: int
-    cutting: int
+    splitter: int
     characters: int
     passages: int
     parts: int
-    brought_at: datetime
+    uploaded_at: datetime
     prepaid: str | None = None
     reason: str | None = None
-    worked_until: datetime | None = None
+    leased_until: datetime | None = None
     next_at: datetime | None = None
     tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage, whichever materials hold it: the same text is kept once.
+class WorkspacePassage:
+    """A passage, stored once for all documents of the workspace that contain it.
 
     Attributes:
         passage_id: A hash of its text.
-        text: Cleaned: white space is one space, and control characters are gone.
-        dated_at: When the latest materials that hold it were brought; None while that is unknown.
+        text: Cleaned: runs of white space are one space, and control characters are gone.
+        dated_at: When the latest document that contains it was uploaded; None while unknown.
     """
 
     passage_id: str
@@ -115,46 +114,46 @@ class Passage:
 
     @property
     def indexed_text(self) -> str:
-        """What is indexed by its words."""
+        """The text that is searched by words."""
         return self.text
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """None: where to look is said by materials, not by filters."""
+        """Empty: a search names the documents to look in and has no filters."""
         return {}
 
 
-def id_of(text: str) -> str:
-    """The id of materials, by their text, or of a passage, by its cleaned text."""
+def content_id(text: str) -> str:
+    """The id of a document, from its text, or of a passage, from its cleaned text."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:_ID_DIGITS]
 
 
-def materials_facet(material: Material) -> str:
-    """The entry among a passage's `facets` that says which materials hold it, since they came."""
-    return f"document:{material.document_id}.{material.arrival}"
+def upload_facet(document: WorkspaceDocument) -> str:
+    """The entry in a passage's `facets` that says that this upload of a document contains it."""
+    return f"document:{document.document_id}.{document.upload_id}"
 
 
 PART_BYTES: Final = 900_000
-"""Of a part before it is compressed: text that does not compress fits a document of 1 MiB too."""
-_PLACE_BYTES: Final = 80
-"""What the place of a passage takes at most, but for its text and terms."""
+"""The maximum size of a part before compression: incompressible text still fits into 1 MiB."""
+_SPAN_BYTES: Final = 80
+"""The most that a passage takes in a part, apart from its text and its terms."""
 _POSTING_BYTES: Final = 20
-"""What a term takes at most in each passage, beside its letters."""
+"""The most that a term takes for each passage, apart from its letters."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A passage where it first stands in its materials.
+class ParsedPassage:
+    """A passage where it first occurs in its document, with its terms.
 
     Attributes:
-        passage_id: Which passage.
-        position: Its place among the passages of its materials, from 1.
-        start: Where it starts in the materials, in code points.
+        passage_id: The id of the passage.
+        position: Its number among the passages of the document, from 1.
+        start: Where it starts in the document, in code points.
         end: Where it ends.
-        text: What stands there: `materials[start:end]`.
-        cleaned: The passage's own text.
-        counts: How often it holds each term.
+        text: The original text, `document[start:end]`.
+        cleaned: The text that is stored and embedded.
+        counts: How often each term occurs in it.
     """
 
     passage_id: str
@@ -167,14 +166,14 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a passage stands.
+class PassageSpan:
+    """Where a passage is in a document.
 
     Attributes:
-        position: Its place among the passages of its materials, from 1.
-        start: Where it starts in the materials, in code points.
+        position: Its number among the passages of the document, from 1.
+        start: Where it starts in the document, in code points.
         end: Where it ends.
-        text: What stands there; None where it is the passage's own text.
+        text: The original text; None where it equals the cleaned text.
     """
 
     position: int
@@ -184,15 +183,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Some of the passages of materials, in the order of the text, each where it first stands.
+class DocumentPart:
+    """Some passages of a document, in the order of the text, each where it first occurs.
 
     Attributes:
-        ids: The passage at each place.
-        spans: The position of each, and where it starts and ends.
-        lengths: How many terms each holds, repeats included.
-        texts: What stands at a place, by its number from 0, where it is not the passage's own text.
-        terms: Term to the numbers of the places that hold it, each followed by how often.
+        ids: The ids of the passages.
+        spans: The position, start and end of each passage.
+        lengths: The number of terms of each passage, repeats included.
+        texts: Original texts by the index of the passage, where they differ from the cleaned text.
+        terms: For each term, the index of each passage that contains it, followed by how often.
     """
 
     ids: list[str]
@@ -202,73 +201,85 @@ class Part:
     terms: dict[str, list[int]]
 
     def to_bytes(self) -> bytes:
-        """How it is kept: compressed JSON."""
-        kept = [self.ids, self.spans, self.lengths, list(self.texts.items()), self.terms]
-        return zlib.compress(json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode())
+        """The stored form: compressed JSON."""
+        fields = [self.ids, self.spans, self.lengths, list(self.texts.items()), self.terms]
+        return zlib.compress(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
 
     @classmethod
-    def from_bytes(cls, kept: bytes) -> Part:
-        """Read what `to_bytes` wrote."""
-        ids, spans, lengths, texts, terms = json.loads(zlib.decompress(kept))
-        return cls(ids, [(at, start, end) for at, start, end in spans], lengths, dict(texts), terms)
+    def from_bytes(cls, data: bytes) -> DocumentPart:
+        """Read the stored form."""
+        ids, spans, lengths, texts, terms = json.loads(zlib.decompress(data))
+        return cls(
+            ids,
+            [(position, start, end) for position, start, end in spans],
+            lengths,
+            dict(texts),
+            terms,
+        )
 
-    def places(self) -> Iterator[tuple[str, Place]]:
-        """Each passage and where it stands."""
-        for number, (name, span) in enumerate(zip(self.ids, self.spans, strict=True)):
-            yield name, Place(*span, self.texts.get(number))
+    def passage_spans(self) -> Iterator[tuple[str, PassageSpan]]:
+        """The id and the span of each passage."""
+        for index, (passage_id, span) in enumerate(zip(self.ids, self.spans, strict=True)):
+            yield passage_id, PassageSpan(*span, self.texts.get(index))
 
 
-def parts_of(cuts: Sequence[Cut]) -> list[Part]:
-    """Put the passages of materials into parts, each small enough for a document."""
-    parts: list[Part] = []
+def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
+    """Put the passages of a document into parts, each small enough for a Firestore document."""
+    parts: list[DocumentPart] = []
     size = PART_BYTES
-    for cut in cuts:
-        more = _bytes_of(cut)
-        if size + more > PART_BYTES:
-            parts.append(Part([], [], [], {}, {}))
+    for passage in passages:
+        passage_size = _size_in_part(passage)
+        if size + passage_size > PART_BYTES:
+            parts.append(DocumentPart([], [], [], {}, {}))
             size = 0
-        size += more
-        _add(cut, parts[-1])
+        size += passage_size
+        _add(passage, parts[-1])
     return parts
 
 
-def words_of(parts: Iterable[Part], query: Iterable[str]) -> tuple[dict[str, Postings], Totals]:
-    """The passages that hold each of these terms, and the totals of all passages.
+def term_postings(
+    parts: Iterable[DocumentPart], terms: Iterable[str]
+) -> tuple[dict[str, Postings], Totals]:
+    """The postings of each of these terms, and the totals of all passages.
 
-    A passage that stands in several materials counts once.
+    A passage that occurs in several documents counts once.
     """
     lengths: dict[str, int] = {}
-    entries: dict[str, dict[str, int]] = {term: {} for term in query}
+    entries: dict[str, dict[str, int]] = {term: {} for term in terms}
     for part in parts:
         lengths.update(zip(part.ids, part.lengths, strict=True))
-        for term, found in entries.items():
+        for term, passages in entries.items():
             numbers = iter(part.terms.get(term, ()))
-            for number, tf in zip(numbers, numbers, strict=True):
-                found[part.ids[number]] = pack(tf, part.lengths[number])
-    postings = {term: Postings(len(found), found) for term, found in entries.items() if found}
+            for index, tf in zip(numbers, numbers, strict=True):
+                passages[part.ids[index]] = pack(tf, part.lengths[index])
+    postings = {
+        term: Postings(len(passages), passages) for term, passages in entries.items() if passages
+    }
     return postings, Totals(len(lengths), sum(lengths.values()))
 
 
-def refusal(parts: Iterable[Part], passage_id: str) -> str:
-    """What to say where the embedding model refuses a passage: where it stands."""
-    places = (place for part in parts for name, place in part.places() if name == passage_id)
-    place = next(places)
-    return f"characters {place.start} to {place.end} are refused by the embedding model"
+def refusal_message(parts: Iterable[DocumentPart], passage_id: str) -> str:
+    """Say which characters of a document the embedding model refuses."""
+    spans = (span for part in parts for name, span in part.passage_spans() if name == passage_id)
+    span = next(spans)
+    return f"the embedding model refuses characters {span.start} to {span.end}"
 
 
-def _add(cut: Cut, part: Part) -> None:
-    number = len(part.ids)
-    part.ids.append(cut.passage_id)
-    part.spans.append((cut.position, cut.start, cut.end))
-    part.lengths.append(sum(cut.counts.values()))
-    if cut.text != cut.cleaned:
-        part.texts[number] = cut.text
-    for term, tf in cut.counts.items():
-        part.terms.setdefault(term, []).extend((number, tf))
+def _add(passage: ParsedPassage, part: DocumentPart) -> None:
+    index = len(part.ids)
+    part.ids.append(passage.passage_id)
+    part.spans.append((passage.position, passage.start, passage.end))
+    part.lengths.append(sum(passage.counts.values()))
+    if passage.text != passage.cleaned:
+        part.texts[index] = passage.text
+    for term, tf in passage.counts.items():
+        part.terms.setdefault(term, []).extend((index, tf))
 
 
-def _bytes_of(cut: Cut) -> int:
-    """At most what a passage takes, as JSON."""
-    text = 0 if cut.text == cut.cleaned else len(json.dumps(cut.text, ensure_ascii=False).encode())
-    terms = sum(len(term.encode()) + _POSTING_BYTES for term in cut.counts)
-    return _PLACE_BYTES + text + terms
+def _size_in_part(passage: ParsedPassage) -> int:
+    """An upper bound of what a passage takes as JSON, in bytes."""
+    text = 0
+    if passage.text != passage.cleaned:
+        text = len(json.dumps(passage.text, ensure_ascii=False).encode())
+    terms = sum(len(term.encode()) + _POSTING_BYTES for term in passage.counts)
+    return _SPAN_BYTES + text + terms

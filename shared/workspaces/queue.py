@@ -1,4 +1,4 @@
-"""Materials of whichever user that wait for a job: for vectors, or to be purged."""
+"""The documents and workspaces of all users that wait for a job: to be embedded, or purged."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.workspaces.model import Status
-from shared.workspaces.repository import DOCUMENTS, TASKS, Materials, to_material
+from shared.workspaces.model import DocumentStatus
+from shared.workspaces.repository import DOCUMENTS, WORKSPACES, Workspace, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,56 +17,56 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
-    from shared.workspaces.model import Material
+    from shared.workspaces.model import WorkspaceDocument
 
 
-class MaterialQueues:
+class WorkspaceQueue:
     """What jobs work on, across users."""
 
     def __init__(self, database: Database) -> None:
-        """Look in this database."""
+        """Read from this database."""
         self._database = database
 
-    async def waiting(self, now: datetime, limit: int) -> list[tuple[Materials, Material]]:
-        """Materials that wait for vectors and are due, longest ago first. One round trip."""
+    async def due(self, now: datetime, limit: int) -> list[tuple[Workspace, WorkspaceDocument]]:
+        """The documents that are due for embedding, the longest due first. One round trip."""
         query = due_query(self._database.client, now).limit(limit)
-        found = await self._database.find(query)
-        return [(self._materials(each), to_material(each)) for each in found]
+        snapshots = await self._database.find(query)
+        return [(self._workspace(snapshot), to_document(snapshot)) for snapshot in snapshots]
 
     async def count_waiting(self) -> int:
-        """How many there are. One round trip."""
+        """The number of documents that wait for vectors, due or not. One round trip."""
         return await self._database.count(waiting_query(self._database.client))
 
-    async def idle(self, before: datetime, limit: int) -> list[Materials]:
-        """Tasks that were last used before a moment, or are half erased. One round trip."""
-        found = await self._database.find(idle_query(self._database.client, before).limit(limit))
-        return [self._materials(each) for each in found]
+    async def idle(self, before: datetime, limit: int) -> list[Workspace]:
+        """The workspaces last used before a moment, or partly erased. One round trip."""
+        query = idle_query(self._database.client, before).limit(limit)
+        return [self._workspace(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_idle(self, before: datetime) -> int:
-        """How many there are. One round trip."""
+        """The number of workspaces last used before a moment. One round trip."""
         return await self._database.count(idle_query(self._database.client, before))
 
-    def _materials(self, snapshot: DocumentSnapshot[Any]) -> Materials:
-        """The task that a document is, or stands in."""
+    def _workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
+        """The workspace that a Firestore document is, or belongs to."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
-        return Materials(self._database, user_id, task_id)
+        return Workspace(self._database, user_id, task_id)
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """Materials that wait for vectors, due or not, those that waited longest."""
-    waiting = FieldFilter("status", "==", Status.WAITING.value)
+    """The documents that wait for vectors, due or not, by when they are due."""
+    waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection_group(DOCUMENTS).where(filter=waiting).order_by("next_at")
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
-    """Materials that wait for vectors and are due, those that waited longest."""
+    """The documents that are due for embedding, the longest due first."""
     return waiting_query(client).where(filter=FieldFilter("next_at", "<=", now))
 
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Tasks that were last used before a moment, those of longest ago first."""
+    """The workspaces last used before a moment, the longest unused first."""
     idle = FieldFilter("touched_at", "<", before)
-    return client.collection_group(TASKS).where(filter=idle).order_by("touched_at")
+    return client.collection_group(WORKSPACES).where(filter=idle).order_by("touched_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:

@@ -1,16 +1,16 @@
-"""Materials of a task in Firestore.
+"""One workspace in Firestore: the documents that a caller uploaded under a `task_id`.
 
-`users/{user_id}/rag_tasks/{task_id}`: the materials of a task. Nobody else has its path.
+`users/{user_id}/rag_tasks/{task_id}` is a workspace. Only its user has this path.
 
-- `documents/{hash of the text}` says how far some materials have come. Its status is their last
-  write: until that says `ready`, nothing of them is searched.
-- `passages/{hash of the cleaned text}` is a passage, once for all materials of the task that hold
-  it: their ids are among its `facets`. What it holds follows from its name, so that whoever writes
-  it, and how often, writes the same.
-- `parts/{document}.{arrival}.{number}` says where the passages stand in some materials, and holds
-  their words (`shared.workspaces.model`). `parts/{document}.{arrival}` holds nothing: whoever
-  stores something of these materials proves in the same commit that it is still there. So nothing
-  is left of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
+- `documents/{hash of the text}` says how far the upload of a document has come. Its status is
+  written last: nothing of the document is searched until it says `ready`.
+- `passages/{hash of the cleaned text}` is a passage, stored once for all documents of the workspace
+  that contain it and listed in its `facets`. Its content follows from its id, so two writers of one
+  passage write the same.
+- `parts/{document}.{upload}.{number}` holds the spans and the terms of passages, see
+  `shared.workspaces.model`. `parts/{document}.{upload}` is empty: every commit for the document
+  proves that it still exists. A write that races with an erasure is therefore refused, leaves
+  nothing behind, and cannot mix with a later upload of the same text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
@@ -35,7 +36,14 @@ from shared.index.vector_index import (
     distance_key,
     nearest_query,
 )
-from shared.workspaces.model import Making, Material, Part, Passage, Status, materials_facet
+from shared.workspaces.model import (
+    DocumentPart,
+    DocumentStatus,
+    IndexProfile,
+    WorkspaceDocument,
+    WorkspacePassage,
+    upload_facet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,95 +60,42 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
 
-
-_CODEC: Final = Codec(Material, readers={"status": Status, "making": Codec(Making).load})
-
-
-def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
-    """Read what is known of materials."""
-    return _CODEC.load(snapshot.to_dict() or {})
-
-
-def part_names(material: Material) -> list[str]:
-    """The documents of its contents, in order."""
-    return [f"{material.document_id}.{material.arrival}.{n}" for n in range(material.parts)]
-
-
-def to_vector(data: Mapping[str, Any], making: Making) -> Vector | None:
-    """The vector of a passage, if one of this model was made."""
-    found = data.get("embedding")
-    if found is None or data.get("embedding_model") != making.model:
-        return None
-    vector = tuple(found)
-    return vector if len(vector) == making.dimension else None
-
-
-def of_vector(vector: Vector | None, model: str) -> dict[str, Any]:
-    """A vector as fields; none leaves them as they are."""
-    if vector is None:
-        return {}
-    return {"embedding": FirestoreVector(list(vector)), "embedding_model": model}
-
-
-PASSAGES: Final = "passages"
-
-
-class TaskPassages(Documents[Passage]):
-    """The passages of some materials of a task."""
-
-    def __init__(self, database: Database, path: str, materials: Sequence[Material]) -> None:
-        """Look under the path of the task, among what these materials hold."""
-        super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
-        facets = [materials_facet(each) for each in materials]
-        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
-
-    async def nearest(
-        self,
-        vector: Vector,
-        limit: int,
-        facets: Sequence[str] = (),  # noqa: ARG002 - materials are searched without filters
-    ) -> list[Neighbour[Passage]]:
-        """The nearest of the materials' passages: one round trip, a request for 30 materials."""
-        nearest = super().nearest
-        found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
-        by_id = {each.document.id: each for block in found for each in block}
-        return sorted(by_id.values(), key=distance_key)[:limit]
-
-
-def _task_passages_shapes(client: AsyncClient) -> Iterator[AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
-    passages = client.collection(f"users/a/rag_tasks/b/{PASSAGES}")
-    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
-
-
-def _to_passage(passage_id: str, data: dict[str, Any]) -> Passage:
-    return Passage(passage_id, data["text"])
-
-
-TASKS: Final = "rag_tasks"
+WORKSPACES: Final = "rag_tasks"
 DOCUMENTS: Final = "documents"
+PASSAGES: Final = "passages"
 PARTS: Final = "parts"
-TOUCHED_EVERY: Final = timedelta(hours=1)
-"""How exact the last use of a task is known: each time costs a write."""
-READ_TOGETHER: Final = 300
-"""Documents that one request reads."""
-MOST_DELETED: Final = 10
-"""Parts that a commit deletes: Firestore counts what they hold."""
-WRITTEN_TOGETHER: Final = 3
-"""Parts that one commit writes: a request of 4 MiB is the most that the emulator takes."""
+TOUCH_INTERVAL: Final = timedelta(hours=1)
+"""The precision of a workspace's last use: recording each use would cost a write."""
+MAX_READ: Final = 300
+"""The most Firestore documents that one request reads."""
+MAX_DELETED_PARTS: Final = 10
+"""The most parts that one commit deletes: Firestore counts their contents towards its limit."""
+MAX_WRITTEN_PARTS: Final = 3
+"""The most parts that one commit writes: the emulator accepts requests of up to 4 MiB."""
+_CODEC: Final = Codec(
+    WorkspaceDocument,
+    stored_as={
+        "upload_id": "arrival",
+        "profile": "making",
+        "splitter": "cutting",
+        "uploaded_at": "brought_at",
+        "leased_until": "worked_until",
+    },
+    readers={"status": DocumentStatus, "profile": Codec(IndexProfile).load},
+)
 
 
-class Erased(Conflict):
-    """Materials are not there any more for which something was to be stored."""
+class DocumentErased(Conflict):
+    """The document that a call or a job works on was erased meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """What is stored of passages.
+    """What is stored of some passages.
 
     Attributes:
-        vectors: The vectors that there are, by passage id.
-        ids: Those that are stored for these materials, with a vector or without.
+        vectors: The vectors that exist, by passage id.
+        ids: The passages that are stored for this upload, with a vector or without.
     """
 
     vectors: Mapping[str, Vector]
@@ -148,13 +103,13 @@ class StoredPassages:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """A task as it was read.
+class WorkspaceRecord:
+    """A workspace as it was read.
 
     Attributes:
         touched_at: When it was last used; None if it is new.
-        erasing: Whether somebody began to erase it.
-        snapshot: Its document.
+        erasing: Whether its erasure has begun.
+        snapshot: Its Firestore document.
     """
 
     touched_at: datetime | None
@@ -163,259 +118,340 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class MaterialRecord:
-    """Some materials of a task, as they were read.
+class DocumentRecord:
+    """A document of a workspace as it was read.
 
     Attributes:
-        task: The task.
-        material: What is known of the materials; None if they never came.
-        snapshot: Their document.
+        workspace: The workspace.
+        document: The document; None if it is not stored.
+        snapshot: Its Firestore document.
     """
 
-    task: TaskRecord
-    material: Material | None
+    workspace: WorkspaceRecord
+    document: WorkspaceDocument | None
     snapshot: DocumentSnapshot[Any]
 
 
-class Materials:
-    """The materials of one task.
+class PassageIndex(Documents[WorkspacePassage]):
+    """The passages of some documents of a workspace, for a search."""
+
+    def __init__(
+        self, database: Database, path: str, documents: Sequence[WorkspaceDocument]
+    ) -> None:
+        """Search these documents below the path of their workspace."""
+        super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
+        facets = [upload_facet(document) for document in documents]
+        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
+
+    async def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
+    ) -> list[Neighbour[WorkspacePassage]]:
+        """The nearest passages. One round trip, with one request for each 30 documents."""
+        nearest = super().nearest
+        blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
+        by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
+        return sorted(by_id.values(), key=distance_key)[:limit]
+
+
+class Workspace:
+    """The documents of one workspace.
 
     Attributes:
-        user_id: Whose task it is.
-        name: Where it stands below the user.
-        path: Where it stands.
+        user_id: The user it belongs to.
+        name: Its path below the user.
+        path: Its whole path.
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
-        """Keep them under the path of the task."""
+        """Store documents in `database`, under the path of the workspace."""
         self._database = database
-        self._tasks = f"users/{user_id}/{TASKS}"
+        self._parent = f"users/{user_id}/{WORKSPACES}"
         self._task_id = task_id
         self.user_id = user_id
-        self.name = f"{TASKS}/{task_id}"
-        self.path = f"{self._tasks}/{task_id}"
+        self.name = f"{WORKSPACES}/{task_id}"
+        self.path = f"{self._parent}/{task_id}"
 
-    async def task(self) -> TaskRecord:
-        """The task. One round trip."""
-        snapshot = await self._database.get(self.task_reference)
+    async def load(self) -> WorkspaceRecord:
+        """Read the workspace. One round trip."""
+        snapshot = await self._database.get(self.reference)
         fields = snapshot.to_dict() or {}
-        return TaskRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
+        return WorkspaceRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
 
-    async def look(self, document_id: str) -> MaterialRecord:
-        """What is known of the task and of these materials. One round trip."""
-        task, snapshot = await asyncio.gather(
-            self.task(), self._database.get(self._at(DOCUMENTS, document_id))
+    async def load_document(self, document_id: str) -> DocumentRecord:
+        """Read the workspace and one of its documents. One round trip."""
+        workspace, snapshot = await asyncio.gather(
+            self.load(), self._database.get(self._reference(DOCUMENTS, document_id))
         )
-        return MaterialRecord(task, to_material(snapshot) if snapshot.exists else None, snapshot)
+        document = to_document(snapshot) if snapshot.exists else None
+        return DocumentRecord(workspace, document, snapshot)
 
-    async def ready(self, making: Making, limit: int) -> list[Material]:
-        """What can be searched, the latest first. One round trip."""
-        query = ready_query(self._database.client, self.path, making, limit)
-        return [to_material(each) for each in await self._database.find(query)]
+    async def list_ready(self, profile: IndexProfile, limit: int) -> list[WorkspaceDocument]:
+        """The documents that can be searched, the latest first. One round trip."""
+        query = ready_query(self._database.client, self.path, profile, limit)
+        return [to_document(snapshot) for snapshot in await self._database.find(query)]
 
-    async def waiting(self) -> int:
-        """How many cannot be searched yet, as they wait for vectors. One round trip."""
+    async def count_waiting(self) -> int:
+        """How many documents still wait for vectors. One round trip."""
         return await self._database.count(waiting_query(self._database.client, self.path))
 
-    async def parts(self, materials: Sequence[Material]) -> dict[str, list[Part]]:
-        """The contents of materials, by the id of each. One round trip."""
-        names = {each.document_id: part_names(each) for each in materials}
-        references = [self._at(PARTS, name) for listed in names.values() for name in listed]
-        blocks = await asyncio.gather(
-            *(self._database.get_all(block, ["data"]) for block in _blocks(references))
+    async def load_parts(
+        self, documents: Sequence[WorkspaceDocument]
+    ) -> dict[str, list[DocumentPart]]:
+        """Read the parts of documents that exist, by document id. One round trip."""
+        names = {document.document_id: part_names(document) for document in documents}
+        references = [
+            self._reference(PARTS, name) for part_list in names.values() for name in part_list
+        ]
+        snapshots = await self._get_all(references, ["data"])
+        data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
+        parts = await asyncio.to_thread(
+            lambda: {name: DocumentPart.from_bytes(value) for name, value in data.items()}
         )
-        data = {each.id: each.get("data") for block in blocks for each in block}
-        found = await asyncio.to_thread(lambda: {n: Part.from_bytes(d) for n, d in data.items()})
         return {
-            document_id: [found[name] for name in listed if name in found]
-            for document_id, listed in names.items()
+            document_id: [parts[name] for name in part_list if name in parts]
+            for document_id, part_list in names.items()
         }
 
-    async def contents(self, material: Material) -> list[Part]:
-        """All parts of some materials. One round trip.
+    async def load_contents(self, document: WorkspaceDocument) -> list[DocumentPart]:
+        """Read all parts of a document. One round trip.
 
         Raises:
-            Erased: Some are not there any more.
+            DocumentErased: Some of them no longer exist.
         """
-        parts = (await self.parts([material]))[material.document_id]
-        if len(parts) < material.parts:
-            raise Erased("These materials were erased while they were asked. Bring them again.")
+        parts = (await self.load_parts([document]))[document.document_id]
+        if len(parts) < document.parts:
+            raise DocumentErased(
+                "The document was erased while this call read it. Upload it again."
+            )
         return parts
 
     async def stored_passages(
-        self, passage_ids: Sequence[str], material: Material
+        self, passage_ids: Sequence[str], document: WorkspaceDocument
     ) -> StoredPassages:
-        """What is stored of these passages of some materials. One round trip."""
-        found = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
-        fields = {each.id: each.to_dict() or {} for each in found}
-        vectors = {name: to_vector(data, material.making) for name, data in fields.items()}
-        facet = materials_facet(material)
+        """Find out what is stored of these passages of a document. One round trip."""
+        fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
+        vectors = {name: _to_vector(data, document.profile) for name, data in fields.items()}
+        facet = upload_facet(document)
         return StoredPassages(
             {name: vector for name, vector in vectors.items() if vector},
             frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
         )
 
-    async def without_vector(self, passage_ids: Sequence[str], making: Making) -> dict[str, str]:
+    async def texts_without_vector(
+        self, passage_ids: Sequence[str], profile: IndexProfile
+    ) -> dict[str, str]:
         """The texts of those of these passages that still need a vector. One round trip."""
-        found = await self._passages(passage_ids, ["text", "embedding", "embedding_model"])
-        fields = {each.id: each.to_dict() or {} for each in found}
+        fields = await self._passages(passage_ids, ["text", "embedding", "embedding_model"])
         return {
-            name: data["text"] for name, data in fields.items() if to_vector(data, making) is None
+            name: data["text"] for name, data in fields.items() if _to_vector(data, profile) is None
         }
 
-    def begin(self, record: MaterialRecord, material: Material, now: datetime) -> list[Write]:
-        """The writes with which materials begin to arrive: refused if the task changed since."""
-        task = {"touched_at": now}
-        if record.task.touched_at is None:
-            task["created_at"] = now
-        proof = self._proof(material)
-        if record.material:
-            material = replace(material, prepaid=record.material.prepaid)
+    def upload_writes(
+        self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
+    ) -> list[Write]:
+        """The writes that begin an upload. They are refused if the document changed since."""
+        workspace = {"touched_at": now}
+        if record.workspace.touched_at is None:
+            workspace["created_at"] = now
+        marker = self._marker(document)
         writes = [
-            put(record.task.snapshot, task),
-            put(record.snapshot, _CODEC.write(material)),
-            lambda batch: batch.create(proof, {"kept_at": now}),
+            put(record.workspace.snapshot, workspace),
+            put(record.snapshot, _CODEC.write(document)),
+            lambda batch: batch.create(marker, {"kept_at": now}),
         ]
-        if record.material:  # made otherwise: whoever still works on that stops
-            former = [self._proof(record.material), *self._parts(record.material)]
-            writes += [_deletion(each) for each in former[:MOST_DELETED]]
+        if previous := record.document:  # stops whoever still works on the earlier upload
+            parts = [self._reference(PARTS, name) for name in part_names(previous)]
+            obsolete = [self._marker(previous), *parts]
+            writes += [_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
-    def touch(self, task: TaskRecord, now: datetime) -> list[Write]:
-        """The write that says that a task is in use; none if that was said a while ago."""
-        if task.touched_at is None or now - task.touched_at < TOUCHED_EVERY:
+    def touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
+        """The write that records the use of the workspace; none if a recent use is recorded."""
+        if workspace.touched_at is None or now - workspace.touched_at < TOUCH_INTERVAL:
             return []
-        return [put(task.snapshot, {"touched_at": now})]
+        return [put(workspace.snapshot, {"touched_at": now})]
 
-    def taken_on(self, record: MaterialRecord, until: datetime) -> Write:
-        """The write that says that a call embeds what waits; refused if another was faster."""
-        return put(record.snapshot, {"worked_until": until})
+    def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
+        """The write by which a call takes over the embedding; refused if another was faster."""
+        return _put(record, leased_until=until)
 
-    def left_to_a_job(self, record: MaterialRecord, call: str, now: datetime) -> Write:
-        """The write that says that materials wait for a job, and which call is paid for them."""
-        waits = {"status": Status.WAITING.value, "next_at": now, "tries": 0, "reason": None}
-        return put(record.snapshot, waits | {"prepaid": call})
+    def defer_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
+        """The write that leaves the embedding to a job and records which call has paid for it."""
+        status = DocumentStatus.WAITING
+        return _put(record, status=status, next_at=now, tries=0, reason=None, prepaid=payment)
 
-    async def give_up(self, record: MaterialRecord, reason: str) -> None:
-        """Say that materials cannot be embedded, unless they changed. One round trip."""
-        failed = {"status": Status.FAILED.value, "reason": reason}
-        await self._database.commit_what_holds([put(record.snapshot, failed)])
+    def spend_prepayment_write(self, record: DocumentRecord) -> Write:
+        """The write that records that the paid call was answered; it succeeds once."""
+        return _put(record, prepaid=None)
 
-    def answered(self, record: MaterialRecord) -> Write:
-        """The write that says that what was paid for was answered; it holds once."""
-        return put(record.snapshot, {"prepaid": None})
+    async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
+        """Record that a document cannot be embedded, unless it changed. One round trip."""
+        write = _put(record, status=DocumentStatus.FAILED, reason=reason)
+        await self._database.commit_what_holds([write])
 
-    async def keep_passages(
-        self, material: Material, texts: Mapping[str, str], vectors: Mapping[str, Vector]
+    async def store_passages(
+        self,
+        document: WorkspaceDocument,
+        texts: Mapping[str, str],
+        vectors: Mapping[str, Vector],
     ) -> None:
-        """Store passages of some materials, with the vectors that there are. One round trip.
+        """Store passages of a document, with the vectors that exist. One round trip.
 
         Raises:
-            Erased: The materials were, meanwhile.
+            DocumentErased: The document was erased meanwhile.
         """
-        facet = materials_facet(material)
+        facet = upload_facet(document)
         writes: list[Write] = []
         for passage_id, text in texts.items():
-            fields = {"text": text, "facets": ArrayUnion([facet])}
-            fields |= of_vector(vectors.get(passage_id), material.making.model)
-            writes.append(_merge(self._at(PASSAGES, passage_id), fields))
-        await self._commit(material, writes)
+            fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
+            if vector := vectors.get(passage_id):
+                fields["embedding"] = FirestoreVector(list(vector))
+                fields["embedding_model"] = document.profile.model
+            writes.append(_merge(self._reference(PASSAGES, passage_id), fields))
+        await self._commit(document, writes)
 
-    async def keep_parts(self, material: Material, parts: Sequence[Part]) -> None:
-        """Store the contents of some materials. A round trip for three parts.
+    async def store_parts(self, document: WorkspaceDocument, parts: Sequence[DocumentPart]) -> None:
+        """Store the contents of a document. One round trip for each three parts.
 
         Raises:
-            Erased: The materials were, meanwhile.
+            DocumentErased: The document was erased meanwhile.
         """
         data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
-        kept = [
-            _merge(self._at(PARTS, name), {"data": each})
-            for name, each in zip(part_names(material), data, strict=True)
+        writes = [
+            _merge(self._reference(PARTS, name), {"data": value})
+            for name, value in zip(part_names(document), data, strict=True)
         ]
-        for start in range(0, len(kept), WRITTEN_TOGETHER):
-            block = kept[start : start + WRITTEN_TOGETHER]
-            await self._commit(material, block)
+        for start in range(0, len(writes), MAX_WRITTEN_PARTS):
+            await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
 
-    async def change(self, material: Material, **fields: Any) -> None:
-        """Say how far materials have come. One round trip.
+    async def update(self, document: WorkspaceDocument, **changes: Any) -> WorkspaceDocument:
+        """Change fields of a document, and return it as it is then. One round trip.
 
         Raises:
-            Erased: They were, meanwhile.
+            DocumentErased: The document was erased meanwhile.
         """
-        reference = self._at(DOCUMENTS, material.document_id)
-        await self._commit(material, [lambda batch: batch.update(reference, fields)])
+        reference = self._reference(DOCUMENTS, document.document_id)
+        await self._commit(document, [lambda batch: batch.update(reference, _stored(changes))])
+        return replace(document, **changes)
 
-    def still_there(self, material: Material) -> Write:
-        """The write that is refused, with all that it is committed with, if they were erased."""
-        proof = self._proof(material)
-        return lambda batch: batch.update(proof, {"kept_at": SERVER_TIMESTAMP})
+    def existence_guard(self, document: WorkspaceDocument) -> Write:
+        """A write that makes its commit fail if the document was erased."""
+        marker = self._marker(document)
+        return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
 
-    async def are_there(self, materials: Sequence[Material]) -> bool:
-        """Whether none of these was erased, not even by half. One round trip."""
-        proofs = [self._proof(each) for each in materials]
-        documents = [self._at(DOCUMENTS, each.document_id) for each in materials]
-        found = await self._database.get_all([*proofs, *documents], ["arrival"])
-        return len(found) == 2 * len(materials)
+    async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
+        """Whether none of these documents was erased, not even partly. One round trip."""
+        markers = [self._marker(document) for document in documents]
+        references = [self._reference(DOCUMENTS, document.document_id) for document in documents]
+        snapshots = await self._database.get_all([*markers, *references], ["arrival"])
+        return len(snapshots) == 2 * len(documents)
 
-    def searched(self, materials: Sequence[Material]) -> TaskPassages:
-        """The passages of these materials, for a search."""
-        return TaskPassages(self._database, self.path, materials)
+    def passages_of(self, documents: Sequence[WorkspaceDocument]) -> PassageIndex:
+        """The passages of these documents, for a search."""
+        return PassageIndex(self._database, self.path, documents)
 
     @property
-    def task_reference(self) -> AsyncDocumentReference:
-        """The document of the task itself."""
-        return self._database.document(self._tasks, self._task_id)
+    def reference(self) -> AsyncDocumentReference:
+        """The Firestore document of the workspace itself."""
+        return self._database.document(self._parent, self._task_id)
 
-    async def _commit(self, material: Material, writes: Sequence[Write]) -> None:
+    async def _commit(self, document: WorkspaceDocument, writes: Sequence[Write]) -> None:
         async def attempt() -> None:
             try:
-                await self._database.commit([self.still_there(material), *writes])
+                await self._database.commit([self.existence_guard(document), *writes])
             except Stale:
-                if await self.are_there([material]):
-                    raise  # only somebody else at the same time: again
-                message = "These materials were erased while they were brought. Bring them again."
-                raise Erased(message) from None
+                if await self.all_exist([document]):
+                    raise  # lost a race with another writer: try again
+                message = "The document was erased during its upload. Upload it again."
+                raise DocumentErased(message) from None
 
         await self._database.until_it_holds(attempt)
 
-    def _parts(self, material: Material) -> list[AsyncDocumentReference]:
-        return [self._at(PARTS, name) for name in part_names(material)]
-
-    def _proof(self, material: Material) -> AsyncDocumentReference:
-        return self._at(PARTS, f"{material.document_id}.{material.arrival}")
+    def _marker(self, document: WorkspaceDocument) -> AsyncDocumentReference:
+        return self._reference(PARTS, f"{document.document_id}.{document.upload_id}")
 
     async def _passages(
         self, passage_ids: Sequence[str], fields: Sequence[str]
-    ) -> list[DocumentSnapshot[Any]]:
-        references = [self._at(PASSAGES, name) for name in passage_ids]
-        blocks = await asyncio.gather(
-            *(self._database.get_all(block, fields) for block in _blocks(references))
-        )
-        return [each for block in blocks for each in block]
+    ) -> dict[str, dict[str, Any]]:
+        """The fields of passages that exist, by passage id."""
+        references = [self._reference(PASSAGES, name) for name in passage_ids]
+        snapshots = await self._get_all(references, fields)
+        return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
 
-    def _at(self, collection: str, name: str) -> AsyncDocumentReference:
+    async def _get_all(
+        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
+    ) -> list[DocumentSnapshot[Any]]:
+        starts = range(0, len(references), MAX_READ)
+        blocks = await asyncio.gather(
+            *(
+                self._database.get_all(references[start : start + MAX_READ], fields)
+                for start in starts
+            )
+        )
+        return [snapshot for block in blocks for snapshot in block]
+
+    def _reference(self, collection: str, name: str) -> AsyncDocumentReference:
         return self._database.document(f"{self.path}/{collection}", name)
 
 
-def ready_query(client: AsyncClient, path: str, making: Making, limit: int) -> AsyncQuery:
-    """The materials of a task that can be searched, the latest first."""
+def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
+    """Read a document of a workspace."""
+    return _CODEC.load(snapshot.to_dict() or {})
+
+
+def part_names(document: WorkspaceDocument) -> list[str]:
+    """The names of a document's parts, in order."""
+    return [f"{document.document_id}.{document.upload_id}.{n}" for n in range(document.parts)]
+
+
+def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: int) -> AsyncQuery:
+    """The documents of a workspace that can be searched, the latest first."""
     ready = (
         client.collection(f"{path}/{DOCUMENTS}")
-        .where(filter=FieldFilter("status", "==", Status.READY.value))
-        .where(filter=FieldFilter("making", "==", asdict(making)))
+        .where(filter=FieldFilter("status", "==", DocumentStatus.READY.value))
+        .where(filter=FieldFilter("making", "==", asdict(profile)))
     )
     return ready.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
-    """The materials of a task that wait for vectors."""
-    waiting = FieldFilter("status", "==", Status.WAITING.value)
+    """The documents of a workspace that wait for vectors."""
+    waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection(f"{path}/{DOCUMENTS}").where(filter=waiting)
 
 
-def _materials_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield ready_query(client, f"users/a/{TASKS}/b", Making(model="m", dimension=1, analysis=1), 1)
+    workspace = f"users/a/{WORKSPACES}/b"
+    passages = client.collection(f"{workspace}/{PASSAGES}")
+    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
+    yield ready_query(client, workspace, IndexProfile(model="m", dimension=1, analysis=1), 1)
+
+
+def _to_vector(data: Mapping[str, Any], profile: IndexProfile) -> Vector | None:
+    """The stored vector of a passage, if it is of this profile."""
+    stored = data.get("embedding")
+    if stored is None or data.get("embedding_model") != profile.model:
+        return None
+    vector = tuple(stored)
+    return vector if len(vector) == profile.dimension else None
+
+
+def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
+    return WorkspacePassage(passage_id, data["text"])
+
+
+def _put(record: DocumentRecord, **changes: Any) -> Write:
+    """A write of some fields; refused if the document changed since it was read."""
+    return put(record.snapshot, _stored(changes))
+
+
+def _stored(changes: dict[str, Any]) -> dict[str, Any]:
+    """Changed fields under their stored names."""
+    return _CODEC.write(SimpleNamespace(**changes), only=changes)
 
 
 def _deletion(reference: AsyncDocumentReference) -> Write:
@@ -424,13 +460,3 @@ def _deletion(reference: AsyncDocumentReference) -> Write:
 
 def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, fields, merge=True)
-
-
-def _blocks(references: Sequence[AsyncDocumentReference]) -> Iterator[Sequence[Any]]:
-    return (references[n : n + READ_TOGETHER] for n in range(0, len(references), READ_TOGETHER))
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
-    yield from _task_passages_shapes(client)
-    yield from _materials_shapes(client)

@@ -19,7 +19,7 @@ from functions.jobs.purge.job import JOB as PURGE
 from shared.core.dates import utc_now
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from shared.workspaces.model import Status, id_of
+from shared.workspaces.model import DocumentStatus, content_id
 from tests.support.commit_hooks import SOME_OR_ALL
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.killable_children import killable_children
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = pages()
-ID: Final = id_of(TEXT)
+ID: Final = content_id(TEXT)
 ASKED: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
 BY_ID: Final = {"query": QUERY, "document": ID, "idempotency_key": "later"}
 SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
@@ -99,10 +99,10 @@ async def ingested(app: App) -> Report:
     return report
 
 
-async def status(app: App) -> Status | None:
+async def status(app: App) -> DocumentStatus | None:
     """What is stored of the materials says so."""
     found = (await contents(app)).get(f"default/documents/{ID}")
-    return Status(found["status"]) if found else None
+    return DocumentStatus(found["status"]) if found else None
 
 
 @SOME_OR_ALL
@@ -122,11 +122,13 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_new(
             break
         async with opened(fake, there) as app:
             come = await status(app)
-            if come is not Status.READY:
+            if come is not DocumentStatus.READY:
                 await assert_nothing_found(app, TEXT)
             stored, before = await with_vectors(app), len(embedded(fake))
             again = await asked(app, ASKED)
-            assert (known if come is Status.READY else answer) | {"known": again["known"]} == again
+            assert (known if come is DocumentStatus.READY else answer) | {
+                "known": again["known"]
+            } == again
             assert (commits, {}) == (commits, difference(whole, await contents(app)))
             anew = embedded(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
@@ -150,7 +152,7 @@ async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
         if await survives(dying, fields, commits, **order):
             break
         async with opened(fake, there, **SHORT) as app:
-            waits = await status(app) is Status.WAITING
+            waits = await status(app) is DocumentStatus.WAITING
             if not waits:
                 await assert_nothing_found(app, TEXT)
             before = len(embedded(fake))

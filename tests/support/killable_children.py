@@ -30,8 +30,8 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.invocation import call
 from shared.runtime.job import Budget, run_job
-from shared.workspaces.erasure import MaterialErasure
-from shared.workspaces.repository import Materials
+from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.tool_calls import request_of
 
@@ -119,7 +119,7 @@ async def _perform(order: dict[str, Any], app: App) -> None:
     caller = Caller.of(order["user"])
     if "erase" in order:
         database = app.context(caller, Meter()).database
-        erasure = MaterialErasure(database, Materials(database, order["user"], order["erase"]))
+        erasure = WorkspaceErasure(database, Workspace(database, order["user"], order["erase"]))
         await erasure.begin()
         async for _ in erasure.pages():
             pass

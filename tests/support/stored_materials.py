@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused
 from tests.support.tool_calls import call
@@ -105,7 +105,7 @@ async def assert_nothing_found(app: App, *materials: str, **where: Any) -> None:
     """No search finds anything of these materials, nor of the task."""
     assert "NOT_FOUND" == (await refused(app, QUERY, scope="task", **where)).code
     for text in materials:
-        assert "NOT_FOUND" == (await refused(app, QUERY, document=id_of(text), **where)).code
+        assert "NOT_FOUND" == (await refused(app, QUERY, document=content_id(text), **where)).code
 
 
 def assert_says_to_call_again(error: WireError | None) -> None:

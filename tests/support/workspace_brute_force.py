@@ -12,7 +12,7 @@ from shared.index import bm25
 from shared.index.bm25 import Postings, Totals, pack
 from shared.text.passages import cleaned, split_passages
 from shared.text.terms import terms
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) ->
     passages = {
         cleaned(text[span.start : span.end]) for text in texts for span in split_passages(text)
     } - {""}
-    names = {id_of(passage): passage for passage in passages}
+    names = {content_id(passage): passage for passage in passages}
     [asked, *vectors] = await WordEmbedder().embed([query, *names.values()], Purpose.DOCUMENT)
     meaning = {
         name: sum(map(mul, asked, vector)) for name, vector in zip(names, vectors, strict=True)

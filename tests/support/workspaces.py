@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from shared.workspaces.erasure import MaterialErasure
-from shared.workspaces.repository import Materials
+from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.repository import Workspace
 from tests.support.database_dump import everything
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import PAGES, READER, extracted
@@ -45,14 +45,14 @@ def of_job(app: App) -> Context:
     return app.context(Caller(), Meter())
 
 
-def task_of(ctx: Context, task: str, user: str = "reader") -> Materials:
+def task_of(ctx: Context, task: str, user: str = "reader") -> Workspace:
     """What a user brought to a task."""
-    return Materials(ctx.database, user, task)
+    return Workspace(ctx.database, user, task)
 
 
-def erasure_of(ctx: Context, task: str, user: str = "reader") -> MaterialErasure:
+def erasure_of(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
     """What erases it."""
-    return MaterialErasure(ctx.database, task_of(ctx, task, user))
+    return WorkspaceErasure(ctx.database, task_of(ctx, task, user))
 
 
 async def erase(ctx: Context, task: str, user: str = "reader") -> None:

@@ -1,4 +1,4 @@
-"""Embed the materials that were too long for the call that brought them."""
+"""Embed the documents that were too long for the call that uploaded them."""
 
 from __future__ import annotations
 
@@ -12,143 +12,148 @@ from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Failure, Job, Report
-from shared.workspaces.embedding import RefusedPassage, embed_waiting
-from shared.workspaces.model import Status, refusal
-from shared.workspaces.queue import MaterialQueues
-from shared.workspaces.repository import Erased
+from shared.workspaces.embedding import RefusedPassage, embed_stored
+from shared.workspaces.model import DocumentStatus, refusal_message
+from shared.workspaces.queue import WorkspaceQueue
+from shared.workspaces.repository import DocumentErased
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
-    from shared.workspaces.model import Material
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.model import WorkspaceDocument
+    from shared.workspaces.repository import Workspace
 
-PAGE: Final = 10
-"""Materials that are read from the queue at once."""
+PAGE_SIZE: Final = 10
+"""The number of documents that are read from the queue at once."""
 TURN_SECONDS: Final = 60.0
-"""How long to work on some materials while others wait too."""
-MOST_TRIES: Final = 5
-"""How often a job fails at materials before it gives them up."""
+"""How long to work on a document before others get their turn."""
+MAX_TRIES: Final = 5
+"""How often a job may fail at a document before it gives up."""
 PROBE: Final = "carrel"
-"""A text that every provider embeds, if it works at all."""
+"""A text that every working provider can embed."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
-    """Embed what waits, in turns, and let it be searched when it is whole.
+    """Embed waiting documents in turns, and publish each one when it is complete.
 
-    Each batch of vectors is a commit, and what has a vector is not embedded again: killed anywhere,
-    the next run goes on with what is left. What fails is put off, each time for longer, and given
-    up after five times; it never keeps others waiting.
+    Each batch of vectors is a commit, and a passage with a vector is not embedded again: a run that
+    was killed anywhere is continued by the next one. A document that fails is deferred, each time
+    for longer, and given up after five tries; it never blocks others.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
-        CarrelError: The embedding provider is set up wrongly.
+        CarrelError: The embedding provider is configured wrongly.
     """
     report = Report()
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    while waiting := await MaterialQueues(ctx.database).waiting(ctx.clock(), PAGE):
-        for store, material in waiting:
-            await _turn(store, material, ctx, budget, report)
+    while due := await WorkspaceQueue(ctx.database).due(ctx.clock(), PAGE_SIZE):
+        for workspace, document in due:
+            try:
+                await _process(workspace, document, ctx, budget, report)
+            except DocumentErased:
+                report.counts["erased"] += 1
             if budget.spent:
                 report.finished = False
                 return report
     return report
 
 
-async def _turn(
-    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
+async def _process(
+    workspace: Workspace, document: WorkspaceDocument, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Work on some materials for a while; what somebody erases meanwhile is let go."""
+    """Work on a document for one turn."""
     try:
-        await _work(store, material, ctx, budget, report)
-    except Erased:
-        report.counts["erased"] += 1
-
-
-async def _work(
-    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
-) -> None:
-    try:
-        status = await _embed(store, material, ctx, budget, report)
+        status = await _embed(workspace, document, ctx, budget, report)
     except RefusedPassage as error:
-        parts = await store.contents(material)
-        await _give_up(store, material, refusal(parts, error.passage_id), report)
-    except (Erased, LeaseLost):
+        parts = await workspace.load_contents(document)
+        await _give_up(workspace, document, refusal_message(parts, error.passage_id), report)
+    except (DocumentErased, LeaseLost):
         raise
     except CarrelError as error:
-        await _put_off(store, material, error, ctx, report)
+        await _defer(workspace, document, error, ctx, report)
     else:
-        if status is Status.WAITING:  # who asks for them embeds too, and may have finished them
-            await store.change(material, next_at=ctx.clock(), tries=0)
+        if status is DocumentStatus.WAITING:  # no status: a call may have finished it meanwhile
+            await workspace.update(document, next_at=ctx.clock(), tries=0)
             return
-        await store.change(material, status=status.value)
+        await workspace.update(document, status=status)
         report.counts[status.value] += 1
         budget.progress(1)
 
 
 async def _embed(
-    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
-) -> Status:
-    """Embed what there is time for: how far the materials are then."""
-    if material.making.model != ctx.embedder.model:
-        return Status.ARRIVING  # who brings them again has them taken in by this model
-    names = [name for part in await store.contents(material) for name in part.ids]
-    over = time.monotonic() + TURN_SECONDS
+    workspace: Workspace, document: WorkspaceDocument, ctx: Context, budget: Budget, report: Report
+) -> DocumentStatus:
+    """Embed as many passages as there is time for, and return the document's new status."""
+    if document.profile.model != ctx.embedder.model:
+        return DocumentStatus.ARRIVING  # uploading it again embeds it with the current model
+    parts = await workspace.load_contents(document)
+    passage_ids = [passage_id for part in parts for passage_id in part.ids]
+    turn_end = time.monotonic() + TURN_SECONDS
 
-    def goes_on(_left: int) -> bool:
-        return not budget.spent and time.monotonic() < over
+    def has_time(_left: int) -> bool:
+        return not budget.spent and time.monotonic() < turn_end
 
     def on_embedded(passages: int) -> None:
         report.counts["embedded"] += passages
 
-    whole = await embed_waiting(
-        names, material, store, ctx, goes_on=goes_on, on_embedded=on_embedded
+    complete = await embed_stored(
+        passage_ids, document, workspace, ctx, has_time=has_time, on_embedded=on_embedded
     )
-    return Status.READY if whole else Status.WAITING
+    return DocumentStatus.READY if complete else DocumentStatus.WAITING
 
 
-async def _put_off(
-    store: Materials, material: Material, error: CarrelError, ctx: Context, report: Report
+async def _defer(
+    workspace: Workspace,
+    document: WorkspaceDocument,
+    error: CarrelError,
+    ctx: Context,
+    report: Report,
 ) -> None:
-    """Let others come first. Where the provider fails with any text, that is nobody's fault here.
+    """Try the document again later, unless the provider fails with any text.
 
     Raises:
-        CarrelError: `error`, in that case.
+        CarrelError: `error`, if the provider is down: that is no failure of the document.
     """
     try:
         await ctx.embedder.embed([PROBE], Purpose.DOCUMENT)
     except CarrelError:
-        await store.change(material, next_at=ctx.clock())
+        await workspace.update(document, next_at=ctx.clock())
         raise error from None
-    tries = material.tries + 1
-    if tries >= MOST_TRIES:
-        await _give_up(store, material, "they could not be embedded", report)
+    tries = document.tries + 1
+    if tries >= MAX_TRIES:
+        await _give_up(workspace, document, "the text could not be embedded", report)
         return
-    report.failures.append(Failure(material.document_id, f"{error.code}: {error.message}"))
+    report.failures.append(Failure(document.document_id, f"{error.code}: {error.message}"))
     next_at = ctx.clock() + timedelta(minutes=2**tries)
-    await store.change(material, next_at=next_at, tries=tries)
+    await workspace.update(document, next_at=next_at, tries=tries)
 
 
-async def _give_up(store: Materials, material: Material, reason: str, report: Report) -> None:
-    """Say that they cannot be embedded, unless a call has embedded them meanwhile."""
-    record = await store.look(material.document_id)
-    present = record.material
-    if present and present.arrival == material.arrival and present.status is Status.WAITING:
-        await store.give_up(record, reason)
-        report.counts[Status.FAILED.value] += 1
-        report.failures.append(Failure(material.document_id, reason))
+async def _give_up(
+    workspace: Workspace, document: WorkspaceDocument, reason: str, report: Report
+) -> None:
+    """Mark a document as failed, unless a call has embedded it meanwhile."""
+    record = await workspace.load_document(document.document_id)
+    latest = record.document
+    if (
+        latest
+        and latest.upload_id == document.upload_id
+        and latest.status is DocumentStatus.WAITING
+    ):
+        await workspace.mark_failed(record, reason)
+        report.counts[DocumentStatus.FAILED.value] += 1
+        report.failures.append(Failure(document.document_id, reason))
 
 
-async def waiting(ctx: Context) -> int:
-    """How many materials wait."""
-    return await MaterialQueues(ctx.database).count_waiting()
+async def count_waiting(ctx: Context) -> int:
+    """The number of documents that wait to be embedded."""
+    return await WorkspaceQueue(ctx.database).count_waiting()
 
 
 JOB = Job(
     name="ingest_materials",
-    title="Embed materials that were too long for one call",
+    title="Embed texts that were too long for one call",
     run=ingest_materials,
-    total=waiting,
+    total=count_waiting,
     schedule="*/5 * * * *",
     capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
 from shared.pipeline.worker import set_apart
-from shared.workspaces.erasure import MaterialErasure
-from shared.workspaces.queue import MaterialQueues
-from shared.workspaces.repository import TOUCHED_EVERY
+from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.queue import WorkspaceQueue
+from shared.workspaces.repository import TOUCH_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.repository import Workspace
 
 PAGE: Final = 20
 """Tasks that are read at once."""
@@ -31,24 +31,24 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     """
     before, failed = _idle_before(ctx), set[str]()
     while idle := await _idle(before, failed, ctx):
-        for materials in idle:
-            work = _erase(materials, before, ctx, budget, report)
-            if not await set_apart(materials.name, work, ctx, report):
-                failed.add(materials.path)
+        for workspace in idle:
+            work = _erase(workspace, before, ctx, budget, report)
+            if not await set_apart(workspace.name, work, ctx, report):
+                failed.add(workspace.path)
             if budget.spent:
                 report.finished = False
                 return
 
 
-async def _idle(before: datetime, failed: Collection[str], ctx: Context) -> list[Materials]:
-    found = await MaterialQueues(ctx.database).idle(before, PAGE + len(failed))
+async def _idle(before: datetime, failed: Collection[str], ctx: Context) -> list[Workspace]:
+    found = await WorkspaceQueue(ctx.database).idle(before, PAGE + len(failed))
     return [each for each in found if each.path not in failed]
 
 
 async def _erase(
-    materials: Materials, before: datetime, ctx: Context, budget: Budget, report: Report
+    workspace: Workspace, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    erasure = MaterialErasure(ctx.database, materials)
+    erasure = WorkspaceErasure(ctx.database, workspace)
     if not await erasure.begin(idle_since=before):
         return
     async for deleted in erasure.pages():
@@ -60,11 +60,11 @@ async def _erase(
 
 def _idle_before(ctx: Context) -> datetime:
     """Last use is known to the hour: a task may have been used that much later."""
-    return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCHED_EVERY
+    return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 
 async def _count(ctx: Context) -> int:
-    return await MaterialQueues(ctx.database).count_idle(_idle_before(ctx))
+    return await WorkspaceQueue(ctx.database).count_idle(_idle_before(ctx))
 
 
 IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

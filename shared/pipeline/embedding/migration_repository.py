@@ -20,7 +20,7 @@ from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MOST_WRITES
 from shared.traces import repository as trace_repository
-from shared.workspaces.model import Status
+from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def _materials(data: Fields, move: SpaceMove, now: datetime) -> dict[str, Any] |
     """Materials that were taken in completely wait for their vectors; others are brought again."""
     model, dimension = move.to
     making = data.get("making", {})
-    complete = data.get("status") in {Status.READY, Status.WAITING}
+    complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
     if not complete or (making.get("model"), making.get("dimension")) == move.to:
         return None
     made = {"making": {**making, "model": model, "dimension": dimension}}
-    waits = {"status": Status.WAITING.value, "next_at": now, "tries": 0}
+    waits = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}
     return made | waits | {"reason": None, "worked_until": None}
 
 

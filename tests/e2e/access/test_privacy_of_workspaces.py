@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shared.core.caller import Scope
 from shared.core.ids import safe_id
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,9 +124,9 @@ class House:
                 assert_from(found, {text})
             case "document":
                 others = [text for each in self.people for text in each.texts]
-                document = id_of(others[number % len(others)])
+                document = content_id(others[number % len(others)])
                 response = self.told(who, identity, task, query=question, document=document)
-                if held := {text for text in mine if id_of(text) == document}:
+                if held := {text for text in mine if content_id(text) == document}:
                     assert_from(answer(response), held)
                 else:
                     never = self.told(who, identity, task, query=question, document=UNKNOWN)
@@ -144,7 +144,7 @@ def assert_from(told: dict[str, Any], texts: set[str]) -> None:
     """All passages of these texts, and no other."""
     passages = {passage for text in texts for passage in text.split("\n\n")}
     assert passages == set(told["contexts"])
-    assert {id_of(text) for text in texts} >= {each["document"] for each in told["passages"]}
+    assert {content_id(text) for text in texts} >= {each["document"] for each in told["passages"]}
 
 
 @settings(

@@ -203,7 +203,7 @@ def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
             fields = {"created_at": used, "touched_at": used}
-            batch.create(task_of(ctx, f"task-{number}", "bob").task_reference, fields)
+            batch.create(task_of(ctx, f"task-{number}", "bob").reference, fields)
         await batch.commit()
 
     in_database(fill, project)

@@ -33,7 +33,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import Busy, Report, run_job
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
 from tests.support.fakes import openai, readwise, vertex
@@ -212,7 +212,7 @@ async def test_materials_killed_while_embedded_are_completed(
             model.usual = openai.Reply()
             report = await completed(INGEST_MATERIALS, app)
             assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
-            found = await extracted(app, QUERY, document=id_of(text))
+            found = await extracted(app, QUERY, document=content_id(text))
             assert expected | {"known": True} == found
             assert await contents(calm) == await contents(app)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
+from functions.jobs.ingest_materials.job import JOB, count_waiting, ingest_materials
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Report, run_job
-from shared.workspaces.model import id_of
-from shared.workspaces.repository import Erased, Materials
+from shared.workspaces.model import content_id
+from shared.workspaces.repository import DocumentErased, Workspace
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
 from tests.support.materials import STRANGER, extracted, refused
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = pages()
-ID: Final = id_of(TEXT)
+ID: Final = content_id(TEXT)
 FIRST: Final = 32
 """Passages of the first batch."""
 WELL: Final = Reply()
@@ -103,10 +103,10 @@ async def test_what_waited_is_found_as_if_it_had_been_embedded_at_once(
 ) -> None:
     pending = await extracted(app, QUERY, materials=TEXT)
     assert ("pending", ID) == (pending["status"], pending["document"])
-    assert 1 == await waiting(without_caller(app))
+    assert 1 == await count_waiting(without_caller(app))
     report = await run_job(JOB, app)
     assert Report(Counter(embedded=PARAGRAPHS, ready=1)) == report
-    assert 0 == await waiting(without_caller(app))
+    assert 0 == await count_waiting(without_caller(app))
     calm = opened(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extracted(calm, QUERY, materials=TEXT)
     assert expected | {"known": True} == await extracted(app, QUERY, document=ID)
@@ -185,7 +185,7 @@ async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
         assert told in error.message
     found = await extracted(app, QUERY, scope="task")
     assert 30 == found["considered"]
-    assert 0 == await waiting(without_caller(app))
+    assert 0 == await count_waiting(without_caller(app))
     fake.refuses = ""
     again = await extracted(app, QUERY, materials=TEXT)
     assert "pending" == again["status"]
@@ -204,7 +204,7 @@ async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
     assert isinstance(report, Report)
     assert {"embedded": 62, "ready": 1} == report.counts
     assert [ID] == [each.name for each in report.failures]
-    assert 1 == await waiting(without_caller(app))
+    assert 1 == await count_waiting(without_caller(app))
     assert Report() == await run_job(JOB, app)
     fake.nonsense_for = ""
     assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
@@ -273,10 +273,10 @@ async def test_what_is_half_erased_is_gone_to_whoever_stores(
     """The document is gone, and nothing else yet."""
     await extracted(app, QUERY, materials=TEXT)
     ctx = without_caller(app)
-    store = Materials(ctx.database, "reader", "default")
-    material = (await store.look(ID)).material
-    assert material
-    await ctx.database.document(f"{store.path}/documents", ID).delete()
+    workspace = Workspace(ctx.database, "reader", "default")
+    document = (await workspace.load_document(ID)).document
+    assert document
+    await ctx.database.document(f"{workspace.path}/documents", ID).delete()
     # It is no race that was lost: that would be tried again for a while, and be Unavailable.
-    with pytest.raises(Erased):
-        await store.change(material, next_at=None)
+    with pytest.raises(DocumentErased):
+        await workspace.update(document, next_at=None)

@@ -13,7 +13,7 @@ from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
 from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
 from shared.runtime.job import Budget, Report
-from shared.workspaces.erasure import PAGES as DELETED_TOGETHER
+from shared.workspaces.erasure import PAGE_SIZES
 from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
 from tests.support.stored_documents import ample, nothing
 from tests.support.tasks import ask
@@ -214,15 +214,15 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
 ) -> None:
     for task in ("first", "second"):
         await bring(app, task)
-    await fill(ctx, "first", 2 * DELETED_TOGETHER["passages"])
+    await fill(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
     reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
-    assert max(report.counts.total() for report in reports) <= max(DELETED_TOGETHER.values())
+    assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
     assert 2 * 4 + 2 + 1 == len(reports)  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert GONE + GONE + Counter(passages=2 * DELETED_TOGETHER["passages"]) == counts
+    assert GONE + GONE + Counter(passages=2 * PAGE_SIZES["passages"]) == counts
     assert {} == await stored(ctx, "users/")
 
 
@@ -232,7 +232,7 @@ async def test_more_tasks_than_are_read_at_once_are_all_erased(
     batch = ctx.database.client.batch()
     for number in range(TASKS_AT_ONCE + 3):
         task = task_of(ctx, "notes", f"user-{number}")
-        batch.create(task.task_reference, {"created_at": clock(), "touched_at": clock()})
+        batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)
     assert TASKS_AT_ONCE + 3 == await waiting(ctx)

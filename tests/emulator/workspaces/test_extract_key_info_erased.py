@@ -14,9 +14,9 @@ from functions.jobs.purge.job import JOB as PURGE
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.job import Report, run_job
-from shared.workspaces.erasure import MaterialErasure
-from shared.workspaces.model import id_of
-from shared.workspaces.repository import Materials
+from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.model import content_id
+from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extracted
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = pages()
-ID: Final = id_of(TEXT)
+ID: Final = content_id(TEXT)
 SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which these materials are too long for a call."""
 DOWN: Final = WordEmbedder()
@@ -82,7 +82,7 @@ async def die() -> None:
 async def erase(app: App, task: str = "default") -> None:
     """Erase a task of the reader's, as the command does."""
     database = app.context(READER, Meter()).database
-    erasure = MaterialErasure(database, Materials(database, str(READER.user_id), task))
+    erasure = WorkspaceErasure(database, Workspace(database, str(READER.user_id), task))
     if await erasure.begin():
         async for _ in erasure.pages():
             pass

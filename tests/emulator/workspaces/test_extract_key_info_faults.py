@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.runtime.context import App
-from shared.workspaces.model import Status, id_of
+from shared.workspaces.model import DocumentStatus, content_id
 from tests.support.fakes.openai import CUT_CONNECTION, HANG, MODEL, FakeOpenAI, Reply, refusal
 from tests.support.materials import READER, extracted, refused
 from tests.support.stored_materials import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = pages()
-ID: Final = id_of(TEXT)
+ID: Final = content_id(TEXT)
 FIRST: Final = 32
 """Passages of the first batch."""
 LONG: Final = pages(10 * FIRST)
@@ -168,7 +168,7 @@ async def test_a_question_without_a_vector_is_answered_by_words_alone(
     for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
         result = await extracted(app, "In which room is thing 12?", **where)
         assert paragraph(12) == result["contexts"][0]
-        assert "ranked by their words alone" in result["message"]
+        assert "ranked by words alone" in result["message"]
         assert "ready" == result["status"]
 
 
@@ -177,7 +177,7 @@ async def test_new_materials_without_a_query_vector_go_by_words(app: App, fake: 
     fake.usual = refusal(429, retry_after="600")
     result = await extracted(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
-    assert "ranked by their words alone" in result["message"]
+    assert "ranked by words alone" in result["message"]
 
 
 async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
@@ -273,10 +273,10 @@ async def test_materials_at_once_with_the_same_passages_share_them(
     stored = await contents(app)
     passages = [name for name in stored if "/passages/" in name]
     assert PARAGRAPHS + 1 == len(passages)
-    both = {f"document:{id_of(TEXT)}", f"document:{id_of(other)}"}
+    both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
     assert 20 == sum(both <= stored[name]["facets"] for name in passages)
-    assert {Status.READY.value} == {
-        stored[f"default/documents/{id_of(each)}"]["status"] for each in (TEXT, other)
+    assert {DocumentStatus.READY.value} == {
+        stored[f"default/documents/{content_id(each)}"]["status"] for each in (TEXT, other)
     }
     before = len(embedded(fake))
     found = await extracted(app, QUERY, scope="task")

@@ -332,14 +332,12 @@ async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
     assert 2 == len([each async for each in parts.stream()])
 
 
-async def test_a_task_says_what_of_it_still_waits(opened: Callable[..., App]) -> None:
+async def test_scope_task_says_how_many_texts_still_wait(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=100)
     await extracted(app, "bread", materials=PAGES)
-    told = await refused(app, "bread", scope="task")
-    assert ("NOT_FOUND", True) == (
-        told.code,
-        "1 of its materials are still being taken" in told.message,
-    )
+    error = await refused(app, "bread", scope="task")
+    assert "NOT_FOUND" == error.code
+    assert "still being embedded: 1." in error.message
     await extracted(app, "comet", materials=COMET)
-    found = await extracted(app, "bread", scope="task")
-    assert (1, True) == (found["considered"], "still being taken in" in found["message"])
+    result = await extracted(app, "bread", scope="task")
+    assert (1, True) == (result["considered"], "still being embedded" in result["message"])

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extracted
@@ -101,7 +101,7 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         well = App(settings, embedder=WordEmbedder())
         found = await contents(well)
         # A commit that was under way may have landed since.
-        if found.get(f"default/documents/{id_of(TEXT)}", {}).get("status") == "ready":
+        if found.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
             assert (commits, {}) == (commits, difference(whole, found))
         else:
             await assert_nothing_found(well, TEXT)

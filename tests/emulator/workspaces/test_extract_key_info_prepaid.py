@@ -15,8 +15,8 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.job import run_job
-from shared.workspaces.model import id_of
-from shared.workspaces.repository import Materials
+from shared.workspaces.model import content_id
+from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = pages()
-ID: Final = id_of(TEXT)
+ID: Final = content_id(TEXT)
 SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which these materials are too long for a call."""
 FREE: Final = 0
@@ -90,7 +90,7 @@ async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) 
     text = pages(5)
     assert ("ready", ITS_PRICE) == await paid(app, materials=text)
     assert ("ready", ITS_PRICE) == await paid(app, materials=text)
-    assert ("ready", ITS_PRICE) == await paid(app, document=id_of(text))
+    assert ("ready", ITS_PRICE) == await paid(app, document=content_id(text))
 
 
 @pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
@@ -225,8 +225,8 @@ async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
 async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
     app = opened()
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
-    store = Materials(app.context(READER, Meter()).database, "reader", "default")
-    await store.give_up(await store.look(ID), "it was refused")
+    store = Workspace(app.context(READER, Meter()).database, "reader", "default")
+    await store.mark_failed(await store.load_document(ID), "it was refused")
     assert ("VALIDATION_ERROR", FREE) == await paid(app, document=ID)
     assert ("pending", FREE) == await paid(app, materials=TEXT)
     await run_job(INGEST_MATERIALS, app)

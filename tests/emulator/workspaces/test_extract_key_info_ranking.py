@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LIMIT = tool.MAX_SEARCHED
+LIMIT = tool.MAX_DOCUMENTS
 """As the message says it."""
 
 WORDS: Final = (
@@ -256,7 +256,7 @@ async def test_within_materials_the_first_of_equals_comes_first(app: App) -> Non
 async def test_a_task_says_that_it_is_too_large_only_where_it_is(
     app: App, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
-    monkeypatch.setattr(tool, "MAX_SEARCHED", searched)
+    monkeypatch.setattr(tool, "MAX_DOCUMENTS", searched)
     for number in range(searched):
         await extracted(app, "anchor", materials=f"anchor {number}")
     full = await extracted(app, "anchor", scope="task")

@@ -21,7 +21,7 @@ from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
 from tests.support.workspaces import erase, of_job, stored
@@ -72,7 +72,7 @@ TEXTS: Final = (
     MAST,
     f"{BRIDGE}\n\n\n{MAST}\n\n{MAST}",
 )
-DOCUMENTS: Final = (*map(id_of, TEXTS), "0" * 32)
+DOCUMENTS: Final = (*map(content_id, TEXTS), "0" * 32)
 QUESTIONS: Final = ("What was struck by lightning?", "rye", "zyzzyva")
 _ROUNDS: Final = itertools.count()
 
@@ -131,12 +131,15 @@ class World:
                 mine.add(text)
                 told = await self.ask(user, name, query, materials=text, **scope)
                 assert told.result
-                assert (is_known, id_of(text)) == (told.result["known"], told.result["document"])
+                assert (is_known, content_id(text)) == (
+                    told.result["known"],
+                    told.result["document"],
+                )
                 assert_holds(told, task, mine if scope else {text})
             case "document" | "in task":
                 document = DOCUMENTS[number]
                 told = await self.ask(user, name, query, document=document, **scope)
-                if found := {each for each in mine if id_of(each) == document}:
+                if found := {each for each in mine if content_id(each) == document}:
                     assert_holds(told, task, mine if scope else found)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
@@ -168,7 +171,7 @@ def assert_holds(told: CallAnswer, task: str, texts: set[str]) -> None:
     assert task == told.result["task_id"]
     assert passages(*texts) == Counter(told.result["contexts"])
     assert len(passages(*texts)) == told.result["considered"]
-    by_id = {id_of(text): text for text in texts}
+    by_id = {content_id(text): text for text in texts}
     assert told.result["contexts"] == [
         by_id[each["document"]][each["start"] : each["end"]] for each in told.result["passages"]
     ]
@@ -213,9 +216,11 @@ async def assert_stored(world: World) -> None:
     expected = {"meta/embedding"} if world.embedded else set()
     for task, texts in tasks.items():
         expected |= {task} if texts else set()
-        expected |= {f"{task}/documents/{id_of(text)}" for text in texts}
-        expected |= {f"{task}/parts/{id_of(text)}{rest}" for text in texts for rest in ("", ".0")}
-        expected |= {f"{task}/passages/{id_of(passage)}" for passage in passages(*texts)}
+        expected |= {f"{task}/documents/{content_id(text)}" for text in texts}
+        expected |= {
+            f"{task}/parts/{content_id(text)}{rest}" for text in texts for rest in ("", ".0")
+        }
+        expected |= {f"{task}/passages/{content_id(passage)}" for passage in passages(*texts)}
     assert expected == {ARRIVAL.sub("", path) for path in contents}
 
 

@@ -1,4 +1,4 @@
-"""The contents of materials are kept in parts that fit a document, and say what was put in."""
+"""The contents of a document are stored in parts that fit, and are read back unchanged."""
 
 from __future__ import annotations
 
@@ -7,45 +7,57 @@ from collections import Counter
 from typing import Final
 
 from shared.index.bm25 import unpack
-from shared.workspaces.model import Cut, Part, id_of, parts_of, words_of
+from shared.workspaces.model import (
+    DocumentPart,
+    ParsedPassage,
+    build_parts,
+    content_id,
+    term_postings,
+)
 
 MIB: Final = 1024 * 1024
 
 
-def cuts(passages: int, words: int) -> list[Cut]:
-    """Passages of words that do not compress, each spelled otherwise than its cleaned text."""
-    chance = random.Random(6)  # noqa: S311 - no secret
-    made, end = [], 0
-    for position in range(1, passages + 1):
-        counts = Counter(f"{chance.getrandbits(64):x}" for _ in range(words))
+def make_passages(count: int, words: int) -> list[ParsedPassage]:
+    """Passages of incompressible words whose original text differs from the cleaned one."""
+    generator = random.Random(6)  # noqa: S311 - no secret
+    passages, end = [], 0
+    for position in range(1, count + 1):
+        counts = Counter(f"{generator.getrandbits(64):x}" for _ in range(words))
         clean = " ".join(counts)
         start, end = end, end + len(clean)
-        made.append(Cut(id_of(clean), position, start, end, f"{clean}\n", clean, counts))
-    return made
+        passages.append(
+            ParsedPassage(content_id(clean), position, start, end, f"{clean}\n", clean, counts)
+        )
+    return passages
 
 
-def test_no_part_is_larger_than_a_document_may_be() -> None:
-    parts = parts_of(cuts(3_000, 60))
+def test_each_part_fits_a_firestore_document() -> None:
+    parts = build_parts(make_passages(3_000, 60))
     assert len(parts) > 3
     assert max(len(part.to_bytes()) for part in parts) < MIB
 
 
-def test_parts_hold_every_place_and_every_word() -> None:
-    made = cuts(600, 60)
-    parts = [Part.from_bytes(part.to_bytes()) for part in parts_of(made)]
+def test_parts_hold_every_span_and_every_word() -> None:
+    passages = make_passages(600, 60)
+    parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]
     assert len(parts) > 1
-    places = {name: place for part in parts for name, place in part.places()}
-    assert {each.passage_id: (each.position, each.start, each.end, each.text) for each in made} == {
-        name: (place.position, place.start, place.end, place.text) for name, place in places.items()
+    assert {
+        passage.passage_id: (passage.position, passage.start, passage.end, passage.text)
+        for passage in passages
+    } == {
+        passage_id: (span.position, span.start, span.end, span.text)
+        for part in parts
+        for passage_id, span in part.passage_spans()
     }
-    word = next(iter(made[-1].counts))
-    postings, totals = words_of(parts, [word, "nowhere"])
+    word = next(iter(passages[-1].counts))
+    postings, totals = term_postings(parts, [word, "nowhere"])
     assert {word} == postings.keys()
-    assert (1, 60) == unpack(postings[word].entries[made[-1].passage_id])
+    assert (1, 60) == unpack(postings[word].entries[passages[-1].passage_id])
     assert (600, 600 * 60) == (totals.documents, totals.length)
 
 
-def test_a_passage_of_several_materials_counts_once() -> None:
-    made = cuts(3, 5)
-    _, totals = words_of([*parts_of(made), *parts_of(made[:2])], [])
+def test_a_passage_of_several_documents_counts_once() -> None:
+    passages = make_passages(3, 5)
+    _, totals = term_postings([*build_parts(passages), *build_parts(passages[:2])], [])
     assert (3, 15) == (totals.documents, totals.length)

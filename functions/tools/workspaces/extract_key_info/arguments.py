@@ -1,4 +1,4 @@
-"""What `extract_key_info` is asked, and in which task."""
+"""The arguments of `extract_key_info`, and the request they make."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, wrong
 from shared.runtime.schemas import Repeatable
-from shared.workspaces.repository import Materials
+from shared.workspaces.model import content_id
+from shared.workspaces.repository import Workspace
 
 if TYPE_CHECKING:
     from shared.core.caller import Caller
     from shared.runtime.context import Context
 
 DEFAULT_TASK: Final = "default"
-MOST_MATERIALS: Final = 16 * 1024 * 1024
-"""Characters; unless this is set up otherwise, no request holds more."""
+"""The workspace of calls that name none."""
+MAX_TEXT: Final = 16 * 1024 * 1024
+"""The most characters of a text; the default limit of a request's size is lower."""
 
-MaterialsId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
+DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 
 
-class Scope(StrEnum):
-    """In which materials to look."""
+class SearchScope(StrEnum):
+    """Which documents to search."""
 
     MATERIALS = "materials"
     TASK = "task"
@@ -39,40 +41,39 @@ def _has_words(text: str) -> str:
 
 
 class In(Repeatable):
-    """A question, and where to look for the answer."""
+    """A question, and the text to look in."""
 
     query: Annotated[
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
         AfterValidator(_has_words),
     ] = Field(description="The question that the passages should answer, in plain words.")
-    materials: Annotated[str, StringConstraints(max_length=MOST_MATERIALS)] | None = Field(
+    materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
-        description="The text to look in, as it is: pages, transcripts, logs, code. Passages are"
-        " parted by blank lines. It is stored under the task, for you alone.",
+        description="The whole text to search: pages, transcripts, logs, code. Blank lines separate"
+        " its passages. It is stored as a document of the workspace, for you alone.",
     )
-    document: MaterialsId | None = Field(
+    document: DocumentHash | None = Field(
         default=None,
-        description="In place of materials that were brought to this task before: document of that"
-        " answer.",
+        description="The id of a text that is already in the workspace, as `document` of an earlier"
+        " answer gives it. Send it instead of materials.",
     )
     top_k: int | None = Field(
         default=None,
         ge=1,
-        description="How many passages at most: 5 by default, 20 at most, unless this server was"
-        " set up otherwise.",
+        description="How many passages to return at most: 5 by default, and up to 20 unless this"
+        " server is configured otherwise.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         default=None,
-        description="What the materials are for, in a word or two; materials of one task are"
-        " searched together with scope task. By default, what stands before the @ of your key, else"
-        f" {DEFAULT_TASK}.",
+        description="The name of the workspace, a word or two: scope task searches all texts of one"
+        f" workspace. By default, the part of your key before the @, or else {DEFAULT_TASK}.",
     )
-    scope: Scope = Field(
-        default=Scope.MATERIALS,
-        description="materials: look in these materials alone. task: in everything that was brought"
-        " to the task; materials are then optional.",
+    scope: SearchScope = Field(
+        default=SearchScope.MATERIALS,
+        description="materials: search this text alone. task: search every text in the workspace;"
+        " materials is then optional.",
     )
 
     @model_validator(mode="before")
@@ -85,51 +86,63 @@ class In(Repeatable):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a call asks, and of what.
+    """A validated call.
 
     Attributes:
         query: The question.
-        top_k: How many passages at most.
-        scope: In which materials to look.
-        task_id: The task that they belong to.
-        store: The materials of that task.
+        top_k: How many passages to return at most.
+        scope: Which documents to search.
+        text: The text to search; None if the call sent none.
+        document_id: The id of that text, or of a stored one; None to search the whole workspace.
+        task_id: The id of the workspace.
+        workspace: The workspace.
     """
 
     query: str
     top_k: int
-    scope: Scope
+    scope: SearchScope
+    text: str | None
+    document_id: str | None
     task_id: str
-    store: Materials
+    workspace: Workspace
 
 
 def read_request(args: In, ctx: Context) -> Request:
-    """What a call asks: of the task of its arguments, else that of its credential.
+    """Validate the arguments, and open the workspace they name.
 
     Raises:
-        InvalidInput: An argument makes no sense.
+        InvalidInput: An argument is not valid, or contradicts another one.
     """
-    if args.materials is not None and args.document:
-        raise invalid("document", "stands in place of materials: send one of the two")
-    if args.materials is not None and not args.materials.strip():
+    text = args.materials
+    if text is not None and args.document:
+        raise invalid("document", "is sent instead of materials: send one of the two")
+    if text is not None and not text.strip():
         raise invalid("materials", "must hold more than white space")
-    if args.materials is None and not args.document and args.scope is not Scope.TASK:
-        raise invalid("materials", "required where there is no document, and scope is materials")
+    if text is None and not args.document and args.scope is not SearchScope.TASK:
+        raise invalid("materials", "required unless you send document, or scope is task")
     task_id = task_id_of(args, ctx.caller)
-    store = Materials(ctx.database, str(ctx.caller.user_id), task_id)
-    return Request(args.query, _top_k(args, ctx), args.scope, task_id, store)
+    return Request(
+        query=args.query,
+        top_k=_top_k(args, ctx),
+        scope=args.scope,
+        text=text,
+        document_id=args.document if text is None else content_id(text),
+        task_id=task_id,
+        workspace=Workspace(ctx.database, str(ctx.caller.user_id), task_id),
+    )
 
 
 def invalid(field: str, problem: str) -> InvalidInput:
-    """An argument that `extract_key_info` cannot work with, and why."""
+    """An argument that `extract_key_info` cannot work with."""
     message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
     return InvalidInput(message, details={field: problem})
 
 
 def task_id_of(args: In, caller: Caller) -> str:
-    """The task that a call works in.
+    """The id of the workspace: of the arguments, else of the caller's key, else the default.
 
     Raises:
-        InvalidInput: Its name is blank.
+        InvalidInput: The name is blank.
     """
     if args.task_id is None:
         return caller.task or DEFAULT_TASK

@@ -1,7 +1,6 @@
-"""Materials as a corpus to search: new ones in memory, or those that are stored.
+"""The documents of a workspace as a corpus to search: in memory just after upload, or stored.
 
-The same search ranks both, by the same postings: new materials are found as they will be found
-again.
+One search ranks both, by the same postings, so a new document is ranked as it will be later.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from shared.index.postings import SearchPostings
 from shared.index.vector_index import compare, distance_key
 from shared.search.corpus import Corpus
-from shared.workspaces.model import Passage, words_of
+from shared.workspaces.model import WorkspacePassage, term_postings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,80 +20,80 @@ if TYPE_CHECKING:
     from shared.index.facets import Facet
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
-    from shared.workspaces.model import Material, Part, Place
-    from shared.workspaces.repository import Materials
+    from shared.workspaces.model import DocumentPart, PassageSpan, WorkspaceDocument
+    from shared.workspaces.repository import Workspace
 
-    Contents = Mapping[str, Sequence[Part]]
-    """The parts of materials, by the id of each."""
+    Contents = Mapping[str, Sequence[DocumentPart]]
+    """The parts of documents, by document id."""
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
-    """Where a passage stands.
+class PassageLocation:
+    """Where a passage is.
 
     Attributes:
-        material: In which materials.
-        place: Where in them.
+        document: The document that contains it.
+        span: Its place in the document.
     """
 
-    material: Material
-    place: Place
+    document: WorkspaceDocument
+    span: PassageSpan
 
 
-class SearchedMaterials:
-    """Materials to search, as a corpus and as what passages are quoted from.
+class WorkspaceCorpus:
+    """Documents to search, as a corpus and as the texts that passages are quoted from.
 
     Attributes:
-        corpus: Their passages, and their words.
-        materials: The latest first.
-        note: What else to know of them; None if nothing.
+        corpus: Their passages and postings.
+        documents: The documents, the latest first.
+        note: What the caller should know of this selection; None if nothing.
     """
 
     def __init__(
         self,
-        materials: Sequence[Material],
-        documents: DocumentReader[Passage],
-        read: Callable[[], Awaitable[Contents]],
+        documents: Sequence[WorkspaceDocument],
+        passages: DocumentReader[WorkspacePassage],
+        load_contents: Callable[[], Awaitable[Contents]],
         *,
         note: str | None = None,
     ) -> None:
-        """Search these materials.
+        """Search these documents.
 
         Args:
-            materials: The latest first.
-            documents: Their passages.
-            read: Gives their contents; it is asked once.
-            note: What else to know of them.
+            documents: The documents, the latest first.
+            passages: Their passages.
+            load_contents: Loads the contents of the documents; called once.
+            note: What the caller should know of this selection.
         """
-        self.corpus = Corpus(documents, self)
-        self.materials = materials
+        self.corpus = Corpus(passages, self)
+        self.documents = documents
         self.note = note
-        self._read = read
+        self._load_contents = load_contents
         self._contents: Contents = {}
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002 - there are none
-        """The lists of these words: read together with where passages stand. One round trip."""
-        self._contents = await self._read()
+        """Read the postings of these terms, together with the spans of passages. One round trip."""
+        self._contents = await self._load_contents()
         parts = [part for parts in self._contents.values() for part in parts]
-        postings, totals = words_of(parts, terms)
+        postings, totals = term_postings(parts, terms)
         return SearchPostings(postings, {}, totals)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all of their contents were there. Search first."""
+    def is_complete(self) -> bool:
+        """Whether all contents of the documents were found. Only valid after a search."""
         return all(
-            len(self._contents[material.document_id]) == material.parts
-            for material in self.materials
+            len(self._contents[document.document_id]) == document.parts
+            for document in self.documents
         )
 
-    def locations(self, passage_ids: Sequence[str]) -> dict[str, Location]:
-        """Where these passages stand first in the latest materials that hold them. Search first."""
-        ids, locations = set(passage_ids), dict[str, Location]()
-        for material in self.materials:
-            for part in self._contents[material.document_id]:
-                for passage_id, place in part.places():
+    def locations(self, passage_ids: Sequence[str]) -> dict[str, PassageLocation]:
+        """Where these passages first occur in the latest document. Only valid after a search."""
+        ids, locations = set(passage_ids), dict[str, PassageLocation]()
+        for document in self.documents:
+            for part in self._contents[document.document_id]:
+                for passage_id, span in part.passage_spans():
                     if passage_id in ids:
-                        locations.setdefault(passage_id, Location(material, place))
+                        locations.setdefault(passage_id, PassageLocation(document, span))
         return locations
 
 
@@ -102,25 +101,27 @@ class PassagesInMemory:
     """Passages and their vectors in memory."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
-        """Hold these, by passage id."""
+        """Search these texts and vectors, by passage id."""
         self._texts = texts
         self._vectors = vectors
 
-    async def get_all(self, ids: Sequence[str]) -> list[Passage]:
-        """Those of these that are there, in this order."""
-        return [Passage(name, self._texts[name]) for name in ids if name in self._texts]
+    async def get_all(self, ids: Sequence[str]) -> list[WorkspacePassage]:
+        """The passages of these ids that exist, in this order."""
+        return [WorkspacePassage(name, self._texts[name]) for name in ids if name in self._texts]
 
     async def nearest(
         self,
         vector: Vector,
         limit: int,
-        facets: Sequence[str] = (),  # noqa: ARG002 - materials are searched without filters
-    ) -> list[Neighbour[Passage]]:
-        """The nearest, best first."""
+        facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
+    ) -> list[Neighbour[WorkspacePassage]]:
+        """The nearest passages, best first."""
         return (await self.similarities(vector, list(self._texts)))[:limit]
 
-    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
-        """These, compared with a vector, best first."""
+    async def similarities(
+        self, vector: Vector, ids: Sequence[str]
+    ) -> list[Neighbour[WorkspacePassage]]:
+        """The passages of these ids, compared with a vector, best first."""
         neighbours = [
             compare(passage, vector, self._vectors[passage.id])
             for passage in await self.get_all(ids)
@@ -129,28 +130,25 @@ class PassagesInMemory:
 
 
 def corpus_in_memory(
-    material: Material,
-    parts: Sequence[Part],
+    document: WorkspaceDocument,
+    parts: Sequence[DocumentPart],
     texts: Mapping[str, str],
     vectors: Mapping[str, Vector],
-) -> SearchedMaterials:
-    """Materials whose passages and vectors are at hand: they are searched without a round trip."""
+) -> WorkspaceCorpus:
+    """A document that was just uploaded: it is searched without a round trip."""
 
     async def contents() -> Contents:
-        return {material.document_id: parts}
+        return {document.document_id: parts}
 
-    return SearchedMaterials([material], PassagesInMemory(texts, vectors), contents)
+    return WorkspaceCorpus([document], PassagesInMemory(texts, vectors), contents)
 
 
 def stored_corpus(
-    materials: Sequence[Material],
-    store: Materials,
-    *,
-    note: str | None = None,
-) -> SearchedMaterials:
-    """Materials in the store, the latest first; and what else to know of them."""
+    documents: Sequence[WorkspaceDocument], workspace: Workspace, *, note: str | None = None
+) -> WorkspaceCorpus:
+    """Stored documents, the latest first."""
 
     async def contents() -> Contents:
-        return await store.parts(materials)
+        return await workspace.load_parts(documents)
 
-    return SearchedMaterials(materials, store.searched(materials), contents, note=note)
+    return WorkspaceCorpus(documents, workspace.passages_of(documents), contents, note=note)

@@ -1,23 +1,22 @@
-"""The passages of some materials that fit a question, best first."""
+"""Rank the passages of some documents by how well they answer a question."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.results import Ranked
 from shared.search.candidates import DENSE_POOL, Mode, NoMeaning, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
-from shared.workspaces.repository import Erased
+from shared.workspaces.repository import DocumentErased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.tools.workspaces.extract_key_info.corpus import Location, SearchedMaterials
+    from functions.tools.workspaces.extract_key_info.corpus import PassageLocation, WorkspaceCorpus
     from shared.runtime.context import Context
     from shared.search.candidates import Candidate
-    from shared.workspaces.model import Passage
+    from shared.workspaces.model import WorkspacePassage
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"
 _WITHOUT_MEANING: Final = {
@@ -26,20 +25,52 @@ _WITHOUT_MEANING: Final = {
     NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time",
 }
 _RANKED_BY_WORDS: Final = (
-    "{}: these are ranked by their words alone. Ask again later for passages that say it in other"
+    "{}, so the passages are ranked by words alone. Ask again later to find passages that use other"
     " words."
 )
 
 
-async def rank_passages(
-    query: str, searched: SearchedMaterials, top_k: int, ctx: Context
-) -> Ranked:
-    """Rank passages: two round trips deep, and none where they are in memory.
+@dataclass(frozen=True, slots=True)
+class RankedPassage:
+    """A passage of the answer.
 
-    Of equal scores, those of the latest materials come first, and there those that stand first.
+    Attributes:
+        hit: Its scores.
+        location: Where it is.
+        text: Its original text.
+    """
+
+    hit: Candidate[WorkspacePassage]
+    location: PassageLocation
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPassages:
+    """The answer to a question.
+
+    Attributes:
+        passages: The best passages, best first.
+        considered: How many passages were searched.
+        matches: Whether any of them is likely to answer the question.
+        message: What the caller should know of the ranking; None if nothing.
+    """
+
+    passages: list[RankedPassage]
+    considered: int
+    matches: bool
+    message: str | None = None
+
+
+async def rank_passages(
+    query: str, searched: WorkspaceCorpus, top_k: int, ctx: Context
+) -> RankedPassages:
+    """Rank passages. Two round trips, none if the corpus is in memory.
+
+    Of equal scores, passages of the latest document come first, then by their order in the text.
 
     Raises:
-        Erased: The materials were, meanwhile.
+        DocumentErased: A document was erased meanwhile.
         Unavailable: The database is down.
     """
     weight = ctx.settings.extract_semantic_weight
@@ -50,30 +81,33 @@ async def rank_passages(
     locations = searched.locations([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in locations]
     best = sorted(hits, key=lambda hit: _order(hit, locations[hit.id]))[:top_k]
-    if outage and best:  # then a score is BM25 itself
+    if outage and best:  # the scores are plain BM25
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
     texts = await _texts(best, searched)
     near = DENSE_POOL if outage else sum(hit.near for hit in hits)
-    whole = searched.is_whole and all(hit.id in texts for hit in best)
-    if not whole or near < min(DENSE_POOL, ranking.documents):
-        raise Erased("These materials were erased while they were searched. Bring them again.")
-    return Ranked(
-        hits=[
-            (hit, locations[hit.id], locations[hit.id].place.text or texts[hit.id]) for hit in best
+    is_complete = searched.is_complete and all(hit.id in texts for hit in best)
+    if not is_complete or near < min(DENSE_POOL, ranking.documents):
+        raise DocumentErased("The document was erased during the search. Upload it again.")
+    return RankedPassages(
+        passages=[
+            RankedPassage(hit, locations[hit.id], locations[hit.id].span.text or texts[hit.id])
+            for hit in best
         ],
-        considered=ranking.documents or len(hits),  # unknown where words were late
+        considered=ranking.documents or len(hits),  # unknown if the search by words was late
         matches=ranking.matches,
         message=_RANKED_BY_WORDS.format(outage) if outage else ranking.late,
     )
 
 
-async def _texts(hits: Sequence[Candidate[Passage]], searched: SearchedMaterials) -> dict[str, str]:
-    """The passages' own texts. One round trip for those that only words found."""
+async def _texts(
+    hits: Sequence[Candidate[WorkspacePassage]], searched: WorkspaceCorpus
+) -> dict[str, str]:
+    """The cleaned texts of passages. One round trip for those that only words found."""
     texts = {hit.id: hit.document.text for hit in hits if hit.document}
     missing = [hit.id for hit in hits if hit.id not in texts]
-    read = await searched.corpus.documents.get_all(missing)
-    return texts | {passage.id: passage.text for passage in read}
+    passages = await searched.corpus.documents.get_all(missing)
+    return texts | {passage.id: passage.text for passage in passages}
 
 
-def _order(hit: Candidate[Passage], location: Location) -> tuple[float, float, int]:
-    return -hit.score, -location.material.brought_at.timestamp(), location.place.position
+def _order(hit: Candidate[WorkspacePassage], location: PassageLocation) -> tuple[float, float, int]:
+    return -hit.score, -location.document.uploaded_at.timestamp(), location.span.position

@@ -1,8 +1,7 @@
-"""What `extract_key_info` answers."""
+"""The result of `extract_key_info`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,88 +10,71 @@ from pydantic import Field
 from shared.runtime.schemas import Result
 
 if TYPE_CHECKING:
-    from functions.tools.workspaces.extract_key_info.corpus import Location
-    from shared.search.candidates import Candidate
-    from shared.workspaces.model import Passage
+    from functions.tools.workspaces.extract_key_info.ranking import RankedPassage
 
 
-class State(StrEnum):
-    """Whether there is an answer."""
+class AnswerStatus(StrEnum):
+    """Whether there is an answer yet."""
 
     READY = "ready"
     PENDING = "pending"
 
 
-class Found(Result):
-    """Where a passage stands, and how well it fits."""
+class PassageResult(Result):
+    """Where a passage of the answer is, and how well it fits."""
 
-    document: str = Field(description="The materials that it stands in.")
-    start: int = Field(description="Where it starts in them, in Unicode code points.")
+    document: str = Field(description="The id of the text that contains it.")
+    start: int = Field(description="Where it starts in that text, in Unicode code points.")
     end: int = Field(description="Where it ends: contexts holds exactly materials[start:end].")
-    position: int = Field(description="Its place among the passages of its materials, from 1.")
+    position: int = Field(description="Its number among the passages of the text, from 1.")
     score: float = Field(
-        description="What it is ranked by, 0 to 1: its two parts, each brought to 0 to 1 among the"
-        " candidates of this question, and added by weight. It says nothing beyond this answer."
+        description="What the passages are ranked by, 0 to 1: the weighted sum of similarity and"
+        " bm25, each scaled to 0 to 1 among the candidates of this question. Do not compare it"
+        " between answers."
     )
     similarity: float | None = Field(
-        description="The semantic part: cosine similarity with the query, 1 the same, 0 unrelated;"
-        " missing where the embedding model could not be reached."
+        description="Cosine similarity with the query: 1 the same, 0 unrelated. Missing if the"
+        " embedding model could not be reached."
     )
-    bm25: float = Field(
-        description="The lexical part: BM25; 0 where it holds no word of the query."
-    )
+    bm25: float = Field(description="BM25 score; 0 if it contains no word of the query.")
 
 
 class Out(Result):
     """The passages that answer."""
 
-    status: State = Field(
-        description="ready; or pending: the materials are being taken in, and nothing is answered"
-        " yet. Call again with document in place of materials after ask_again_after seconds."
+    status: AnswerStatus = Field(
+        description="ready, or pending while the text is being embedded: there is no answer yet."
+        " Call again after ask_again_after seconds, with document instead of materials."
     )
-    contexts: list[str] = Field(description="The passages word for word, the best first.")
-    passages: list[Found] = Field(description="Where each of contexts stands, in the same order.")
+    contexts: list[str] = Field(description="The passages word for word, best first.")
+    passages: list[PassageResult] = Field(
+        description="Where each of contexts is in its text, in the same order."
+    )
     matches: bool | None = Field(
-        description="A hint. false: nothing here seems to have to do with the question. true does"
-        " not mean that it is answered: read the passages, and say so if they do not answer."
+        description="A hint. false: nothing here seems related to the question. true does not mean"
+        " that it is answered: read the passages, and say so if they do not answer it."
     )
-    task_id: str = Field(description="The task that the materials belong to.")
+    task_id: str = Field(description="The workspace that was searched.")
     document: str | None = Field(
-        description="The id of these materials: to ask about them again, send it as document in"
-        " place of materials."
+        description="The id of this text: send it as document instead of materials to ask about the"
+        " text again."
     )
     considered: int = Field(description="How many different passages were searched.")
     known: bool | None = Field(
-        description="Whether these materials had been brought to the task before."
+        description="Whether the text was in the workspace before this call."
     )
-    ask_again_after: int | None = Field(description="Where pending: seconds to wait.")
-    message: str | None = Field(description="What else to know of this answer.")
+    ask_again_after: int | None = Field(description="If pending: how many seconds to wait.")
+    message: str | None = Field(description="What else to know of this answer, if anything.")
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """What a question found.
-
-    Attributes:
-        hits: The best, each with where it stands and its words.
-        considered: How many passages were searched.
-        matches: Whether any is likely to answer.
-        message: What to know of the ranking.
-    """
-
-    hits: list[tuple[Candidate[Passage], Location, str]]
-    considered: int
-    matches: bool
-    message: str | None = None
-
-
-def found(hit: Candidate[Passage], location: Location) -> Found:
-    """A passage in the answer."""
-    return Found(
-        document=location.material.document_id,
-        start=location.place.start,
-        end=location.place.end,
-        position=location.place.position,
+def passage_result(passage: RankedPassage) -> PassageResult:
+    """A passage as the answer shows it."""
+    hit, location = passage.hit, passage.location
+    return PassageResult(
+        document=location.document.document_id,
+        start=location.span.start,
+        end=location.span.end,
+        position=location.span.position,
         score=round(hit.score, 4),
         similarity=None if hit.similarity is None else round(hit.similarity, 4),
         bm25=round(hit.bm25, 4),

@@ -1,182 +1,190 @@
-"""From ranked passages to an answer, what it costs, and whether it is stored."""
+"""Turn ranked passages into the outcome of a call: its answer, its price, and its repetition."""
 
 from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.workspaces.extract_key_info.results import Out, State, found
+from functions.tools.workspaces.extract_key_info.results import (
+    AnswerStatus,
+    Out,
+    passage_result,
+)
 from shared.firestore.database import Stale
 from shared.runtime.outcome import Outcome
-from shared.workspaces.model import Status
-from shared.workspaces.repository import Erased
+from shared.workspaces.model import DocumentStatus
+from shared.workspaces.repository import DocumentErased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.workspaces.extract_key_info.arguments import Request
-    from functions.tools.workspaces.extract_key_info.intake import Intake
-    from functions.tools.workspaces.extract_key_info.results import Ranked
+    from functions.tools.workspaces.extract_key_info.ranking import RankedPassages
+    from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
-    from shared.workspaces.model import Material
-    from shared.workspaces.repository import MaterialRecord
+    from shared.workspaces.model import WorkspaceDocument
+    from shared.workspaces.repository import DocumentRecord
 
 MIN_RETRY_SECONDS: Final = 10
-"""The shortest wait to suggest before a caller asks again."""
+"""The shortest time to wait before asking again."""
 MAX_RETRY_SECONDS: Final = 60
-"""The longest wait to suggest. It is short, since each further call goes on with the embedding."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedMaterial:
-    """The material that a call names, if it names one.
-
-    Attributes:
-        record: The record as it was stored when the call arrived.
-        material: The material as it is by now.
-        known: Whether it had been stored before this call. None if the call names no material.
-    """
-
-    record: MaterialRecord | None = None
-    material: Material | None = None
-    known: bool | None = None
+"""The longest time to wait before asking again. Short, since every call continues the embedding."""
 
 
 async def settle_answer(
-    ranked: Ranked, note: str | None, named: NamedMaterial, request: Request, ctx: Context
+    ranked: RankedPassages,
+    note: str | None,
+    requested: RequestedDocument | None,
+    request: Request,
+    ctx: Context,
 ) -> Outcome[Out]:
-    """The answer to a call.
+    """The outcome of an answered call.
 
-    A caller who has already paid for the material is not charged, unless what the answer quotes was
-    erased meanwhile.
+    It is free if an earlier call paid for the document without getting an answer. It is stored for
+    repetition only while the quoted documents exist.
     """
     messages = [ranked.message, note]
-    document = named.material.document_id if named.material else None
+    document_id = requested.document.document_id if requested else None
     out = Out(
-        status=State.READY,
-        contexts=[words for _, _, words in ranked.hits],
-        passages=[found(hit, location) for hit, location, _ in ranked.hits],
+        status=AnswerStatus.READY,
+        contexts=[passage.text for passage in ranked.passages],
+        passages=[passage_result(passage) for passage in ranked.passages],
         matches=ranked.matches,
         task_id=request.task_id,
-        document=document,
+        document=document_id,
         considered=ranked.considered,
-        known=named.known,
+        known=requested.is_known if requested else None,
         ask_again_after=None,
         message=" ".join(message for message in messages if message) or None,
     )
     facts = {
         "passages": ranked.considered,
-        "known": bool(named.known),
-        "scores": [round(hit.score, 4) for hit, _, _ in ranked.hits],
+        "known": bool(out.known),
+        "scores": [round(passage.hit.score, 4) for passage in ranked.passages],
     }
-    outcome = _outcome(out, facts | ({"document": document} if document else {}), request)
-    return await _settle(outcome, ranked, named.record, request, ctx)
-
-
-async def _settle(
-    outcome: Outcome[Out],
-    ranked: Ranked,
-    record: MaterialRecord | None,
-    request: Request,
-    ctx: Context,
-) -> Outcome[Out]:
-    """Make a prepaid answer free, once. Store the answer only while the quoted materials exist."""
-    quoted = {location.material.document_id: location.material for _, location, _ in ranked.hits}
-    materials = list(quoted.values())
-    if record and record.material and record.material.prepaid:
+    outcome = _outcome(out, facts | ({"document": document_id} if document_id else {}), request)
+    locations = [passage.location for passage in ranked.passages]
+    by_id = {location.document.document_id: location.document for location in locations}
+    quoted = list(by_id.values())
+    if requested and requested.document.prepaid:
         free = replace(outcome, price=0)
-        if await _try_commit(free, materials, request, ctx, prepaid=record):
+        if await _spend_prepayment(requested, free, quoted, request, ctx):
             return free
     guard = ctx.idempotency
-    if guard and guard.has_key and not await _try_commit(outcome, materials, request, ctx):
+    if guard and guard.has_key and not await _try_commit(outcome, quoted, request, ctx):
         return replace(outcome, repeatable=False)
     return outcome
 
 
-async def _try_commit(
+async def _spend_prepayment(
+    requested: RequestedDocument,
     outcome: Outcome[Out],
-    quoted: Sequence[Material],
+    quoted: Sequence[WorkspaceDocument],
     request: Request,
     ctx: Context,
-    prepaid: MaterialRecord | None = None,
 ) -> bool:
-    """Commit an answer; False if a quoted material was erased, or the prepayment has been used."""
-    store, latest = request.store, prepaid
+    """Commit a free answer; False if a quoted document was erased or the prepayment is spent."""
+    record = requested.record
 
     async def attempt() -> bool:
-        nonlocal latest
-        writes = [store.still_there(material) for material in quoted]
-        if prepaid and prepaid.material:
-            # The record at hand serves the first attempt; after a lost race it is read again.
-            record = latest or await store.look(prepaid.material.document_id)
-            latest = None
-            if not record.material or record.material.prepaid != prepaid.material.prepaid:
-                return False
-            writes.append(store.answered(record))
-        try:
-            await ctx.commit(writes, outcome)
-        except Stale:
-            if await store.are_there(quoted):
-                raise  # lost a race with another writer: try again
+        nonlocal record
+        # The loaded record serves the first attempt; after a lost race it is read again.
+        latest = record or await request.workspace.load_document(requested.document.document_id)
+        record = None
+        if not latest.document or latest.document.prepaid != requested.document.prepaid:
             return False
-        return True
+        return await _commit(outcome, quoted, request, ctx, prepaid=latest)
 
     return await ctx.database.until_it_holds(attempt)
+
+
+async def _try_commit(
+    outcome: Outcome[Out], quoted: Sequence[WorkspaceDocument], request: Request, ctx: Context
+) -> bool:
+    """Commit an answer; False if a quoted document was erased."""
+    return await ctx.database.until_it_holds(lambda: _commit(outcome, quoted, request, ctx))
+
+
+async def _commit(
+    outcome: Outcome[Out],
+    quoted: Sequence[WorkspaceDocument],
+    request: Request,
+    ctx: Context,
+    prepaid: DocumentRecord | None = None,
+) -> bool:
+    """Commit an answer once; False if a quoted document was erased.
+
+    Raises:
+        Stale: Another writer was faster.
+    """
+    workspace = request.workspace
+    writes = [workspace.existence_guard(document) for document in quoted]
+    if prepaid:
+        writes.append(workspace.spend_prepayment_write(prepaid))
+    try:
+        await ctx.commit(writes, outcome)
+    except Stale:
+        if await workspace.all_exist(quoted):
+            raise
+        return False
+    return True
 
 
 async def defer(
-    intake: Intake, named: NamedMaterial, request: Request, ctx: Context
+    requested: RequestedDocument, request: Request, ctx: Context
 ) -> Outcome[Out] | None:
-    """Hand the remaining passages to a background job; None if they are embedded already.
+    """Leave the remaining passages to a job; None if they are embedded by now.
 
-    One commit marks the material as waiting and records which call has paid. The call that hands
-    it over pays, and one later answer is free. A call that brought the same material at the
-    same time pays nothing.
+    One commit marks the document as waiting and records which call has paid. The call that defers
+    it pays, and one later answer is free. Calls that find it deferred pay nothing.
 
     Raises:
-        Erased: The material was erased during the call.
+        DocumentErased: The document was erased during the call.
     """
-    outcome = pending_outcome(intake, named, request)
+    outcome = _pending_outcome(requested, request)
+    free = replace(outcome, price=0)
+    if requested.is_known:
+        return free
 
     async def attempt() -> Outcome[Out] | None:
-        record = await request.store.look(intake.material.document_id)
-        material = record.material
-        if material is None or material.arrival != intake.material.arrival:
-            raise Erased("These materials were erased while they were brought. Bring them again.")
-        if material.status is Status.READY:
+        record = await request.workspace.load_document(requested.document.document_id)
+        document = record.document
+        if document is None or document.upload_id != requested.document.upload_id:
+            raise DocumentErased("The document was erased during its upload. Upload it again.")
+        if document.status is DocumentStatus.READY:
             return None
-        if material.status is Status.WAITING:
-            return replace(outcome, price=0)
-        # A caller may have paid before without having received an answer.
-        settled = replace(outcome, price=0) if material.prepaid else outcome
-        payment = material.prepaid or secrets.token_hex(8)
-        return await ctx.commit(
-            [request.store.left_to_a_job(record, payment, ctx.clock())], settled
-        )
+        if document.status is DocumentStatus.WAITING:
+            return free
+        # An earlier call may have paid without receiving an answer.
+        settled = free if document.prepaid else outcome
+        payment = document.prepaid or secrets.token_hex(8)
+        write = request.workspace.defer_write(record, payment, ctx.clock())
+        return await ctx.commit([write], settled)
 
     return await ctx.database.until_it_holds(attempt)
 
 
-def pending_outcome(intake: Intake, named: NamedMaterial, request: Request) -> Outcome[Out]:
+def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:
     """The outcome that tells the caller when to ask again."""
-    material = intake.material
-    facts = {"pending": True, "passages": material.passages, "document": material.document_id}
+    document = requested.document
+    seconds = MIN_RETRY_SECONDS + math.ceil(requested.seconds_left)
     out = Out(
-        status=State.PENDING,
+        status=AnswerStatus.PENDING,
         contexts=[],
         passages=[],
         matches=None,
         task_id=request.task_id,
-        document=material.document_id,
+        document=document.document_id,
         considered=0,
-        known=named.known,
-        ask_again_after=min(MIN_RETRY_SECONDS + math.ceil(intake.seconds_left), MAX_RETRY_SECONDS),
-        message=f"The materials are stored, {material.passages:,} passages. They are embedded by a"
-        " job, and whenever somebody asks: send nothing more, but ask again with document, and with"
-        " the same task_id.",
+        known=requested.is_known,
+        ask_again_after=min(seconds, MAX_RETRY_SECONDS),
+        message=f"The text is stored, and its {document.passages:,} passages are being embedded. Do"
+        " not send it again: after ask_again_after seconds, call with document and the same"
+        " task_id.",
     )
+    facts = {"pending": True, "passages": document.passages, "document": document.document_id}
     return _outcome(out, facts, request)
 
 
@@ -184,5 +192,5 @@ def _outcome(out: Out, facts: dict[str, Any], request: Request) -> Outcome[Out]:
     return Outcome(
         out,
         facts={"scope": request.scope.value} | facts,
-        belongs_to=request.store.name,
+        belongs_to=request.workspace.name,
     )

@@ -1,4 +1,4 @@
-"""Find the passages that answer a question in materials that the caller brings."""
+"""Find the passages that answer a question in texts that the caller uploads."""
 
 from __future__ import annotations
 
@@ -8,170 +8,164 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.arguments import (
     In,
-    Scope,
+    SearchScope,
     invalid,
     read_request,
     task_id_of,
 )
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
-from functions.tools.workspaces.extract_key_info.intake import current_making, resume, take_in
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
-from functions.tools.workspaces.extract_key_info.settlement import (
-    NamedMaterial,
-    defer,
-    pending_outcome,
-    settle_answer,
-)
+from functions.tools.workspaces.extract_key_info.settlement import defer, settle_answer
+from functions.tools.workspaces.extract_key_info.upload import current_profile, resume, upload
 from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.text.passages import CUTTING
-from shared.workspaces.model import Status, id_of
+from shared.workspaces.model import DocumentStatus
 
 if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.arguments import Request
-    from functions.tools.workspaces.extract_key_info.corpus import SearchedMaterials
+    from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
+    from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
     from shared.runtime.outcome import Outcome
-    from shared.workspaces.model import Material
-    from shared.workspaces.repository import MaterialRecord, TaskRecord
+    from shared.workspaces.model import WorkspaceDocument
+    from shared.workspaces.repository import DocumentRecord, WorkspaceRecord
 
-MAX_SEARCHED: Final = 200
-"""The most materials of a task that one call searches: the latest."""
-_TRUNCATED: Final = f"The task holds more: only the latest {MAX_SEARCHED} materials were searched."
+MAX_DOCUMENTS: Final = 200
+"""The most documents that one call searches: the latest of the workspace."""
+_TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace were searched."
 
 
 async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
-    """Load what is stored, take in what is new, rank, and settle what it costs.
+    """Find the passages that answer a question.
 
-    Stored material takes two or three round trips: its record; its words and, beside them, the
-    nearest passages; the text of passages that only words found. Scope task takes one or two more.
-    New material takes about seven, and one for each 32 passages, most of them while passages are
-    being embedded; it is ranked in memory.
+    A stored document takes two or three round trips: its record; its terms together with the
+    nearest passages; the texts of passages that only words found. Scope task takes one or two more.
+    A new document takes about seven, and one for each 32 passages, most of them during the
+    embedding; it is ranked in memory.
 
     Raises:
-        InvalidInput: There is nothing to look in, or no text in it.
-        NotFound: The document was never brought to this task, or was erased.
-        Conflict: The task was erased during the call, or the base is embedded with another model.
+        InvalidInput: The arguments name no text, or one that cannot be embedded.
+        NotFound: The document is not in the workspace, or the workspace is empty.
+        Conflict: The document was erased during the call, or the base is embedded with another
+            model.
         Unavailable: The embedding model or the database is down.
     """
     request = read_request(args, ctx)
     try:
-        if args.materials is not None:
-            return await _from_text(args.materials, request, ctx)
-        if args.document:
-            return await _from_document(args.document, request, ctx)
-        task = await request.store.task()
-        return await _ranked(await _task_corpus(request, task, ctx), NamedMaterial(), request, ctx)
+        return await _answer(request, ctx)
     except ToolFailure as failure:
-        failure.facts = {"scope": args.scope.value, **failure.facts}
+        failure.facts = {"scope": request.scope.value, **failure.facts}
         raise
 
 
-async def _from_text(text: str, request: Request, ctx: Context) -> Outcome[Out]:
-    """Answer from materials that came with the call, stored or new."""
-    record = await request.store.look(id_of(text))
-    if _is_reusable(record.material, ctx) and (outcome := await _from_stored(record, request, ctx)):
-        return outcome
-    intake = await take_in(text, record, request.store, ctx)
-    named = NamedMaterial(record, intake.material, known=False)
-    if not intake.is_whole:
-        deferred = await defer(intake, named, request, ctx)
-        return deferred or await _from_document(intake.material.document_id, request, ctx)
-    if request.scope is Scope.TASK:
-        searched = await _task_corpus(request, await request.store.task(), ctx)
-    else:
-        searched = corpus_in_memory(intake.material, intake.parts, intake.texts, intake.vectors)
-    return await _ranked(searched, named, request, ctx)
+async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
+    """Load what is stored or upload what is new, rank the passages, and settle the call."""
+    requested = await _load_or_upload(request, ctx)
+    if requested and not requested.is_ready:
+        pending = await defer(requested, request, ctx)
+        return pending or await _answer(replace(request, text=None), ctx)
+    corpus = await _corpus(requested, request, ctx)
+    ranked = await rank_passages(request.query, corpus, request.top_k, ctx)
+    return await settle_answer(ranked, corpus.note, requested, request, ctx)
 
 
-def _is_reusable(material: Material | None, ctx: Context) -> bool:
-    """Whether the stored copy can be used. A failed one is retried, as the text is at hand."""
-    if material is None or material.status is Status.FAILED:
-        return False
-    characters = ctx.settings.extract_passage_characters
-    return (material.passage_characters, material.cutting) == (characters, CUTTING)
-
-
-async def _from_document(document_id: str, request: Request, ctx: Context) -> Outcome[Out]:
-    """Answer from materials that were brought before."""
-    record = await request.store.look(document_id)
-    if outcome := await _from_stored(record, request, ctx):
-        return outcome
-    problem = f"was not brought to the task {request.task_id}, or not completely, or was erased"
-    message = f"The document {problem}. Send the text itself as materials, or name its task_id."
-    raise NotFound(message, details={"document": problem})
-
-
-async def _from_stored(
-    record: MaterialRecord, request: Request, ctx: Context
-) -> Outcome[Out] | None:
-    """Answer from stored material, or report it pending; None if it is missing or out of date."""
-    material = record.material
-    if record.task.erasing or material is None or material.making != current_making(ctx):
+async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument | None:
+    """The document of the call, stored before or uploaded now; None if the call names none."""
+    if request.document_id is None:
         return None
-    if material.status is Status.FAILED:
-        raise invalid("materials", material.reason or "the embedding model refuses them")
-    if material.status is Status.WAITING:
-        intake = await resume(record, request.store, ctx)
-        if intake.material.status is Status.WAITING:
-            named = NamedMaterial(record, material, known=True)
-            return replace(pending_outcome(intake, named, request), price=0)
-        record = await request.store.look(material.document_id)
-    elif material.status is not Status.READY:
+    record = await request.workspace.load_document(request.document_id)
+    document = _current_document(record, ctx)
+    if request.text is not None and not _can_reuse(document, ctx):
+        return await upload(request.text, record, request.workspace, ctx)
+    if document and document.status is DocumentStatus.FAILED:
+        raise invalid("materials", document.reason or "the embedding model refuses the text")
+    if document is None or document.status is DocumentStatus.ARRIVING:
+        problem = f"is not in the workspace {request.task_id}: not uploaded completely, or erased"
+        message = f"The document {problem}. Send the text as materials, or the right task_id."
+        raise NotFound(message, details={"document": problem})
+    return await resume(record, document, request.workspace, ctx)
+
+
+def _current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
+    """The stored document; None if it is missing, being erased, or indexed with another model."""
+    document = record.document
+    if record.workspace.erasing or document is None or document.profile != current_profile(ctx):
         return None
-    if request.scope is Scope.TASK:
-        searched = await _task_corpus(request, record.task, ctx)
-    else:
-        searched = stored_corpus([material], request.store)
-        await _mark_in_use(record.task, request, ctx)
-    return await _ranked(searched, NamedMaterial(record, material, known=True), request, ctx)
+    return document
 
 
-async def _ranked(
-    searched: SearchedMaterials, named: NamedMaterial, request: Request, ctx: Context
-) -> Outcome[Out]:
-    ranked = await rank_passages(request.query, searched, request.top_k, ctx)
-    return await settle_answer(ranked, searched.note, named, request, ctx)
-
-
-async def _mark_in_use(task: TaskRecord, request: Request, ctx: Context) -> None:
-    """Note that the task is in use."""
-    await ctx.database.commit_what_holds(request.store.touch(task, ctx.clock()))
-
-
-async def _task_corpus(request: Request, task: TaskRecord, ctx: Context) -> SearchedMaterials:
-    """Everything that was brought to the task, which is marked as in use."""
-    materials, waiting = await asyncio.gather(
-        request.store.ready(current_making(ctx), MAX_SEARCHED + 1), request.store.waiting()
+def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
+    """Whether a stored document serves a call that sent its text. A failed upload is retried."""
+    return (
+        document is not None
+        and document.status in {DocumentStatus.WAITING, DocumentStatus.READY}
+        and document.passage_characters == ctx.settings.extract_passage_characters
+        and document.splitter == CUTTING
     )
-    if task.erasing:
-        materials, waiting = [], 0
-    waiting_note = f"{waiting} of its materials are still being taken in." if waiting else ""
-    truncation_note = _TRUNCATED if len(materials) > MAX_SEARCHED else ""
-    if not materials:
-        problem = f"the task {request.task_id} has no materials that can be searched"
-        advice = f"{waiting_note} Ask again in a minute." if waiting_note else "Send materials."
-        message = f"extract_key_info found nothing to look in: {problem}. {advice}"
+
+
+async def _corpus(
+    requested: RequestedDocument | None, request: Request, ctx: Context
+) -> WorkspaceCorpus:
+    """The documents to search: the requested one, or all of the workspace."""
+    record = requested.record if requested else None
+    if requested is None or request.scope is SearchScope.TASK:
+        workspace = record.workspace if record else await request.workspace.load()
+        return await _whole_workspace(workspace, request, ctx)
+    if contents := requested.contents:
+        return corpus_in_memory(
+            requested.document, contents.parts, contents.texts, contents.vectors
+        )
+    if record:
+        await _touch(record.workspace, request, ctx)
+    return stored_corpus([requested.document], request.workspace)
+
+
+async def _whole_workspace(
+    workspace: WorkspaceRecord, request: Request, ctx: Context
+) -> WorkspaceCorpus:
+    """All documents of the workspace, up to `MAX_DOCUMENTS`.
+
+    Raises:
+        NotFound: None of them can be searched.
+    """
+    documents, waiting = await asyncio.gather(
+        request.workspace.list_ready(current_profile(ctx), MAX_DOCUMENTS + 1),
+        request.workspace.count_waiting(),
+    )
+    if workspace.erasing:
+        documents, waiting = [], 0
+    embedding = f"Texts that are still being embedded: {waiting}." if waiting else ""
+    if not documents:
+        problem = f"the workspace {request.task_id} has no text that can be searched"
+        advice = f"{embedding} Ask again in a minute." if waiting else "Send the text as materials."
+        message = f"extract_key_info found nothing to search: {problem}. {advice}"
         raise NotFound(message, details={"task_id": problem})
-    await _mark_in_use(task, request, ctx)
-    note = " ".join(sentence for sentence in (truncation_note, waiting_note) if sentence) or None
-    return stored_corpus(materials[:MAX_SEARCHED], request.store, note=note)
+    await _touch(workspace, request, ctx)
+    truncated = _TRUNCATED if len(documents) > MAX_DOCUMENTS else ""
+    note = f"{truncated} {embedding}".strip() or None
+    return stored_corpus(documents[:MAX_DOCUMENTS], request.workspace, note=note)
+
+
+async def _touch(workspace: WorkspaceRecord, request: Request, ctx: Context) -> None:
+    """Record that the workspace is in use."""
+    writes = request.workspace.touch_writes(workspace, ctx.clock())
+    await ctx.database.commit_what_holds(writes)
 
 
 TOOL = Tool(
     name="extract_key_info",
-    title="Find the key passages in materials",
+    title="Find key passages in a text",
     description=(
-        "Find the few passages that answer a question in long materials that you hold: documents,"
-        " transcripts, logs, search results. Send the question as query and the text as materials;"
-        " contexts are the best passages word for word, passages say where each stands. The"
-        " materials stay stored for you alone under task_id: to ask about them again send the"
-        " document of the answer in place of the text, or ask everything that was brought to the"
-        " task with scope task. A very long text is pending at first: then ask again as the answer"
-        " says. For what the owner has read or written use search_kb instead."
+        "Find the few passages of a long text you hold (a document, transcript, log or search"
+        " results) that answer a question. Send the text as materials; it stays in a private"
+        " workspace under task_id, so later questions need only document, or scope task to search"
+        " all its texts. If the answer is pending, call again as it says. For what the owner has"
+        " read or written use search_kb."
     ),
     input=In,
     output=Out,

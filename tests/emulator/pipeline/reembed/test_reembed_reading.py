@@ -16,7 +16,7 @@ from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
-from shared.workspaces.model import id_of
+from shared.workspaces.model import content_id
 from tests.support.materials import MAST, PAGES, extracted, refused
 from tests.support.model_migration import (
     QUESTION,
@@ -107,7 +107,7 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 ) -> None:
     await moved(new, clock)
     assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
-    wheres: tuple[dict[str, Any], ...] = ({"document": id_of(PAGES)}, {"scope": "task"})
+    wheres: tuple[dict[str, Any], ...] = ({"document": content_id(PAGES)}, {"scope": "task"})
     for where in wheres:
         out = await extracted(new, QUESTION, task_id=TASK, **where)
         assert (out["status"], out["contexts"][0]) == ("ready", MAST)
@@ -120,8 +120,8 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 ) -> None:
     await moved(new, clock)
     error = await refused(new, QUESTION, task_id=TASK, scope="task")
-    assert "1 of its materials are still being taken in" in error.message
-    out = await extracted(new, QUESTION, task_id=TASK, document=id_of(PAGES))
+    assert "still being embedded: 1." in error.message
+    out = await extracted(new, QUESTION, task_id=TASK, document=content_id(PAGES))
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
     out = await extracted(new, QUESTION, task_id=TASK, scope="task")
     assert out["contexts"][0] == MAST
@@ -166,5 +166,5 @@ async def test_materials_move_to_vectors_of_another_length_too(
     longer = opened(Model("words-1", 24))
     await moved(longer, clock)
     assert (await ingest_materials(of_job(longer), ample())).counts == {"embedded": 4, "ready": 1}
-    out = await extracted(longer, QUESTION, task_id=TASK, document=id_of(PAGES))
+    out = await extracted(longer, QUESTION, task_id=TASK, document=content_id(PAGES))
     assert out["contexts"][0] == MAST

@@ -1,0 +1,366 @@
+"""Upload a document: split it, embed its new passages, store it, and let one last write publish it.
+
+Every step is idempotent. A call that died leaves passages that no search finds; uploading the same
+text again continues where it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from functions.tools.workspaces.extract_key_info.arguments import invalid
+from shared.core.errors import CarrelError
+from shared.firestore.database import Stale
+from shared.index.embedding_space import EmbeddingSpace
+from shared.text.passages import CUTTING, cleaned, split_passages
+from shared.text.terms import ANALYSIS, terms
+from shared.workspaces.embedding import (
+    BATCH,
+    RefusedPassage,
+    embed_passages,
+    embed_stored,
+    store_without_vectors,
+)
+from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.model import (
+    DocumentStatus,
+    IndexProfile,
+    ParsedPassage,
+    WorkspaceDocument,
+    build_parts,
+    content_id,
+    refusal_message,
+)
+from shared.workspaces.repository import StoredPassages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.runtime.context import Context
+    from shared.workspaces.model import DocumentPart
+    from shared.workspaces.repository import DocumentRecord, Workspace
+
+
+MAX_PASSAGES: Final = 10_000
+"""The most different passages of one text; each of them is embedded and stored."""
+MAX_SPANS: Final = 100_000
+"""The most passages of one text, repeats included."""
+WARM_UP_SECONDS: Final = 1.0
+"""How long to embed before measuring the speed: the model may have to be loaded first."""
+RESERVED_SHARE: Final = 0.2
+"""The share of a call's time that is reserved for storing and ranking."""
+DEFAULT_SECONDS: Final = 0.08
+"""The assumed time to embed a passage before it is measured: about that of the local model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a document contains, in memory.
+
+    Attributes:
+        parts: Its spans and terms.
+        texts: The cleaned texts of its passages, by passage id.
+        vectors: The vectors of all passages, or of as many as there was time for.
+    """
+
+    parts: Sequence[DocumentPart]
+    texts: Mapping[str, str]
+    vectors: Mapping[str, Vector]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedDocument:
+    """The document that a call names or uploads.
+
+    Attributes:
+        document: The document as it is now.
+        record: The document as it is stored; None if this call uploaded it.
+        contents: The contents if this call uploaded it; None if it was stored before.
+        seconds_left: How long embedding the remaining passages may take.
+    """
+
+    document: WorkspaceDocument
+    record: DocumentRecord | None = None
+    contents: Contents | None = None
+    seconds_left: float = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be searched: as it was uploaded, or as it is stored."""
+        if self.contents:
+            return len(self.contents.vectors) == len(self.contents.texts)
+        return self.document.status is DocumentStatus.READY
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was stored before this call."""
+        return self.contents is None
+
+
+def current_profile(ctx: Context) -> IndexProfile:
+    """What passages are indexed with now."""
+    return IndexProfile(
+        model=ctx.embedder.model,
+        dimension=ctx.embedder.dimension,
+        analysis=ANALYSIS,
+    )
+
+
+async def upload(
+    text: str, record: DocumentRecord, workspace: Workspace, ctx: Context
+) -> RequestedDocument:
+    """Store a document, and embed its new passages if there is time; otherwise a job does.
+
+    Six round trips and one for each 32 passages, most of them during the embedding.
+
+    Args:
+        text: The text of the document.
+        record: What is stored of it so far.
+        workspace: The workspace to store it in.
+        ctx: Provides the embedding model.
+
+    Raises:
+        InvalidInput: The text is empty, has too many passages, or one that the model refuses.
+        Unavailable: The embedding provider or the database is down. What is done stays stored.
+        Conflict: The document was erased meanwhile, or the base is embedded with another model.
+    """
+    characters = ctx.settings.extract_passage_characters
+    passages = await asyncio.to_thread(parse_passages, text, characters)
+    parts = await asyncio.to_thread(build_parts, passages)
+    texts = {passage.passage_id: passage.cleaned for passage in passages}
+    document = WorkspaceDocument(
+        document_id=content_id(text),
+        upload_id=secrets.token_hex(8),
+        status=DocumentStatus.ARRIVING,
+        profile=current_profile(ctx),
+        passage_characters=characters,
+        splitter=CUTTING,
+        characters=len(text),
+        passages=len(texts),
+        parts=len(parts),
+        uploaded_at=ctx.clock(),
+    )
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+    with _refusals_located(parts):
+        is_new_workspace, document = await _begin(document, record, workspace, ctx)
+        stored = StoredPassages({}, frozenset())
+        if not is_new_workspace:
+            stored = await workspace.stored_passages(list(texts), document)
+        await workspace.store_parts(document, parts)
+        return await _embed(
+            document, Contents(parts, texts, stored.vectors), stored, workspace, ctx
+        )
+
+
+async def resume(
+    record: DocumentRecord, document: WorkspaceDocument, workspace: Workspace, ctx: Context
+) -> RequestedDocument:
+    """Embed what a job has not embedded yet, as far as time allows; one call at a time does so.
+
+    It works from the end, since the job works from the beginning. A ready document stays as it is.
+
+    Raises:
+        InvalidInput: The model refuses a passage.
+        Unavailable: The embedding provider or the database is down. What is done stays stored.
+        DocumentErased: The document was erased meanwhile.
+    """
+    if document.status is DocumentStatus.READY:
+        return RequestedDocument(document=document, record=record)
+    parts = await workspace.load_contents(document)
+    passage_ids = [name for part in reversed(parts) for name in reversed(part.ids)]
+    timer = EmbeddingTimer(len(passage_ids), ctx.deadline)
+    if await _lease(record, document, workspace, ctx):
+        try:
+            with _refusals_located(parts):
+                complete = await embed_stored(
+                    passage_ids, document, workspace, ctx, has_time=timer.has_time_for_batch
+                )
+        except CarrelError:
+            with suppress(CarrelError):  # the lease expires with the call in any case
+                await workspace.update(document, leased_until=None)
+            raise
+        changes = {"status": DocumentStatus.READY} if complete else {}
+        document = await workspace.update(document, leased_until=None, **changes)
+    if document.status is DocumentStatus.READY:
+        record = await workspace.load_document(document.document_id)
+    return RequestedDocument(document=document, record=record, seconds_left=timer.seconds_left)
+
+
+async def _lease(
+    record: DocumentRecord, document: WorkspaceDocument, workspace: Workspace, ctx: Context
+) -> bool:
+    """Take over the embedding for the time of this call, unless another call has it."""
+    now = ctx.clock()
+    if document.leased_until and now < document.leased_until:
+        return False
+    seconds = ctx.deadline - time.time() if ctx.deadline else 0.0
+    until = now + timedelta(seconds=max(0.0, seconds))
+    try:
+        await ctx.database.commit([workspace.lease_write(record, until)])
+    except Stale:  # another call was faster, or this one's first attempt succeeded unnoticed
+        latest = (await workspace.load_document(document.document_id)).document
+        return latest is not None and latest.leased_until == until
+    return True
+
+
+@contextmanager
+def _refusals_located(parts: Sequence[DocumentPart]) -> Iterator[None]:
+    """Tell the caller where in the document a refused passage is."""
+    try:
+        yield
+    except RefusedPassage as error:
+        raise invalid("materials", refusal_message(parts, error.passage_id)) from None
+
+
+async def _begin(
+    document: WorkspaceDocument, record: DocumentRecord, workspace: Workspace, ctx: Context
+) -> tuple[bool, WorkspaceDocument]:
+    """Register the upload unless an equal one has begun; finish an erasure that has begun.
+
+    Returns:
+        Whether the workspace is new, and the document as it is registered.
+    """
+    known: DocumentRecord | None = record
+
+    async def attempt() -> tuple[DocumentRecord, WorkspaceDocument]:
+        nonlocal known
+        latest, known = known or await workspace.load_document(document.document_id), None
+        previous = latest.document
+        if latest.workspace.erasing:
+            return latest, document
+        if previous and _is_same_build(previous, document):
+            await ctx.database.commit_what_holds(
+                workspace.touch_writes(latest.workspace, ctx.clock())
+            )
+            return latest, previous
+        registered = replace(document, prepaid=previous.prepaid if previous else None)
+        await ctx.database.commit(workspace.upload_writes(latest, registered, ctx.clock()))
+        return latest, registered
+
+    while True:
+        latest, registered = await ctx.database.until_it_holds(attempt)
+        if not latest.workspace.erasing:
+            return latest.workspace.touched_at is None, registered
+        async for _ in WorkspaceErasure(ctx.database, workspace).pages():
+            pass
+
+
+def _is_same_build(one: WorkspaceDocument, other: WorkspaceDocument) -> bool:
+    """Whether two uploads of a text were split and indexed alike."""
+    return one.profile == other.profile and _splitting(one) == _splitting(other)
+
+
+def _splitting(document: WorkspaceDocument) -> tuple[int, ...]:
+    return document.passage_characters, document.splitter, document.passages, document.parts
+
+
+async def _embed(
+    document: WorkspaceDocument,
+    contents: Contents,
+    stored: StoredPassages,
+    workspace: Workspace,
+    ctx: Context,
+) -> RequestedDocument:
+    """Embed and store new passages; publish the document when each passage has a vector."""
+    texts = contents.texts
+    missing = {name: text for name, text in texts.items() if name not in contents.vectors}
+    timer = EmbeddingTimer(len(missing), ctx.deadline)
+    new: dict[str, Vector] = {}
+    if document.characters <= ctx.settings.extract_materials_characters:
+        new = await embed_passages(
+            missing, document, workspace, ctx, has_time=timer.has_time_for_all
+        )
+    rest = texts.keys() - new.keys() - stored.ids
+    rest_texts = {name: text for name, text in texts.items() if name in rest}
+    await store_without_vectors(rest_texts, document, workspace)
+    vectors = {**contents.vectors, **new}
+    if len(vectors) == len(texts):
+        document = await workspace.update(document, status=DocumentStatus.READY)
+    return RequestedDocument(
+        document=document,
+        contents=replace(contents, vectors=vectors),
+        seconds_left=timer.seconds_left,
+    )
+
+
+def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
+    """Split a text into passages of at most so many characters, each where it first occurs.
+
+    It takes about 0.1 s for each 100,000 characters.
+
+    Raises:
+        InvalidInput: The text is empty, or has too many passages.
+    """
+    passages: dict[str, ParsedPassage] = {}
+    spans = split_passages(text, max_characters)
+    _require_at_most(MAX_SPANS, len(spans))
+    for position, span in enumerate(spans, 1):
+        original = text[span.start : span.end]
+        clean = cleaned(original)
+        passage_id = content_id(clean)
+        if clean and passage_id not in passages:
+            counts = Counter(terms(clean))
+            passages[passage_id] = ParsedPassage(
+                passage_id, position, span.start, span.end, original, clean, counts
+            )
+            _require_at_most(MAX_PASSAGES, len(passages))
+    if not passages:
+        raise invalid("materials", "contain no text, only white space or control characters")
+    return list(passages.values())
+
+
+def _require_at_most(limit: int, passages: int) -> None:
+    if passages > limit:
+        raise invalid(
+            "materials",
+            f"have more than {limit:,} passages (blank lines separate them): split the text over"
+            " several calls with one task_id, then ask with scope task",
+        )
+
+
+class EmbeddingTimer:
+    """Estimates whether there is time to embed the remaining passages.
+
+    Attributes:
+        seconds_left: How long the remaining passages will take, as far as is known.
+    """
+
+    def __init__(self, passages: int, deadline: float | None) -> None:
+        """Start measuring.
+
+        Args:
+            passages: The number of passages to embed.
+            deadline: The end of the call in Unix time; None if there is none.
+        """
+        self.seconds_left = passages * DEFAULT_SECONDS
+        self._started = time.monotonic()
+        seconds = float("inf") if deadline is None else deadline - time.time()
+        self._end = self._started + seconds * (1 - RESERVED_SHARE)
+        self._batches = 0
+
+    def has_time_for_all(self, passages: int) -> bool:
+        """Whether all remaining passages can be embedded: better to say early that they cannot."""
+        now, per_passage = self._measure()
+        self.seconds_left = passages * per_passage
+        is_warming_up = now - self._started < WARM_UP_SECONDS
+        return is_warming_up or now + self.seconds_left < self._end
+
+    def has_time_for_batch(self, passages: int) -> bool:
+        """Whether there is time for another batch, with so many passages remaining."""
+        now, per_passage = self._measure()
+        self.seconds_left = passages * per_passage
+        return now + BATCH * per_passage < self._end
+
+    def _measure(self) -> tuple[float, float]:
+        """The time, and how long a passage takes. Called once before each batch."""
+        now, embedded = time.monotonic(), self._batches * BATCH
+        self._batches += 1
+        return now, (now - self._started) / embedded if embedded else DEFAULT_SECONDS

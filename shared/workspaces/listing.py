@@ -1,0 +1,73 @@
+"""The workspaces of one user, and how many documents each one holds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.cloud.firestore_v1.base_query import BaseQuery
+
+from shared.workspaces.repository import DOCUMENTS, WORKSPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery
+
+    from shared.firestore.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSummary:
+    """A workspace in a list.
+
+    Attributes:
+        task_id: Its id.
+        touched_at: When it was last used, to the hour.
+        erasing: Whether it is being erased: no call finds it any more.
+    """
+
+    task_id: str
+    touched_at: datetime
+    erasing: bool
+
+
+class UserWorkspaces:
+    """The workspaces of one user."""
+
+    def __init__(self, database: Database, user_id: str) -> None:
+        """Read below the path of the user."""
+        self._database = database
+        self._path = f"users/{user_id}/{WORKSPACES}"
+
+    async def latest(self, limit: int) -> list[WorkspaceSummary]:
+        """The workspaces used last, the latest first. One round trip."""
+        query = latest_query(self._database.client, self._path, limit)
+        fields = {
+            snapshot.id: snapshot.to_dict() or {} for snapshot in await self._database.find(query)
+        }
+        return [
+            WorkspaceSummary(task_id, data["touched_at"], data.get("erasing", False))
+            for task_id, data in fields.items()
+        ]
+
+    async def document_counts(self, task_ids: Sequence[str]) -> list[int]:
+        """The number of documents in each workspace, incomplete ones included. One round trip."""
+        return await asyncio.gather(*map(self._count, task_ids))
+
+    async def _count(self, task_id: str) -> int:
+        documents = self._database.collection(f"{self._path}/{task_id}/{DOCUMENTS}")
+        return await self._database.count(documents.select(["__name__"]))
+
+
+def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
+    """The workspaces used last, the latest first."""
+    workspaces = client.collection(path).select(["touched_at", "erasing"])
+    return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield latest_query(client, f"users/a/{WORKSPACES}", 1)
