@@ -1,0 +1,76 @@
+"""Draws the README's picture of a real answer: `python -m infra.build.terminal_picture`.
+
+It runs the command below against `make run`, which must be serving the sample, and writes what the
+command printed to `docs/answer.svg`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from html import escape
+from typing import Final
+
+from infra.build.discovery import ROOT
+
+PICTURE: Final = ROOT / "docs" / "answer.svg"
+COMMAND: Final = (
+    '.venv/bin/carrel call search_kb \'{"query": "why do flaky tests hurt?", "limit": 1}\''
+)
+_COLUMNS: Final = 96
+_LINE_HEIGHT: Final = 18
+_WIDTH: Final = 820
+_MARGIN: Final = 18
+_KEY: Final = re.compile(r'^( *)("\w+")(:.*)$')
+_SVG: Final = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<title>The answer of search_kb to a question about the sample knowledge base</title>
+<rect width="100%" height="100%" rx="8" fill="#1b1f27"/>
+<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13" fill="#d7dce5"
+ xml:space="preserve">
+{lines}
+</g>
+</svg>
+"""
+
+
+def drawing(command: str, output: str) -> str:
+    """Return an SVG of a terminal with a command and what it printed."""
+    lines = [f'<tspan fill="#8fd18a">$ {escape(command)}</tspan>', ""]
+    for line in output.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped = textwrap.wrap(
+            line, _COLUMNS, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False
+        )
+        lines.extend(_KEY.sub(_colour, escape(part, quote=False)) for part in wrapped)
+    rows = "\n".join(
+        f'<text x="{_MARGIN}" y="{_MARGIN + 12 + _LINE_HEIGHT * number}">{line}</text>'
+        for number, line in enumerate(lines)
+        if line
+    )
+    height = 2 * _MARGIN + _LINE_HEIGHT * len(lines)
+    return _SVG.format(width=_WIDTH, height=height, lines=rows)
+
+
+def _colour(match: re.Match[str]) -> str:
+    indent, key, rest = match.groups()
+    return f'{indent}<tspan fill="#7fb7ff">{key}</tspan>{rest}'
+
+
+def main() -> None:
+    """Run the command and write the picture. `CARREL_URL` names another endpoint to ask."""
+    url = os.environ.get("CARREL_URL")
+    command = f"{COMMAND} --url {url}" if url else COMMAND
+    completed = subprocess.run(  # noqa: S602 - the command is the constant above
+        command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if completed.returncode:
+        sys.exit(f"The command failed. Is `make run` serving?\n{completed.stderr}")
+    PICTURE.write_text(drawing(COMMAND, completed.stdout), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
