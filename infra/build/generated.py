@@ -1,43 +1,58 @@
-"""The files that follow from declarations: the catalogue, and the tables of the README."""
+"""The files generated from declarations: the gateway's catalogue, and tables in the documents."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
 
-from infra.build.discovery import ROOT, jobs, tools
+from infra.build.discovery import ROOT, folder_of, jobs, tools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
-README: Final = ROOT / "README.md"
-_TABLE: Final = r"(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
+_GROUPS: Final = {
+    "knowledge": "search, read and browse passages, sources and clusters",
+    "extractions": "look up decisions, patterns, warnings and methodologies found in the sources",
+    "traces": "share solved coding problems, search them and vote on them",
+    "workspaces": "find the key passages of a long text",
+    "tasks": "keep a to-do list",
+}
+"""What the tools of a folder are for, in the README's order. A folder may be missing here."""
 
 
 def stale() -> list[Path]:
-    """The generated files that do not say what the declarations say."""
-    return [path for path in (CATALOG, README) if _present(path) != _wanted(path)]
+    """Return the generated files that differ from what the declarations say."""
+    paths = [CATALOG, *_DOCUMENTS]
+    return [path for path in paths if not path.exists() or path.read_text("utf-8") != _text(path)]
 
 
 def write(path: Path) -> None:
     """Bring one generated file up to date."""
-    path.write_text(_wanted(path), "utf-8")
+    path.write_text(_text(path), "utf-8")
 
 
-def _present(path: Path) -> str | None:
-    return path.read_text("utf-8") if path.exists() else None
+def _text(path: Path) -> str:
+    """The text that a generated file should have.
 
-
-def _wanted(path: Path) -> str:
+    Raises:
+        ValueError: A document lacks the comments between which a table belongs.
+    """
     if path == CATALOG:
         return _catalog()
     text = path.read_text("utf-8")
-    for name, table in {"tools": _tools(), "jobs": _jobs()}.items():
-        text = _with_table(name, table, text)
+    for name, table in _DOCUMENTS[path].items():
+        pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
+        rows = table().replace("\\", r"\\")
+        text, count = re.subn(pattern, rows, text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"{path} has {count} places for the table {name!r} instead of one")
     return text
 
 
@@ -46,25 +61,50 @@ def _catalog() -> str:
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
-def _with_table(name: str, table: str, text: str) -> str:
-    """The text with the table between the marks of its name."""
-    return re.sub(_TABLE.format(name), lambda _: table, text, flags=re.DOTALL)
-
-
-def _tools() -> str:
-    rows = "".join(
-        f"| `{tool.name}` | {tool.title} | {tool.effect.value} |"
-        f" {', '.join(f'`{name}`' for name in tool.declaration()['inputSchema']['properties'])} |\n"
-        for tool in tools()
-        if not tool.internal
+def _groups_table() -> str:
+    groups = _tools_by_group()
+    rows = (
+        f"| {_GROUPS.get(group, group)} | {', '.join(f'`{tool.name}`' for tool in members)} |\n"
+        for group, members in groups.items()
     )
-    return "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + rows
+    return "| for | tools |\n|---|---|\n" + "".join(rows)
 
 
-def _jobs() -> str:
-    rows = "".join(f"| `{job.name}` | {job.title} | {_schedule(job)} |\n" for job in jobs())
-    return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + rows
+def _tools_table() -> str:
+    rows = (
+        f"| `{tool.name}` | {tool.title} | {tool.effect.value} | {_parameters(tool)} |\n"
+        for members in _tools_by_group().values()
+        for tool in members
+    )
+    return "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _tools_by_group() -> dict[str, list[Tool[Any, Any]]]:
+    """The tools that clients can call, by folder, in the README's order."""
+    groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
+    for tool in tools():
+        if not tool.internal:
+            groups[folder_of(tool).split(".")[2]].append(tool)
+    order = [*_GROUPS, *sorted(groups.keys() - _GROUPS.keys())]
+    return {group: groups[group] for group in order if group in groups}
+
+
+def _parameters(tool: Tool[Any, Any]) -> str:
+    return ", ".join(f"`{name}`" for name in tool.declaration()["inputSchema"]["properties"])
+
+
+def _jobs_table() -> str:
+    rows = (f"| `{job.name}` | {job.title} | {_schedule(job)} |\n" for job in jobs())
+    return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
 def _schedule(job: Job) -> str:
-    return f"`{job.schedule}`" if job.schedule else "when asked"
+    return f"`{job.schedule}`" if job.schedule else "on request"
+
+
+_DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
+    ROOT / "README.md": {"groups": _groups_table},
+    ROOT / "docs" / "tools.md": {"tools": _tools_table},
+    ROOT / "docs" / "jobs.md": {"jobs": _jobs_table},
+}
+"""The tables of each document, by the name in the comments around them."""

@@ -1,4 +1,4 @@
-"""The README's first screen, done as a new user does it."""
+"""The commands of the README and of docs, run as a new user runs them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,45 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from infra.cli.main import main
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
-RUN, ADD, CALL, INGEST, EXTRACT, JOB, SIGN_IN, KEY = COMMANDS[:8]
-OF_MAKE = [line for block in COMMANDS for line in block.splitlines() if line.startswith("make ")]
 START_SECONDS = 300
+END_OF_WELCOME = "Ctrl-C"
+OTHER_DATABASES = {
+    "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
+}  # fmt: skip
+"""Variables of the developer's own run, or of the `make` that runs the tests."""
 
 
-class Running:
-    """`make run`, and how to run a command of the README beside it."""
+def command_of(document: str, beginning: str) -> str:
+    """The only command of a document that begins with these words."""
+    text = (ROOT / document).read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands: list[str] = [line for line in lines if line.startswith(beginning)]
+    assert len(commands) == 1, commands
+    return commands[0]
+
+
+RUN = command_of("README.md", "make run")
+ADD = command_of("README.md", "claude mcp add")
+CALL = command_of("README.md", ".venv/bin/carrel call")
+INGEST = command_of("README.md", ".venv/bin/carrel ingest")
+EXTRACT = command_of("docs/tools.md", ".venv/bin/carrel call extract_key_info")
+JOB = command_of("docs/jobs.md", ".venv/bin/carrel jobs run")
+
+
+class LocalRun:
+    """`make run` on ports and in folders of its own, and commands in other windows."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -39,8 +56,9 @@ class Running:
         self.home.mkdir()
         self.lines: list[str] = []
         self.is_welcome = threading.Event()
-        # Ports and folders of its own: the developer's run goes on undisturbed.
-        self.environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
+        self.environment = {
+            key: value for key, value in os.environ.items() if key not in OTHER_DATABASES
+        }
         self.environment |= {
             "HOME": str(self.home),
             "EMULATOR_PORT": str(free_port()),
@@ -65,32 +83,32 @@ class Running:
         return process
 
     def read(self, process: subprocess.Popen[str]) -> None:
-        """Keep what it prints, until nobody is left to print."""
+        """Keep what it prints, until the last process of the run has ended."""
         assert process.stdout
         with process.stdout:
             for line in process.stdout:
                 self.lines.append(line)
-                if "Ctrl-C ends it." in line:
+                if END_OF_WELCOME in line:
                     self.is_welcome.set()
         self.is_welcome.set()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return "".join(self.lines)
 
     def await_welcome(self) -> None:
-        assert self.is_welcome.wait(START_SECONDS), self.said()
-        assert "Ctrl-C ends it." in self.said(), self.said()
+        assert self.is_welcome.wait(START_SECONDS), self.output()
+        assert END_OF_WELCOME in self.output(), self.output()
 
-    def printed(self, words: str) -> str:
-        """The line to paste that holds these words."""
-        [line] = [line for line in self.said().splitlines() if words in line]
+    def printed_line(self, words: str) -> str:
+        """The only line that contains these words."""
+        [line] = [line for line in self.output().splitlines() if words in line]
         return line.strip()
 
     def paste(self, words: str) -> subprocess.CompletedProcess[str]:
-        """Run a line that was printed as in a new window, which knows nothing of this run."""
+        """Run a printed line as in a new window, without this run's variables."""
         ours = {"EMULATOR_PORT", "CARREL_STATE"}
         environment = {key: value for key, value in self.environment.items() if key not in ours}
-        return self.shell(self.printed(words), environment)
+        return self.shell(self.printed_line(words), environment)
 
     def shell(
         self, command: str, environment: dict[str, str] | None = None
@@ -109,104 +127,81 @@ class Running:
         return self.shell(f"{command} --url http://localhost:{self.port}/mcp")
 
 
-OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
-
-
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    started = Running(tmp_path_factory.mktemp("readme"))
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
+    local_run = LocalRun(tmp_path_factory.mktemp("readme"))
     try:
-        started.await_welcome()
-        yield started
+        local_run.await_welcome()
+        yield local_run
     finally:
-        os.killpg(started.process.pid, signal.SIGKILL)
-        started.process.wait()
-        started.reader.join()
+        os.killpg(local_run.process.pid, signal.SIGKILL)
+        local_run.process.wait()
+        local_run.reader.join()
 
 
 @pytest.mark.slow
-def test_the_run_prints_what_the_readme_says(running: Running) -> None:
-    said = running.said()
-    assert ADD.replace("8080", str(running.port)) in said
-    assert f"{CALL} --url http://localhost:{running.port}/mcp" in said
+def test_a_run_prints_the_commands_of_the_readme(running: LocalRun) -> None:
+    output = running.output()
+    assert ADD.replace("8080", str(running.port)) in output
+    assert f"{CALL} --url http://localhost:{running.port}/mcp" in output
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_the_url_to_paste_is_that_of_the_endpoint(running: Running) -> None:
-    *_, url = running.printed("claude mcp add").split()
+async def test_the_printed_url_is_the_endpoint(running: LocalRun) -> None:
+    *_, url = running.printed_line("claude mcp add").split()
     async with Client(url) as client:
         assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 
 
 @pytest.mark.slow
-def test_the_call_to_paste_finds_something_about_its_question(running: Running) -> None:
-    found = json.loads(running.paste("carrel call").stdout)
-    assert len(found["results"]) == 3
-    assert "flaky" in found["results"][0]["snippet"].lower()
+def test_the_printed_call_finds_a_passage_about_its_query(running: LocalRun) -> None:
+    answer = json.loads(running.paste("carrel call").stdout)
+    assert len(answer["results"]) == 3
+    assert "flaky" in answer["results"][0]["snippet"].lower()
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_what_the_pasted_ingest_puts_in_desktop_finds(running: Running) -> None:
+async def test_claude_desktop_finds_what_the_printed_ingest_added(running: LocalRun) -> None:
     notes = running.home / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
-    assert INGEST in running.printed("carrel ingest")
-    told = running.paste("carrel ingest")
-    assert told.returncode == 0, told.stderr
-    configured = json.loads(running.printed("mcpServers"))["mcpServers"]["carrel"]
+    assert INGEST in running.printed_line("carrel ingest")
+    completed = running.paste("carrel ingest")
+    assert completed.returncode == 0, completed.stderr
+    configured = json.loads(running.printed_line("mcpServers"))["mcpServers"]["carrel"]
     server = StdioServerParameters(**configured, cwd=running.home)
     async with Client(server) as client:
-        found = await client.call_tool("search_kb", {"query": "how hot for green tea"})
-    assert "Tea" == (found.structured_content or {})["results"][0]["title"]
+        result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
+    assert "Tea" == (result.structured_content or {})["results"][0]["title"]
 
 
 @pytest.mark.slow
-def test_the_key_passages_of_a_file_are_found(running: Running) -> None:
-    told = running.call(EXTRACT)
-    assert told.returncode == 0, told.stderr
-    assert any("materials erase" in each for each in json.loads(told.stdout)["contexts"])
+def test_key_passages_of_a_file_are_found(running: LocalRun) -> None:
+    completed = running.call(EXTRACT)
+    assert completed.returncode == 0, completed.stderr
+    assert any("materials erase" in passage for passage in json.loads(completed.stdout)["contexts"])
 
 
 @pytest.mark.slow
-def test_a_job_runs_and_says_what_it_cost(running: Running) -> None:
-    told = running.shell(JOB)
-    assert told.returncode == 0, told.stderr
-    assert re.search(r"^cluster: .* documents read, .* written\)$", told.stdout, re.MULTILINE)
+def test_a_job_prints_what_it_cost(running: LocalRun) -> None:
+    completed = running.shell(JOB)
+    assert completed.returncode == 0, completed.stderr
+    assert re.search(r"^cluster: .* documents read, .* written\)$", completed.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_a_wrong_call_says_what_to_do(running: Running) -> None:
-    told = running.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
-    error = json.loads(told.stderr)["error"]
-    assert told.returncode == 1
+def test_an_invalid_call_names_its_fields(running: LocalRun) -> None:
+    completed = running.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
+    error = json.loads(completed.stderr)["error"]
+    assert completed.returncode == 1
     assert error["code"] == "VALIDATION_ERROR"
     assert error["details"].keys() == {"limit"}
 
 
-def test_the_commands_of_make_are_its_targets() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {command.split()[1] for command in OF_MAKE}
-    assert {"run", "deploy", "test"} <= named <= targets
-
-
-def test_the_commands_of_carrel_are_there() -> None:
-    lines = [line for block in COMMANDS for line in block.splitlines()]
-    said = [line.split()[1:] for line in lines if line.startswith(".venv/bin/carrel ")]
-    for words in said:
-        group: click.Command = main
-        for word in (word for word in words if not word.startswith("-")):
-            if not isinstance(group, click.Group):
-                break
-            assert word in group.commands, words
-            group = group.commands[word]
-
-
 @pytest.mark.slow
-def test_interrupting_ends_everything_and_keeps_what_was_put_in(
-    running: Running,
-) -> None:
+def test_ctrl_c_ends_all_processes_and_keeps_the_data(running: LocalRun) -> None:
     os.killpg(running.process.pid, signal.SIGINT)
     running.process.wait(timeout=60)
     running.reader.join(timeout=60)

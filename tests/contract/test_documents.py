@@ -1,0 +1,159 @@
+"""Links, paths, commands and settings that the documents name exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from infra.build.discovery import ROOT
+from infra.build.terminal_picture import COMMAND, PICTURE, drawing
+from infra.cli.main import main
+from shared.core.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", ".github/**/*.md", "infra/local/sample/*.md")
+    for path in ROOT.glob(pattern)
+)
+FOLDERS = "functions|shared|infra|tests|benchmarks|docs"
+each_document = pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT))
+)
+
+
+@cache
+def read(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", read(path), re.DOTALL | re.MULTILINE)
+
+
+def prose(path: Path) -> str:
+    return re.sub(r"^```.*?^```", "", read(path), flags=re.DOTALL | re.MULTILINE)
+
+
+def code_spans(path: Path) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", prose(path))
+
+
+def commands(path: Path, program: str) -> list[str]:
+    """The command lines of a program, in blocks and in sentences."""
+    lines = [line.strip() for block in blocks(path, "sh") for line in block.splitlines()]
+    return [line for line in [*lines, *code_spans(path)] if line.split()[:1] == [program]]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@each_document
+def test_every_link_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(path))
+    for link in links:
+        if not link.startswith(("https://", "http://", "mailto:")):
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@each_document
+def test_every_path_exists(path: Path) -> None:
+    for span in code_spans(path):
+        if re.fullmatch(rf"({FOLDERS})/[\w./-]+", span):
+            assert (ROOT / span).exists(), span
+
+
+@each_document
+def test_every_module_that_a_command_runs_exists(path: Path) -> None:
+    for module in re.findall(rf"python -m (({FOLDERS})\.[\w.]+)", read(path)):
+        assert (ROOT / module[0].replace(".", "/")).with_suffix(".py").exists(), module[0]
+
+
+@each_document
+def test_every_make_target_exists(path: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in commands(path, "make"):
+        names = [word for word in shlex.split(command)[1:] if "=" not in word and word != "..."]
+        assert set(names) <= set(targets), command
+
+
+@each_document
+def test_every_carrel_command_exists_with_its_options(path: Path) -> None:
+    for program in ("carrel", ".venv/bin/carrel"):
+        for line in commands(path, program):
+            require_command(line)
+
+
+def require_command(line: str) -> None:
+    command: click.Command = main
+    for word in shlex.split(line)[1:]:
+        if word.startswith("--"):
+            options = {name for option in command.params for name in option.opts}
+            options |= {name for option in command.params for name in option.secondary_opts}
+            assert word.partition("=")[0] in options, line
+        elif isinstance(command, click.Group) and "|" not in word:
+            assert word in command.commands, line
+            command = command.commands[word]
+
+
+@each_document
+def test_every_shell_block_parses(path: Path) -> None:
+    for block in blocks(path, "sh"):
+        subprocess.run(["sh", "-n"], input=block, text=True, check=True)
+
+
+@each_document
+def test_every_json_block_parses(path: Path) -> None:
+    for block in blocks(path, "json"):
+        json.loads(block)
+
+
+@each_document
+def test_every_name_in_capitals_exists(path: Path) -> None:
+    """Settings, other variables, constants and error codes."""
+    if path.name in {"CHANGELOG.md", "requirements.md"}:
+        pytest.skip("It speaks of the past, or of other stacks.")
+    for span in code_spans(path):
+        if match := re.match(r"([A-Z]+(?:_[A-Z]+)+)(=|$)", span):
+            assert match.group(1) in names_in_capitals(), span
+
+
+@cache
+def names_in_capitals() -> set[str]:
+    """The settings as environment variables, and what the code writes in capitals."""
+    files = [ROOT / "Makefile", *(ROOT / "infra" / "terraform").glob("*.tf")]
+    for folder in FOLDERS.split("|"):
+        files += (ROOT / folder).rglob("*.py")
+    names = {name.upper() for name in Settings.model_fields}
+    return names.union(*(re.findall(r"[A-Z]+(?:_[A-Z]+)+", read(path)) for path in files))
+
+
+def test_the_readme_has_at_most_a_thousand_words() -> None:
+    assert len(read(ROOT / "README.md").split()) <= 1_000
+
+
+def test_the_readme_links_to_every_document() -> None:
+    documents = [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
+    assert [] == [name for name in documents if f"]({name})" not in read(ROOT / "README.md")]
+
+
+def test_the_picture_shows_the_command_of_the_readme() -> None:
+    tool_and_query = COMMAND.partition(", ")[0]
+    assert any(tool_and_query in block for block in blocks(ROOT / "README.md", "sh"))
+    first_line = drawing(COMMAND, "").splitlines()[5]
+    assert first_line in PICTURE.read_text("utf-8")
