@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+
+from pydantic import SecretStr
 
 from infra.build.discovery import ROOT, folder_of, jobs, tools
+from shared.core.settings import setting_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from pydantic.fields import FieldInfo
 
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
@@ -25,6 +31,21 @@ _GROUPS: Final = {
     "tasks": "keep a to-do list",
 }
 """What the tools of a folder are for, in the README's order. A folder may be missing here."""
+
+_TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
+    {
+        str: "text",
+        SecretStr: "text",
+        bool: "`true` or `false`",
+        int: "whole number",
+        float: "number",
+        tuple: "JSON list",
+        dict: "JSON object",
+    }
+)
+"""How the documentation calls the types of settings."""
+_BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
+"""How the documentation words pydantic's constraints."""
 
 
 def stale() -> list[Path]:
@@ -98,6 +119,48 @@ def _jobs_table() -> str:
     return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
+def _settings_tables() -> str:
+    return "\n".join(
+        f"## {title}\n\n| name | type | default | meaning |\n|---|---|---|---|\n"
+        + "".join(_setting_row(name, field) for name, field in group.model_fields.items())
+        for title, group in setting_groups().items()
+    )
+
+
+def _setting_row(name: str, field: FieldInfo) -> str:
+    example = f" Example: `{json.dumps(field.examples[0])}`." if field.examples else ""
+    cells = (
+        f"`{name.upper()}`",
+        _type_name(field),
+        _default(field),
+        f"{field.description}{example}",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _type_name(field: FieldInfo) -> str:
+    """The type of a setting for people, with its bounds."""
+    alternatives = get_args(field.annotation)
+    kind = alternatives[0] if NoneType in alternatives else field.annotation
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(kind))
+    name = _TYPE_NAMES[get_origin(kind) or kind]
+    if "SecretStr" in str(kind):
+        name = f"{name}, secret"
+    bounds = {
+        key: getattr(item, key) for item in field.metadata for key in _BOUNDS if hasattr(item, key)
+    }
+    clauses = [f"{_BOUNDS[key]} {bound:,}" for key, bound in bounds.items()]
+    return ", ".join([name, *clauses])
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, SecretStr) or value in (None, "", (), {}):
+        return "none"
+    return f"`{json.dumps(value)}`" if isinstance(value, bool) else f"`{value}`"
+
+
 def _schedule(job: Job) -> str:
     return f"`{job.schedule}`" if job.schedule else "on request"
 
@@ -106,5 +169,6 @@ _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
     ROOT / "README.md": {"groups": _groups_table},
     ROOT / "docs" / "tools.md": {"tools": _tools_table},
     ROOT / "docs" / "jobs.md": {"jobs": _jobs_table},
+    ROOT / "docs" / "configuration.md": {"settings": _settings_tables},
 }
 """The tables of each document, by the name in the comments around them."""
