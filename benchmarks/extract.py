@@ -43,9 +43,9 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import App
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
+from shared.search.query import Mode, SearchQuery
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:

@@ -41,10 +41,10 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
+from shared.search.query import Mode, SearchQuery
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.search.candidates import Mode
+from shared.search.query import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

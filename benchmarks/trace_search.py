@@ -34,8 +34,8 @@ from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.hybrid import rank
+from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import bearing, index_entry, solved_problems
 from shared.traces.model import Trace, Writing
 from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate
+    from shared.search.query import Candidate
 
     TracesById = Mapping[str, Trace]
     Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]

@@ -12,10 +12,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ValidationError
 
-from functions.tools.knowledge.search_kb.advice import WITHOUT_MEANING
+from functions.tools.knowledge.search_kb.messages import DEGRADED
 from infra.cloud.failures import NotDone
 from shared.core.addresses import is_loopback
-from shared.search.candidates import NoMeaning
+from shared.search.query import Degradation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ _TIMEOUT: Final = httpx2.Timeout(30, read=120)
 _PATH: Final = "/mcp"
 _HEALTH: Final = "/health"
 _QUOTED: Final = 300
-_PROVIDER_DOWN: Final = WITHOUT_MEANING[NoMeaning.PROVIDER_UNAVAILABLE]
+_PROVIDER_DOWN: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
 
 
 class _Health(BaseModel):

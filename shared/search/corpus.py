@@ -1,4 +1,4 @@
-"""Where to look: the knowledge base, or another corpus of documents that can be searched."""
+"""A corpus that can be searched, such as the knowledge base."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ if TYPE_CHECKING:
 
 
 class DocumentReader(Protocol[DocumentT]):
-    """Documents by id and by vector, as `shared.index.vector_index` gives them."""
+    """Reads documents by id and by vector, as `shared.index.vector_index` does."""
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """Those of these that exist, in this order."""
+        """The documents that exist among these, in this order."""
         ...
 
     async def nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """Those whose vectors are closest, best first; only with one of the facets, if any."""
+        """The documents whose vectors are closest, best first; with one of the facets, if any."""
         ...
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """These, compared with a vector, best first; not those without a vector."""
+        """These documents compared with a vector, best first, without those that have no vector."""
         ...
 
 
 class PostingsReader(Protocol):
-    """The lists of what documents hold and bear, as `shared.index.postings` reads them."""
+    """Reads the postings of terms and facets, as `shared.index.postings` does."""
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """The lists of these, and the totals."""
+        """The postings of these terms and facets, and the totals."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus(Generic[DocumentT]):
-    """Documents, and the lists of what they hold and bear.
+    """Documents and their index.
 
     Attributes:
-        documents: By id and by vector.
-        lists: The lists of their terms and facets.
+        documents: Reads the documents by id and by vector.
+        index: Reads the postings of their terms and facets.
     """
 
     documents: DocumentReader[DocumentT]
-    lists: PostingsReader
+    index: PostingsReader
 
 
 @dataclass(frozen=True, slots=True)
 class DatedCorpus(Corpus[DocumentT]):
-    """A corpus that can be listed without a question too.
+    """A corpus whose documents can also be listed by date.
 
     Attributes:
-        documents: By id, by vector and by date.
-        lists: The lists of their terms and facets.
+        documents: Reads the documents by id, by vector and by date.
+        index: Reads the postings of their terms and facets.
     """
 
     documents: Documents[DocumentT]
-    lists: InvertedIndex
+    index: InvertedIndex

@@ -1,4 +1,4 @@
-"""Which filters go to the server, and which are applied to the postings."""
+"""Filters, and what their postings tell about the documents that pass them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from shared.index.searchable import Searchable
 
     Dates = dict[str, int]
-    """Document id to its date, in microseconds since 1970."""
+    """Document id to the document's date, in microseconds since 1970."""
 
+FEW: Final = 120
+"""Where the filters leave no more documents than this, all of them are ranked."""
 MAX_DAYS: Final = 366
-"""Days of a span for which the lists of its months are read, 13 at most. Longer spans are checked
-on the documents themselves."""
+"""The longest span, in days, for which the postings of its months are read, 13 at most. Longer
+spans are checked on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class FacetFilter:
-    """One filter: a document must bear one of these facets.
+    """One filter: a document must have one of these facets.
 
     Attributes:
-        field: What callers call the filter.
+        field: The name of the filter in a tool's arguments.
         choices: Each value as the caller wrote it, with the facets that it may mean.
     """
 
@@ -39,84 +41,80 @@ class FacetFilter:
 
     @property
     def facets(self) -> list[Facet]:
-        """All facets that it may mean."""
+        """All facets that the values may mean."""
         return [facet for facets in self.choices.values() for facet in facets]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters that a document must all pass, and the days its date must lie in."""
+    """Filters that a document must all pass, and the days in which its date must lie."""
 
-    groups: tuple[FacetFilter, ...] = ()
+    filters: tuple[FacetFilter, ...] = ()
     span: Span = ALWAYS
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
-        return not self.groups and self.span == ALWAYS
+        """Whether every document passes."""
+        return not self.filters and self.span == ALWAYS
 
     @property
     def single(self) -> bool:
-        """Whether it is one filter and nothing else: the server can apply it alone."""
-        return len(self.groups) == 1 and self.span == ALWAYS
+        """Whether this is a single filter without dates: the server can apply it alone."""
+        return len(self.filters) == 1 and self.span == ALWAYS
 
     @property
     def months(self) -> list[Facet]:
-        """The months that the span touches, if they are few."""
+        """The months that the span touches; none for spans longer than MAX_DAYS."""
         short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
         return [Facet(Kind.MONTH, month) for month in self.span.months] if short else []
 
     @property
     def facets(self) -> list[Facet]:
-        """The facets whose lists tell what passes."""
-        return [*(facet for group in self.groups for facet in group.facets), *self.months]
+        """The facets whose postings tell what passes."""
+        return [*(facet for filter_ in self.filters for facet in filter_.facets), *self.months]
 
     def admits(self, document: Searchable) -> bool:
-        """Whether a document passes, by what it says itself."""
+        """Whether a document passes, judged by the document itself."""
         date = document.dated_at
         if self.span != ALWAYS and (date is None or date not in self.span):
             return False
-        borne = document.facets
-        return all(any(facet in borne for facet in group.facets) for group in self.groups)
+        facets = document.facets
+        return all(any(facet in facets for facet in filter_.facets) for filter_ in self.filters)
 
 
 def unknown_values(
-    selection: Selection, lists: SearchPostings
+    selection: Selection, postings: SearchPostings
 ) -> Iterator[tuple[FacetFilter, str]]:
-    """The filters of which no document bears a value, each with that value."""
-    for group in selection.groups:
-        for value, facets in group.choices.items():
-            if not any(facet in lists.facets for facet in facets):
-                yield group, value
-
-
-FEW: Final = 120
-"""As many documents as filters may leave for all of them to be ranked."""
+    """Each filter value that no document has, with its filter."""
+    for filter_ in selection.filters:
+        for value, facets in filter_.choices.items():
+            if not any(facet in postings.facets for facet in facets):
+                yield filter_, value
 
 
 class FilterScope(Enum):
-    """Among which documents a search looks."""
+    """What is known of the documents that pass."""
 
     EVERYTHING = auto()
-    """All: there is no filter."""
+    """Every document passes: there is no filter."""
     FEW = auto()
-    """A known set that holds all that pass: so small that each is looked at, maybe empty."""
-    SURE = auto()
-    """A larger set, which the lists tell exactly."""
+    """All that pass are in a known set, small enough to look at each member, maybe empty."""
+    MANY = auto()
+    """All that pass are a known, larger set."""
     UNCHECKED = auto()
     """What passes is only seen on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterPlan:
-    """What is known of the documents that pass.
+    """What is known of the documents that pass, and what the server can filter by.
 
     Attributes:
-        scope: Among which to look.
-        dates: Every document that passes is among these, each with its date; None: no such set is
-            known.
-        exact: Whether the lists alone tell what passes, as far as they know.
-        prefilter: What the server may be asked for.
+        scope: What is known of the documents that pass.
+        dates: A set that contains every document that passes, each with its date; None: no such set
+            is known.
+        exact: Whether the postings alone tell what passes.
+        prefilter: The filter that the server can apply.
     """
 
     scope: FilterScope
@@ -126,76 +124,85 @@ class FilterPlan:
 
     @property
     def ids(self) -> list[str]:
-        """The documents of `dates`; none where no such set is known."""
+        """The ids of `dates`; none if no such set is known."""
         return list(self.dates or ())
 
     @property
     def few(self) -> list[str]:
-        """The ids of FEW; none in any other scope."""
+        """The ids of `dates` if the scope is FEW; none in any other scope."""
         return self.ids if self.scope is FilterScope.FEW else []
 
 
 @dataclass(frozen=True, slots=True)
 class Prefilter:
-    """Facets of which every document that passes bears one.
+    """Facets of which every document that passes has one.
 
     Attributes:
-        facets: Their ids, at most 30; none: the server cannot be asked.
-        size: How many documents they leave, at most.
+        facets: The facets' ids, at most 30. None: the server cannot filter.
+        size: How many documents have one of them, at most.
     """
 
     facets: tuple[str, ...] = ()
     size: int = 0
 
 
-def plan_filters(selection: Selection, lists: Mapping[Facet, Postings]) -> FilterPlan:
-    """Combine the lists of a selection's facets.
+def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> FilterPlan:
+    """Combine the postings of a selection's facets.
 
-    A list that was cut still misses nothing from its `since` on: under a span that begins later it
-    is as good as a complete one.
+    Truncated postings are still complete from their `since` on: for a span that begins later they
+    are as good as whole ones.
     """
     if selection.everything:
         return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
     if selection.span.empty:
         return FilterPlan(FilterScope.FEW, {}, exact=True, prefilter=Prefilter())
-    groups = [group.facets for group in selection.groups]
+    filters = [filter_.facets for filter_ in selection.filters]
     if selection.months:
-        groups.append(selection.months)
-    known = [_dates(group, lists, selection) for group in groups]
-    complete = [dates for dates in known if dates is not None]
+        filters.append(selection.months)
+    dates_by_filter = [_dates(facets, postings, selection) for facets in filters]
+    complete = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersection(complete) if complete else None
-    exact = dates is not None and (not dates or len(complete) == len(known))
-    return FilterPlan(_scope(dates, exact=exact), dates, exact, prefilter(groups, lists))
-
-
-def prefilter(groups: Sequence[Sequence[Facet]], lists: Mapping[Facet, Postings]) -> Prefilter:
-    """Of groups of facets, the one that leaves the fewest documents."""
-    known = [[facet for facet in group if facet in lists] for group in groups]
-    possible = [
-        Prefilter(tuple(facet.id for facet in group), sum(lists[facet].df for facet in group))
-        for group in known
-        if 0 < len(group) <= MAX_ANY
-    ]
-    return min(possible, key=lambda each: each.size, default=Prefilter())
-
-
-def _scope(dates: Dates | None, *, exact: bool) -> FilterScope:
+    exact = dates is not None and (not dates or len(complete) == len(dates_by_filter))
     if dates is not None and len(dates) <= FEW:
-        return FilterScope.FEW
-    return FilterScope.SURE if exact else FilterScope.UNCHECKED
+        scope = FilterScope.FEW
+    else:
+        scope = FilterScope.MANY if exact else FilterScope.UNCHECKED
+    return FilterPlan(scope, dates, exact, smallest_prefilter(filters, postings))
+
+
+def smallest_prefilter(
+    filters: Sequence[Sequence[Facet]], postings: Mapping[Facet, Postings]
+) -> Prefilter:
+    """Of several filters, each given by its facets, the one that leaves the fewest documents."""
+    in_use = [[facet for facet in facets if facet in postings] for facets in filters]
+    possible = [
+        Prefilter(tuple(facet.id for facet in facets), sum(postings[facet].df for facet in facets))
+        for facets in in_use
+        if 0 < len(facets) <= MAX_ANY
+    ]
+    return min(possible, key=lambda prefilter: prefilter.size, default=Prefilter())
 
 
 def _dates(
-    facets: Sequence[Facet], lists: Mapping[Facet, Postings], selection: Selection
+    facets: Sequence[Facet], postings: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
-    """The documents that bear one of the facets, within the span; None if some may be missing."""
+    """The documents that have one of the facets, within the span; None if some may be missing."""
     moments = selection.span.microseconds
-    found = [lists[facet] for facet in facets if facet in lists]
-    if any(not each.complete and each.since > moments.start for each in found):
+    in_use = [postings[facet] for facet in facets if facet in postings]
+    if any(not of_facet.complete and of_facet.since > moments.start for of_facet in in_use):
         return None
-    return {name: date for each in found for name, date in each.entries.items() if date in moments}
+    return {
+        document_id: date
+        for of_facet in in_use
+        for document_id, date in of_facet.entries.items()
+        if date in moments
+    }
 
 
-def _intersection(known: Sequence[Dates]) -> Dates:
-    first, *others = sorted(known, key=len)
-    return {name: date for name, date in first.items() if all(name in each for each in others)}
+def _intersection(sets: Sequence[Dates]) -> Dates:
+    first, *others = sorted(sets, key=len)
+    return {
+        document_id: date
+        for document_id, date in first.items()
+        if all(document_id in other for other in others)
+    }

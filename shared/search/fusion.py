@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from shared.index.searchable import DocumentT
-    from shared.search.candidates import Candidate
+    from shared.search.query import Candidate
 
 DENSE_WEIGHT: Final = 0.5
 """What the similarity counts for with the local embedder; BM25 counts for the rest.

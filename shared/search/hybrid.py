@@ -1,175 +1,221 @@
-"""Hybrid search: the documents that fit a question, best first.
+"""Hybrid search: the documents that answer a query, best first.
 
-Two legs. By meaning: the documents whose vectors are nearest to the question's. By words: BM25 over
-the lists of the question's terms. A search lives in two round trips:
-
-1. the lists are read, beside it the question is embedded, and where there is no filter its nearest
-   documents are found (`meaning`);
-2. from the lists follow what passes the filters (`plan`) and what the words find (`words`); both
-   legs bring their documents, each with both scores (`pool`).
-
-Then the scores are fused, and the evidence tells whether anything matches.
+A semantic search finds the documents whose vectors are nearest to the query's; a lexical search
+ranks the postings of the query's terms by BM25. Both scores are then fused.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Generic
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from shared.core.errors import PlatformFault, RateLimited, Unavailable
+from shared.core.log import describe, log
+from shared.index.bm25 import score
+from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress
 from shared.index.postings import NO_POSTINGS
 from shared.index.searchable import DocumentT
 from shared.search.candidates import (
+    DENSE_POOL,
     MAX_CHECKED,
     MAX_CHECKED_ANONYMOUS,
-    Meaning,
-    Mode,
-    NoMeaning,
-    PreparedQuery,
-    Words,
-    in_time,
-    meaning_of,
-    retrieve_candidates,
+    CandidateSearch,
 )
 from shared.search.filter_plan import plan_filters, unknown_values
 from shared.search.fusion import Scores, fuse
-from shared.search.relevance import Evidence, anything_matches, coverage, term_information, tuning
+from shared.search.query import Degradation, Mode, Ranking
+from shared.search.relevance import (
+    Evidence,
+    anything_matches,
+    coverage,
+    term_information,
+    tuning,
+)
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from shared.ai.embedding import Vector
     from shared.index.postings import SearchPostings
+    from shared.index.vector_index import Neighbour
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate, SearchQuery
     from shared.search.corpus import Corpus
-    from shared.search.filter_plan import FacetFilter, Selection
+    from shared.search.query import Candidate, SearchQuery
     from shared.search.relevance import Tuning
 
+T = TypeVar("T")
+
 MAX_TERMS: Final = 48
-"""Different terms of a question whose lists are read; each costs a document."""
+"""Different terms of a query whose postings are read; each costs a read."""
 
 
-class Late(StrEnum):
-    """A part of a hybrid search, other than meaning as a whole, that took too long: what to say."""
+async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
+    """Find and rank documents.
 
-    WORDS = "The search by words did not finish in time: meaning alone was searched."
-    COMPARISON = (
-        "What only words found could not be compared by meaning in time: its order is less certain."
+    Two round trips, three where too few of the nearest documents pass the filters. A hybrid search
+    waits for neither half longer than half of the time that is left, and then goes on with the
+    other. Filters always need the postings.
+
+    Raises:
+        Unavailable: The embedding provider is down, or the base is being reembedded, and the search
+            is only semantic.
+        RateLimited, PlatformFault: The embedding provider refuses, and the search is only semantic.
+        Conflict: The database is embedded with another model.
+    """
+    query_terms = _first_terms(terms(query.text))
+    lexical_terms = query_terms if query.is_lexical else []
+    seconds = _time_limit(query, ctx)
+
+    # First round trip: the postings, and beside them the query's vector; without filters also the
+    # documents nearest to it.
+    postings, vector = await asyncio.gather(
+        _in_time(_read_postings(lexical_terms, query, corpus, ctx), seconds),
+        _in_time(_query_vector(query, corpus, ctx), seconds),
+    )
+    vector = vector or QueryVector(degradation=Degradation.SEMANTIC_TIMED_OUT)
+    degradation = vector.degradation
+    if postings is None and vector.nearest:
+        lexical_terms, postings = [], NO_POSTINGS
+        degradation = Degradation.LEXICAL_TIMED_OUT
+    elif postings is None:
+        postings = await _read_postings(lexical_terms, query, corpus, ctx)
+    plan = plan_filters(query.selection, postings.facets)
+    with _timed(lexical_terms, ctx):
+        scores = score(lexical_terms, postings.terms, postings.totals)
+        if plan.dates is not None:
+            scores = {name: scores[name] for name in scores.keys() & plan.dates}
+    max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
+    search = CandidateSearch(
+        query.selection, plan, lexical_terms, postings, scores, corpus.documents, max_checked
+    )
+
+    # Second round trip: the hits of the vector search, and those lexical hits that it may miss.
+    if vector.values is None:
+        candidates, truncated = await search.lexical_candidates()
+    else:
+        pool, seconds = search.lexical_pool(), _time_limit(query, ctx)
+        nearest, compared = await asyncio.gather(
+            _in_time(search.nearest(vector.values, vector.nearest), seconds),
+            _in_time(search.compare(vector.values, pool, vector.nearest), seconds),
+        )
+        candidates, truncated = search.merge(nearest or [], pool, compared or [])
+        if nearest is None:
+            degradation = Degradation.SEMANTIC_TIMED_OUT
+        elif compared is None:
+            degradation = degradation or Degradation.COMPARISON_TIMED_OUT
+
+    tuned = _tuned(query, ctx)
+    lexical_only = degradation is not None and degradation.is_lexical_only
+    return Ranking(
+        terms=frozenset(query_terms),
+        documents=postings.totals.documents,
+        unknown=tuple(unknown_values(query.selection, postings)),
+        degradation=degradation,
+        hits=_ordered(candidates, Mode.LEXICAL if lexical_only else query.mode, tuned),
+        matches=_matches(candidates, lexical_terms, postings, tuned),
+        truncated=truncated,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(Generic[DocumentT]):
-    """What was found.
+class QueryVector(Generic[DocumentT]):
+    """The vector of a query, or why there is none.
 
     Attributes:
-        terms: The question's terms.
-        documents: How many are indexed in all.
-        unknown: The filters of which no document bears a value, each with that value.
-        without_meaning: Why it went without meaning, though that was asked for; None if it did not.
-        late: What else was left out since it took too long; None if nothing was.
-        hits: Best first, each with its score.
-        matches: Whether any hit can answer the question, as far as the scores can tell.
-        truncated: Whether documents that pass the filters may be missing.
+        values: The vector; None where only words are searched.
+        nearest: The nearest documents, where there is no filter: finding them needs no postings.
+        degradation: Why there is no vector; None if there is one or none is needed.
     """
 
-    terms: frozenset[str]
-    documents: int
-    unknown: tuple[tuple[FacetFilter, str], ...]
-    without_meaning: NoMeaning | None
-    late: Late | None
-    hits: tuple[Candidate[DocumentT], ...]
-    matches: bool
-    truncated: bool
+    values: Vector | None = None
+    nearest: list[Neighbour[DocumentT]] = field(default_factory=list)
+    degradation: Degradation | None = None
 
 
-async def rank(
-    question: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
-) -> Ranking[DocumentT]:
-    """Find and rank documents: two round trips deep at most.
-
-    A hybrid search does not wait for ever for either half: after half of the time that is left, it
-    goes on with the other. Only filters need the postings in any case.
-
-    Raises:
-        Unavailable: The embedding provider is down, and only meaning was asked for.
-        Conflict: The database is embedded with another model.
-    """
-    selection = question.selection
-    asked = _bounded(terms(question.text))
-    read = asked if question.by_words else []
-    seconds = _time_limit(question, ctx)
-    by_words, by_meaning = await asyncio.gather(
-        in_time(_lists(read, selection, corpus, ctx), seconds),
-        in_time(meaning_of(question, corpus, ctx), seconds),
-    )
-    meaning = by_meaning or Meaning(missing=NoMeaning.OUT_OF_TIME)
-    without_words = by_words is None and bool(meaning.nearest)
-    if without_words:
-        read = []
-    elif by_words is None:
-        by_words = await _lists(read, selection, corpus, ctx)
-    lists = by_words or NO_POSTINGS
-    planned = plan_filters(selection, lists.facets)
-    with _timed(read, ctx):
-        words = Words(read, lists, planned.dates)
-    max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
-    seconds = _time_limit(question, ctx)
-    query = PreparedQuery(selection, planned, words, meaning, max_checked, seconds)
-    pool = await retrieve_candidates(query, corpus.documents)
-    tuned = tuning(ctx.embedder.model)
-    if question.dense_weight is not None:
-        tuned = replace(tuned, dense_weight=question.dense_weight)
-    if not question.may_be_far:
-        tuned = replace(tuned, noise=0.0)
-    without_meaning = NoMeaning.OUT_OF_TIME if pool.vector_search_timed_out else meaning.missing
-    mode = Mode.LEXICAL if without_meaning else question.mode
-    return Ranking(
-        terms=frozenset(asked),
-        documents=lists.totals.documents,
-        unknown=tuple(unknown_values(selection, lists)),
-        without_meaning=without_meaning,
-        late=Late.WORDS
-        if without_words
-        else Late.COMPARISON
-        if pool.comparison_timed_out
-        else None,
-        hits=_in_order(pool.candidates, mode, tuned),
-        matches=_matches(pool.candidates, words, tuned),
-        truncated=pool.truncated,
-    )
+async def _query_vector(
+    query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
+) -> QueryVector[DocumentT]:
+    """Embed the query, and without filters search with the vector at once. One round trip."""
+    if not query.is_semantic:
+        return QueryVector()
+    try:
+        vector, embedded = await asyncio.gather(
+            _embed(query, ctx), EmbeddingSpace(ctx.database).expect(ctx.embedder)
+        )
+    except ReembeddingInProgress:
+        if not query.is_lexical:
+            raise
+        return QueryVector(degradation=Degradation.REEMBEDDING)
+    if vector is None:
+        return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
+    if not embedded:
+        return QueryVector(degradation=Degradation.NOTHING_EMBEDDED)
+    if not query.selection.everything:
+        return QueryVector(vector)
+    return QueryVector(vector, await corpus.documents.nearest(vector, DENSE_POOL))
 
 
-def _time_limit(question: SearchQuery, ctx: Context) -> float | None:
-    """Seconds after which words have to do; None where nobody waits, or only meaning counts."""
-    if question.mode is not Mode.HYBRID or ctx.seconds_left is None:
+async def _embed(query: SearchQuery, ctx: Context) -> Vector | None:
+    """The query's vector; None if the provider fails and words are searched too."""
+    try:
+        return await ctx.query_vector(query.text)
+    except (PlatformFault, RateLimited, Unavailable) as error:
+        if not query.is_lexical:
+            raise
+        if isinstance(error, PlatformFault):
+            log.error("question_not_embedded", **describe(error))
+        return None
+
+
+async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
+    """The result of a part of a search; None if it takes longer than `seconds` (None: no limit)."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await part
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
+
+
+def _time_limit(query: SearchQuery, ctx: Context) -> float | None:
+    """Seconds that a part may take; None in a job, or where nothing can replace the part."""
+    if query.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
     return ctx.seconds_left / 2
 
 
-async def _lists(
-    read: Sequence[str], selection: Selection, corpus: Corpus[DocumentT], ctx: Context
+async def _read_postings(
+    lexical_terms: Sequence[str], query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> SearchPostings:
-    with _timed(read, ctx):
-        return await corpus.lists.read(read, selection.facets)
+    with _timed(lexical_terms, ctx):
+        return await corpus.index.read(lexical_terms, query.selection.facets)
 
 
-def _timed(read: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
-    """Count the time to BM25, where words count."""
-    return ctx.timed("bm25") if read else nullcontext()
+def _timed(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
+    """Add the time to that of BM25 if words are searched."""
+    return ctx.timed("bm25") if lexical_terms else nullcontext()
 
 
-def _in_order(
+def _tuned(query: SearchQuery, ctx: Context) -> Tuning:
+    """The embedding model's tuning, adapted to the query."""
+    tuned = tuning(ctx.embedder.model)
+    if query.dense_weight is not None:
+        tuned = replace(tuned, dense_weight=query.dense_weight)
+    return tuned if query.may_be_far else replace(tuned, noise=0.0)
+
+
+def _ordered(
     candidates: Sequence[Candidate[DocumentT]], mode: Mode, tuned: Tuning
 ) -> tuple[Candidate[DocumentT], ...]:
-    """Order them by what was asked for."""
+    """Score the candidates, and sort them best first."""
     scores = _scores(candidates, mode, tuned)
-    scored = [replace(each, score=scores[each.id]) for each in candidates]
-    return tuple(sorted(scored, key=lambda each: (-each.score, each.id)))
+    hits = [replace(candidate, score=scores[candidate.id]) for candidate in candidates]
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id)))
 
 
 def _scores(
@@ -177,12 +223,12 @@ def _scores(
 ) -> Mapping[str, float]:
     match mode:
         case Mode.LEXICAL:
-            return {each.id: each.bm25 for each in candidates}
+            return {hit.id: hit.bm25 for hit in candidates}
         case Mode.SEMANTIC:
-            return {each.id: each.similarity or 0.0 for each in candidates}
+            return {hit.id: hit.similarity or 0.0 for hit in candidates}
         case Mode.HYBRID:
             similarities = [hit.similarity for hit in candidates if hit.similarity is not None]
-            # A candidate without a vector may be as near as any: it gets the mean.
+            # A candidate without a vector may be as near as any other: it gets the mean.
             mean = sum(similarities) / len(similarities) if similarities else 0.0
             scores = {
                 hit.id: Scores(mean if hit.similarity is None else hit.similarity, hit.bm25)
@@ -191,18 +237,25 @@ def _scores(
             return dict(fuse(scores, tuned.dense_weight, tuned.noise))
 
 
-def _matches(candidates: Sequence[Candidate[DocumentT]], words: Words, tuned: Tuning) -> bool:
-    """Whether any of them can answer, by the evidence for it."""
-    totals = words.lists.totals
-    says = term_information(words.terms, words.lists.terms, totals)
+def _matches(
+    candidates: Sequence[Candidate[DocumentT]],
+    lexical_terms: Sequence[str],
+    postings: SearchPostings,
+    tuned: Tuning,
+) -> bool:
+    """Whether any candidate is likely to answer."""
+    information = term_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
-        Evidence(each.similarity, coverage(says, each.held) if words.terms else None)
-        for each in candidates
+        Evidence(
+            candidate.similarity,
+            coverage(information, candidate.terms) if lexical_terms else None,
+        )
+        for candidate in candidates
     ]
-    return anything_matches(evidence, tuned.calibration, totals.documents)
+    return anything_matches(evidence, tuned.calibration, postings.totals.documents)
 
 
-def _bounded(words: Sequence[str]) -> list[str]:
-    """A question's terms, repeats included, but no more different ones than may be read."""
-    read = set(list(dict.fromkeys(words))[:MAX_TERMS])
-    return [word for word in words if word in read]
+def _first_terms(query_terms: Sequence[str]) -> list[str]:
+    """The query's terms, repeats included, but at most MAX_TERMS different ones."""
+    first = set(list(dict.fromkeys(query_terms))[:MAX_TERMS])
+    return [term for term in query_terms if term in first]

@@ -1,9 +1,8 @@
-"""Documents that pass a filter, newest first, page by page.
+"""Documents that pass a filter, newest first, and the pages of a ranking.
 
-What a cursor into a ranking remembers: marks of the hits that were shown.
-
-The next page is taken from the ranking as it is by then, without these: whatever comes or goes in
-between, nothing is shown twice and nothing is lost.
+The cursor into a ranking holds fingerprints of the hits on earlier pages. The next page is the
+ranking at that time without these hits, so no hit is repeated or lost when documents change between
+two pages.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
 from shared.index.vector_index import date_cursor
-from shared.search.filter_plan import plan_filters, prefilter, unknown_values
+from shared.search.filter_plan import plan_filters, smallest_prefilter, unknown_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,60 +26,57 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FacetFilter, Selection
 
 _DIGITS: Final = 8
-"""Hexadecimal digits of a mark: among 200 ids, two share one once in 200,000 times."""
+"""Hexadecimal digits of a fingerprint: among 200 ids, two collide once in 200,000 times."""
 FINGERPRINTS: Final = TypeAdapter(
     list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
 )
-"""The marks of all that was shown."""
-
-
-def hit_fingerprint(name: str) -> str:
-    """What a cursor remembers of a hit."""
-    return hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
-
-
+"""The shape of a cursor into a ranking: the fingerprints of all hits on earlier pages."""
+MAX_EXAMINED: Final = 300
+"""Documents that are read at most to fill a page where the postings cannot tell which pass."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
+def hit_fingerprint(document_id: str) -> str:
+    """The fingerprint of a hit, for a cursor."""
+    return hashlib.sha256(document_id.encode()).hexdigest()[:_DIGITS]
+
+
 async def fetch_passing(
-    names: Sequence[str],
+    ids: Sequence[str],
     limit: int,
     selection: Selection,
     documents: DocumentReader[DocumentT],
-    known: Mapping[str, DocumentT] = _NOTHING,
+    already_read: Mapping[str, DocumentT] = _NOTHING,
 ) -> tuple[list[DocumentT], int]:
-    """The first documents that pass: one round trip, and a few more where some are gone since.
+    """Fetch the first documents that pass the filters.
 
-    Of a source that was just deleted many are: what is read then doubles from trip to trip.
+    One round trip, and more where documents are gone. Many are after a source was deleted, so the
+    number of documents read doubles from one round trip to the next.
 
     Args:
-        names: Their ids, in order.
-        limit: How many are wanted.
-        selection: What they must pass.
-        documents: To read them from.
-        known: Those that were read before and pass.
+        ids: The documents' ids, in order.
+        limit: How many documents to return.
+        selection: The filters.
+        documents: The reader of the documents.
+        already_read: Documents that were read before and pass, by id.
 
     Returns:
-        The documents, and how many of the names had to be looked at.
+        The documents, and how many of the ids were examined.
     """
-    found: list[DocumentT] = []
-    looked = trips = 0
-    while len(found) < limit and looked < len(names):
-        width = (limit - len(found)) << max(trips - 1, 0)
-        block = names[looked : looked + width]
-        read = await documents.get_all([name for name in block if name not in known])
-        present = {each.id: each for each in read if selection.admits(each)}
-        present |= known
-        passed = [(place, name) for place, name in enumerate(block, 1) if name in present]
-        taken = passed[: limit - len(found)]
-        found += [present[name] for _, name in taken]
-        looked += taken[-1][0] if len(found) == limit else len(block)
+    passing: list[DocumentT] = []
+    examined = trips = 0
+    while len(passing) < limit and examined < len(ids):
+        width = (limit - len(passing)) << max(trips - 1, 0)
+        block = ids[examined : examined + width]
+        read = await documents.get_all([name for name in block if name not in already_read])
+        by_id = {document.id: document for document in read if selection.admits(document)}
+        by_id |= already_read
+        hits = [(count, name) for count, name in enumerate(block, 1) if name in by_id]
+        hits = hits[: limit - len(passing)]
+        passing += [by_id[name] for _, name in hits]
+        examined += hits[-1][0] if len(passing) == limit else len(block)
         trips += 1
-    return found, looked
-
-
-MAX_EXAMINED: Final = 300
-"""Documents that are read at most to fill a page, where the lists cannot tell which pass."""
+    return passing, examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +84,14 @@ class Listing(Generic[DocumentT]):
     """A page of documents.
 
     Attributes:
-        documents: The newest first.
-        places: Where each of them stands.
-        next: Where the next page begins; None if this was the last.
-        unknown: The filters of which no document bears a value, each with that value.
+        documents: The documents, the newest first.
+        cursors: The cursor of each document.
+        next: Where the next page begins; None on the last page.
+        unknown: Each filter value that no document has, with its filter.
     """
 
     documents: list[DocumentT]
-    places: list[DateCursor] = field(default_factory=list)
+    cursors: list[DateCursor] = field(default_factory=list)
     next: DateCursor | None = None
     unknown: tuple[tuple[FacetFilter, str], ...] = ()
 
@@ -103,49 +99,54 @@ class Listing(Generic[DocumentT]):
 async def list_newest(
     selection: Selection, limit: int, after: DateCursor | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
-    """List what passes: two round trips, or one where only a stretch of time was asked for."""
+    """List the documents that pass: two round trips, or one where the only filter is a span."""
     if selection.span.empty:
         return Listing([])
-    if not selection.groups:
-        return await _walk(selection, (), limit, after, corpus)
-    lists = await corpus.lists.read([], selection.facets)
-    planned = plan_filters(selection, lists.facets)
-    if planned.exact and planned.dates is not None:
-        page = await _page(selection, planned.dates, limit, after, corpus)
+    if not selection.filters:
+        return await _scan(selection, (), limit, after, corpus)
+    postings = await corpus.index.read([], selection.facets)
+    plan = plan_filters(selection, postings.facets)
+    if plan.exact and plan.dates is not None:
+        page = await _page_of(plan.dates, selection, limit, after, corpus)
     else:
-        facets = prefilter([group.facets for group in selection.groups], lists.facets).facets
-        page = await _walk(selection, facets, limit, after, corpus)
-    return replace(page, unknown=tuple(unknown_values(selection, lists)))
+        filters = [filter_.facets for filter_ in selection.filters]
+        facets = smallest_prefilter(filters, postings.facets).facets
+        page = await _scan(selection, facets, limit, after, corpus)
+    return replace(page, unknown=tuple(unknown_values(selection, postings)))
 
 
-async def _page(
-    selection: Selection,
+async def _page_of(
     dates: dict[str, int],
+    selection: Selection,
     limit: int,
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """The lists know all that passes: only the page itself is read."""
-    every = sorted(((date, name) for name, date in dates.items()), reverse=True)
-    rest = [each for each in every if after is None or each < after]
-    names = [name for _, name in rest]
-    documents, looked = await fetch_passing(names, limit, selection, corpus.documents)
-    places = [(dates[each.id], each.id) for each in documents]
-    return Listing(documents, places, rest[looked - 1] if looked < len(rest) else None)
+    """Read only the page itself: the postings tell all that passes."""
+    cursors = sorted(((date, name) for name, date in dates.items()), reverse=True)
+    rest = [cursor for cursor in cursors if after is None or cursor < after]
+    ids = [name for _, name in rest]
+    documents, examined = await fetch_passing(ids, limit, selection, corpus.documents)
+    return Listing(
+        documents,
+        [(dates[document.id], document.id) for document in documents],
+        rest[examined - 1] if examined < len(rest) else None,
+    )
 
 
-async def _walk(
+async def _scan(
     selection: Selection,
     facets: tuple[str, ...],
     limit: int,
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """Let the server list by date, and keep what passes. A page may be short, but it goes on."""
-    wanted = limit + 1 if len(selection.groups) <= 1 else MAX_EXAMINED
-    found = await corpus.documents.newest(wanted, facets, selection.span, after)
-    documents = [each for each in found if selection.admits(each)]
-    places = [date_cursor(each) for each in documents[:limit]]
+    """List by date on the server, and drop what does not pass; a page may come out short."""
+    count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
+    examined = await corpus.documents.newest(count, facets, selection.span, after)
+    documents = [document for document in examined if selection.admits(document)]
+    cursors = [date_cursor(document) for document in documents[:limit]]
     if len(documents) > limit:
-        return Listing(documents[:limit], places, places[-1])
-    return Listing(documents, places, date_cursor(found[-1]) if len(found) == wanted else None)
+        return Listing(documents[:limit], cursors, cursors[-1])
+    next_cursor = date_cursor(examined[-1]) if len(examined) == count else None
+    return Listing(documents, cursors, next_cursor)

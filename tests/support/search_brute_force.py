@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Mapping, Sequence
 
-    from functions.tools.knowledge.search_kb.results import Hit
+    from functions.tools.knowledge.search_kb.hits import Hit
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Vector
     from shared.knowledge.chunk import Chunk

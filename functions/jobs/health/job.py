@@ -13,10 +13,10 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.filter_plan import Selection
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
+from shared.search.query import Mode, SearchQuery
 
 if TYPE_CHECKING:
     from shared.knowledge.golden_queries import Golden
@@ -61,7 +61,7 @@ async def _rank_of(golden: Golden, ctx: Context) -> int | None:
     """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
     ranking = await rank(question, knowledge(ctx.database), ctx)
-    if ranking.without_meaning is not None:
+    if ranking.is_lexical_only:
         return None
     found = [hit.id for hit in diversify_hits(ranking.hits, source_id_of)][:TOP]
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0

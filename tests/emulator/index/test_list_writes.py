@@ -58,7 +58,7 @@ async def test_an_edit_writes_what_differs(ctx: Context, meter: Meter) -> None:
     written = meter.documents_written
     await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
     assert 2 == meter.documents_written - written
-    lists = await corpus(ctx).lists.read(["rye", "bread", "salt"], [SEA])
+    lists = await corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
     assert {"rye", "salt"} == lists.terms.keys()
     assert Totals(1, 3) == lists.totals
     assert [] == postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE))
@@ -68,7 +68,7 @@ async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> No
     await write(ctx, "a", NOT_INDEXED, RYE)
     await write(ctx, "a", RYE, NOT_INDEXED)
     assert [0, 0] == [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()]
-    lists = corpus(ctx).lists
+    lists = corpus(ctx).index
     read = await lists.read(["rye", "bread"], [SEA])
     assert ({}, {}, Totals(0, 0)) == (read.terms, read.facets, read.totals)
     assert [] == await lists.names(Kind.TAG, 5)
@@ -85,7 +85,7 @@ async def test_names_go_on_past_those_that_nothing_bears_any_more(ctx: Context) 
         await jot(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
     for gone in (0, 1, 2, 4):
         await forget(ctx, f"j{gone}")
-    lists = corpus(ctx).lists
+    lists = corpus(ctx).index
     expected = [FacetValue(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
     found = await lists.names_from(Kind.TAG, "", 2)
     assert expected[:2] == found
@@ -106,7 +106,7 @@ async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
         *(jot(ctx, each) for each in changed),
         *(forget(ctx, f"j{number}") for number in range(4, 8)),
     )
-    lists = await corpus(ctx).lists.read(["rye", "bread"], [SEA])
+    lists = await corpus(ctx).index.read(["rye", "bread"], [SEA])
     assert {f"j{number}" for number in range(8, 12)} == lists.terms["rye"].entries.keys()
     assert {f"j{number}" for number in range(4)} == lists.terms["bread"].entries.keys()
     assert (4, 4, 8) == (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df)

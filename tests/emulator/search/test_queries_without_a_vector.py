@@ -55,7 +55,7 @@ async def test_a_search_by_words_says_so_and_the_log_says_why(
     answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
     assert [chunks[1].chunk_id] == [each["chunk_id"] for each in answer.result["results"]]
-    assert answer.result["message"].endswith("Words alone were searched.")
+    assert answer.result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 
 

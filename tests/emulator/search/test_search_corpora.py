@@ -13,11 +13,11 @@ from shared.index.facets import Kind, named_facet
 from shared.index.posting_changes import PostingsTruncation
 from shared.index.truncation import truncation_policies
 from shared.knowledge.corpus import knowledge
-from shared.search.candidates import Mode, NoMeaning, SearchQuery
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import rank
 from shared.search.listing import list_newest
+from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
 from tests.support.query_recorder import recording
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from shared.core.meter import Meter
     from shared.runtime.context import Context
-    from shared.search.hybrid import Ranking
+    from shared.search.query import Ranking
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +124,7 @@ async def test_words_alone_find_it_while_the_provider_is_down(
     await jot(ctx, *jottings(TEXTS))
     embedder.down = True
     ranking = await search(ctx, "storm")
-    assert (["j02"], NoMeaning.PROVIDER_UNAVAILABLE) == (found(ranking), ranking.without_meaning)
+    assert (["j02"], Degradation.EMBEDDING_UNAVAILABLE) == (found(ranking), ranking.degradation)
 
 
 async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Context) -> None:

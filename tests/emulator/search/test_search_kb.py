@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.tools.knowledge.search_kb import advice
-from functions.tools.knowledge.search_kb.ranked import NEAREST
-from functions.tools.knowledge.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb import messages
+from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_kb
 from shared.core.errors import Conflict
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
@@ -151,7 +150,7 @@ async def test_nothing_matches_where_all_that_did_was_deleted(ctx: Context) -> N
 async def test_where_nothing_matches_only_a_few_are_shown(ctx: Context, mode: str) -> None:
     await put_in(ctx, BAKING, SAILING)
     [page] = await walk(ctx, query="lattice quantum chromodynamics", mode=mode)
-    assert (False, NEAREST, advice.NOTHING_MATCHES) == (
+    assert (False, MAX_WEAK_HITS, messages.NOTHING_MATCHES) == (
         page.matches,
         len(page.results),
         page.message,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb import advice
+from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.tool import TOOL, In, search_kb
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
@@ -16,8 +16,8 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
-from shared.search.candidates import Mode
 from shared.search.hybrid import MAX_TERMS
+from shared.search.query import Mode
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-OUT_OF_TIME = "The search by meaning did not finish in time. Words alone were searched."
+OUT_OF_TIME = "The search by meaning did not finish in time. Only words were searched."
 MODES = ["semantic", "lexical", "hybrid"]
 WEIRD = [
     "⚓️ 🧑‍🚀👩‍👩‍👧",
@@ -56,7 +56,7 @@ async def search(ctx: Context, **arguments: Any) -> Out:
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_empty_base_says_how_to_fill_it(ctx: Context, mode: str) -> None:
     out = await search(ctx, query="anything", mode=mode)
-    assert ([], False, None, advice.EMPTY) == (
+    assert ([], False, None, messages.EMPTY) == (
         out.results, out.matches, out.next_cursor, out.message,
     )  # fmt: skip
 
@@ -66,7 +66,7 @@ async def test_a_base_that_is_not_embedded_is_searched_by_words(ctx: Context) ->
     await index_all(ctx)
     out = await search(ctx, query="anchor")
     assert 1 == len(out.results)
-    assert "Nothing has been embedded yet. Words alone were searched." == out.message
+    assert "Nothing has been embedded yet. Only words were searched." == out.message
     by_meaning = await search(ctx, query="anchor", mode="semantic")
     assert ([], "Nothing has been embedded yet.") == (by_meaning.results, by_meaning.message)
 
@@ -79,7 +79,7 @@ async def test_without_its_embedding_provider_a_search_goes_by_words(
     out = await search(ctx, query="anchor")
     assert ([chunks[1].chunk_id], True) == (ids([out]), out.matches)
     assert out.message == (
-        "The embedding provider cannot be reached right now. Words alone were searched."
+        "The embedding provider cannot be reached right now. Only words were searched."
     )
     with pytest.raises(Unavailable):
         await search(ctx, query="anchor", mode="semantic")
@@ -95,17 +95,17 @@ async def test_a_known_query_needs_no_provider(ctx: Context, embedder: WordEmbed
 async def test_where_no_passage_holds_the_words_it_says_so(ctx: Context) -> None:
     await put_in(ctx, SAILING)
     out = await search(ctx, query="zymurgy", mode="lexical")
-    assert ([], False, advice.NO_WORDS) == (out.results, out.matches, out.message)
+    assert ([], False, messages.NO_WORDS) == (out.results, out.matches, out.message)
     filters = {"category": SAILING.category}
     out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
-    assert ([], False, advice.NO_WORDS_HERE) == (out.results, out.matches, out.message)
+    assert ([], False, messages.NO_WORDS_HERE) == (out.results, out.matches, out.message)
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
 async def test_where_nothing_passes_it_says_what_to_relax(ctx: Context, query: str | None) -> None:
     await put_in(ctx, one("anchor", tags=("sea",)), one("anchor", "b", author="Ann"))
     out = await search(ctx, query=query, filters={"tags": ["sea"], "author": "Ann"})
-    assert ([], False, advice.NOTHING_PASSES) == (out.results, out.matches, out.message)
+    assert ([], False, messages.NOTHING_PASSES) == (out.results, out.matches, out.message)
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
@@ -172,7 +172,7 @@ async def test_a_list_that_was_cut_is_admitted(ctx: Context) -> None:
     await cut_lists(ctx, "lexicon", cap=20)
     out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
     assert out.message
-    assert advice.TRUNCATED in out.message
+    assert messages.TRUNCATED in out.message
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -180,7 +180,7 @@ async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(ctx: Context,
     await put_in(ctx, many(["What is it that it is?", "An anchor."]))
     out = await search(ctx, query="what is it?", mode=mode)
     if mode == "lexical":
-        assert ([], advice.COMMON_WORDS) == (out.results, out.message)
+        assert ([], messages.COMMON_WORDS) == (out.results, out.message)
     else:
         assert "What is it that it is?" == out.results[0].snippet
         assert [] == out.results[0].matched_terms

@@ -69,7 +69,7 @@ async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(ctx: Contex
         await Ingestion(ctx.database).save([later], ctx.clock())
     rest = [first]
     while rest[-1].next:
-        rest.append(await newest(Selection((SEA,)), 2, rest[-1].places[-1], ctx))
+        rest.append(await newest(Selection((SEA,)), 2, rest[-1].cursors[-1], ctx))
     assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
 
 

@@ -13,11 +13,11 @@ from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named_facet
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, Mode, NoMeaning, SearchQuery
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, FacetFilter, Selection
-from shared.search.hybrid import Late
 from shared.search.hybrid import rank as rank_in
+from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shared.index.vector_index import Documents, Neighbour
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
-    from shared.search.hybrid import Ranking
+    from shared.search.query import Ranking
     from tests.support.fakes.embedder import WordEmbedder
     from tests.support.monotonic_clock import Monotonic
 
@@ -120,9 +120,9 @@ async def test_the_provider_s_outage_is_told(ctx: Context, embedder: WordEmbedde
     await put_in(ctx, one("anchor"))
     embedder.down = True
     found = await rank(question("anchor"), ctx)
-    assert NoMeaning.PROVIDER_UNAVAILABLE is found.without_meaning
+    assert Degradation.EMBEDDING_UNAVAILABLE is found.degradation
     assert (True, 1) == (found.matches, len(found.hits))
-    assert (await rank(question("anchor", Mode.LEXICAL), ctx)).without_meaning is None
+    assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
         await rank(question("anchor", Mode.SEMANTIC), ctx)
 
@@ -169,8 +169,12 @@ async def test_meaning_answers_where_words_take_too_long(
 
     ctx = replace(ctx, deadline=time.time() + 100)
     ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), ctx)
-    assert (Late.WORDS, None, True) == (ranking.late, ranking.without_meaning, ranking.matches)
-    assert [(0.0, True)] == [(hit.bm25, hit.near) for hit in ranking.hits]
+    assert (Degradation.LEXICAL_TIMED_OUT, False, True) == (
+        ranking.degradation,
+        ranking.is_lexical_only,
+        ranking.matches,
+    )
+    assert [(0.0, True)] == [(hit.bm25, hit.is_neighbour) for hit in ranking.hits]
 
 
 async def test_what_is_not_compared_in_time_is_shown(ctx: Context, monotonic: Monotonic) -> None:
@@ -178,7 +182,7 @@ async def test_what_is_not_compared_in_time_is_shown(ctx: Context, monotonic: Mo
     await put_in(ctx, one("It is a storm, and far from anything else that is here."))
     base = knowledge(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)
-    corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
+    corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)
     ranking = await rank_in(question("anchor storm"), corpus, ctx)
-    assert Late.COMPARISON is ranking.late
+    assert Degradation.COMPARISON_TIMED_OUT is ranking.degradation
     assert ["notes"] == [hit.id[:5] for hit in ranking.hits if hit.similarity is None]

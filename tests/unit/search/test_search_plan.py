@@ -19,7 +19,7 @@ from shared.search.filter_plan import (
     Prefilter,
     Selection,
     plan_filters,
-    prefilter,
+    smallest_prefilter,
 )
 
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def test_a_plan_says_among_which_passages_to_look() -> None:
         "no filter": (FilterScope.EVERYTHING, True),
         "a short list": (FilterScope.FEW, True),
         "a short list, and one that was cut": (FilterScope.FEW, False),
-        "a long list": (FilterScope.SURE, True),
+        "a long list": (FilterScope.MANY, True),
         "a long list, and one that was cut": (FilterScope.UNCHECKED, False),
         "a list that was cut": (FilterScope.UNCHECKED, False),
         "a long stretch of time": (FilterScope.UNCHECKED, False),
@@ -166,11 +166,11 @@ def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
 def test_the_server_is_asked_for_facets_that_leave_the_fewest() -> None:
     a, b, c, _ = TAGS
     lists = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
-    assert Prefilter(("tag:b", "tag:c"), 6) == prefilter([[a], [b, c, TAGS[3]]], lists)
+    assert Prefilter(("tag:b", "tag:c"), 6) == smallest_prefilter([[a], [b, c, TAGS[3]]], lists)
 
 
 def test_the_server_is_never_asked_for_more_than_30_facets() -> None:
     many = [Facet(Kind.TAG, str(number)) for number in range(31)]
     lists = {facet: Postings(1, {}) for facet in many} | {TAGS[0]: Postings(999, {})}
-    assert ("tag:a",) == prefilter([many, [TAGS[0]]], lists).facets
-    assert 30 == len(prefilter([many[:30], [TAGS[0]]], lists).facets)
+    assert ("tag:a",) == smallest_prefilter([many, [TAGS[0]]], lists).facets
+    assert 30 == len(smallest_prefilter([many[:30], [TAGS[0]]], lists).facets)

@@ -1,4 +1,4 @@
-"""The filters that search_kb takes, and what they select."""
+"""The filters that search_kb takes."""
 
 from __future__ import annotations
 
@@ -21,74 +21,67 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 
 
 class DateRange(Arguments):
-    """Days, the first and the last included; one of them may be left out."""
+    """A range of days, both included; either end may be left out."""
 
     start: date | None = Field(default=None, description="The first day: YYYY-MM-DD.")
     end: date | None = Field(default=None, description="The last day: YYYY-MM-DD.")
 
 
 class Filters(Arguments):
-    """What passages must satisfy: all of it at once."""
+    """Filters, all of which a passage must pass."""
 
     tags: list[Name] = Field(
-        default=[], max_length=20, description="Tags, of which a passage must bear at least one."
+        default=[], max_length=20, description="Passages with at least one of these tags."
     )
-    author: Name | None = Field(default=None, description="The author, by full name.")
-    source: Name | None = Field(
-        default=None, description="The source: its exact title, or its source_id."
-    )
+    author: Name | None = Field(default=None, description="The author's full name.")
+    source: Name | None = Field(default=None, description="A source's exact title or source_id.")
     category: Name | None = Field(
-        default=None, description="What the source is: books, articles, documents ..."
+        default=None, description="The kind of source: books, articles, documents ..."
     )
     cluster_id: DocumentId | None = Field(
-        default=None, description="The topic, as list_clusters names it."
+        default=None, description="A cluster's id, as list_clusters returns it."
     )
     date_range: DateRange | None = Field(
-        default=None, description="When it was highlighted, or put in: days of UTC."
+        default=None, description="Days (UTC) of the highlight, else of when it was added."
     )
     period: Period | None = Field(
         default=None,
-        description="The same, as seen from today. last_month and last_year are those of the"
-        " calendar, before the present ones.",
+        description="The same dates, relative to today. last_month and last_year are the previous"
+        " calendar month and year.",
     )
 
 
-def selection(filters: Filters | None, now: datetime, *, cards_only: bool = False) -> Selection:
-    """What filters select; names are compared whatever their case.
+def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) -> Selection:
+    """The selection that filters stand for; case does not matter in names.
 
     Raises:
-        InvalidInput: The range ends before it starts.
+        InvalidInput: The date range ends before it starts.
     """
-    groups = list(_groups(filters)) if filters else []
+    facet_filters = list(_facet_filters(filters)) if filters else []
     if cards_only:
-        groups.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
-    return Selection(tuple(groups), _span(filters, now) if filters else ALWAYS)
+        facet_filters.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
+    return Selection(tuple(facet_filters), _span(filters, now) if filters else ALWAYS)
 
 
-def _groups(filters: Filters) -> Iterator[FacetFilter]:
+def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
     if filters.tags:
         yield FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),) for tag in filters.tags})
-    if filters.author:
-        yield FacetFilter("author", {filters.author: (named_facet(Kind.AUTHOR, filters.author),)})
-    if filters.source:
-        facets = Facet(Kind.SOURCE, filters.source), named_facet(Kind.TITLE, filters.source)
-        yield FacetFilter("source", {filters.source: facets})
-    if filters.category:
-        yield FacetFilter(
-            "category", {filters.category: (named_facet(Kind.CATEGORY, filters.category),)}
-        )
-    if filters.cluster_id:
-        yield FacetFilter(
-            "cluster_id", {filters.cluster_id: (Facet(Kind.CLUSTER, filters.cluster_id),)}
-        )
+    if author := filters.author:
+        yield FacetFilter("author", {author: (named_facet(Kind.AUTHOR, author),)})
+    if source := filters.source:
+        facets = Facet(Kind.SOURCE, source), named_facet(Kind.TITLE, source)
+        yield FacetFilter("source", {source: facets})
+    if category := filters.category:
+        yield FacetFilter("category", {category: (named_facet(Kind.CATEGORY, category),)})
+    if cluster_id := filters.cluster_id:
+        yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 
 
 def _span(filters: Filters, now: datetime) -> Span:
-    wanted = ALWAYS
-    if filters.date_range:
-        ends = filters.date_range
-        wanted = Span(ends.start or date.min, ends.end or date.max)
-        if wanted.empty:
+    span = ALWAYS
+    if days := filters.date_range:
+        span = Span(days.start or date.min, days.end or date.max)
+        if span.empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
-    return wanted & span_of(filters.period, now) if filters.period else wanted
+    return span & span_of(filters.period, now) if filters.period else span

@@ -1,109 +1,176 @@
-"""Find passages by what they mean and by their words, or list them by date."""
+"""Search passages by meaning and by words, or list them by date."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
-from functions.tools.knowledge.search_kb.filters import Filters, selection
-from functions.tools.knowledge.search_kb.listed import POSITION, listed
-from functions.tools.knowledge.search_kb.ranked import ranked
-from functions.tools.knowledge.search_kb.results import Detail, Hit, View
+from functions.tools.knowledge.search_kb import messages
+from functions.tools.knowledge.search_kb.filters import Filters, to_selection
+from functions.tools.knowledge.search_kb.hits import Detail, Hit, make_hits
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.corpus import knowledge
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import CursorText, read_cursor, write_cursor
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.pagination import Count, CursorText, Moment, read_cursor, write_cursor
+from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
-from shared.search.candidates import Mode, SearchQuery
-from shared.search.listing import FINGERPRINTS
+from shared.search.fusion import diversify_hits
+from shared.search.hybrid import rank
+from shared.search.listing import FINGERPRINTS, fetch_passing, hit_fingerprint, list_newest
+from shared.search.query import Mode, SearchQuery
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
+    from shared.search.filter_plan import Selection
+
+MAX_WEAK_HITS: Final = 5
+"""Passages that are returned, for the caller to judge, where nothing matches."""
+_DATE_POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+"""The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
+id of the last of them."""
 
 
 class In(Arguments):
-    """What to look for."""
+    """A query, filters or both."""
 
     query: (
         Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
         | None
     ) = Field(
         default=None,
-        description="What the passages should be about, in plain words: a question or a topic."
-        " Without it, the passages that pass the filters are listed, the newest first.",
+        description="A question or subject, in plain words. Without it, passages that pass the"
+        " filters are listed, newest first.",
         validation_alias=AliasChoices("query", "q"),
     )
     filters: Filters | None = Field(
-        default=None, description="What passages must satisfy, all of it at once."
+        default=None, description="Filters, all of which a passage must pass."
     )
     mode: Mode = Field(
         default=Mode.HYBRID,
-        description="hybrid: by meaning and by words, the best of both. semantic: by meaning"
-        " alone. lexical: by words alone, for names, codes and quotations.",
+        description="hybrid: by meaning and words. semantic: by meaning alone. lexical: by words"
+        " alone, for names, codes and quotations.",
     )
     search_cards_only: bool = Field(
         default=False,
-        description="Whether to look only at passages that have a knowledge card; hits then carry"
-        " its takeaways.",
+        description="Search only passages with a knowledge card, and return its takeaways.",
     )
-    limit: int = Field(default=10, ge=1, le=50, description="How many passages at most.")
+    limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     cursor: CursorText | None = Field(
-        default=None, description="The next_cursor of the page before, for the next page."
+        default=None, description="next_cursor of the previous page, for the next one."
     )
     detail: Detail = Field(
         default=Detail.LEAN,
-        description="lean: an excerpt around the match. full: the whole content and the takeaways"
-        " of every hit, for fewer calls of get_chunk.",
+        description="lean: an excerpt around the match. full: whole text and takeaways of every"
+        " hit, to save calls of get_chunk.",
     )
 
 
 class Out(Result):
-    """The passages, best first."""
+    """A page of passages."""
 
-    query: str | None = Field(description="The query as it was searched for.")
+    query: str | None = Field(description="The query that was searched for.")
     matches: bool = Field(
-        description="Whether anything here is likely to answer. If not, say so rather than answer"
-        " from these hits, which are only the nearest."
+        description="Whether any hit is likely to answer. If false, say so instead of answering"
+        " from these hits, which are merely the nearest."
     )
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(
-        description="What to know of the results: what was not found, and what to relax."
+        description="What to know about the results: what was not found, and what to relax."
     )
 
 
 async def search_kb(args: In, ctx: Context) -> Out:
-    """Search, or list by date: three round trips deep.
+    """Search, or list by date: three round trips.
 
-    One more where what is nearest does not pass several filters, or to name filters that do not
-    exist.
+    One more where too few of the nearest passages pass the filters, or a filter value is unknown.
 
     Raises:
-        InvalidInput: There is neither a query nor a filter, or a filter or cursor makes no sense.
-        Unavailable: The embedding provider is down, and only meaning was asked for.
+        InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
+        Unavailable: The embedding provider is down, and the mode is semantic.
     """
-    wanted = selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
-    view = View(args.limit, args.detail is Detail.FULL, args.search_cards_only)
+    selection = to_selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
     if args.query is not None:
-        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
-        page = await ranked(SearchQuery(args.query, args.mode, wanted), shown, view, ctx)
-    elif wanted.everything:
+        return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
+    if selection.everything:
         raise InvalidInput(
             "search_kb takes a query, filters or both. Give one and call search_kb again, or call"
             " get_recent for what is new.",
             details={"query": "required where there are no filters"},
         )
-    else:
-        position = read_cursor(args, args.cursor, POSITION)
-        page = await listed(wanted, position, view, ctx)
+    return await _list(args, selection, ctx)
+
+
+async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
+    """Rank the passages, and return the best that were not on earlier pages."""
+    corpus = knowledge(ctx.database)
+    earlier: list[str] = read_cursor(args, args.cursor, FINGERPRINTS) or []
+    ranking = await rank(query, corpus, ctx)
+    candidates = {
+        hit.id: hit
+        for hit in diversify_hits(ranking.hits, source_id_of)
+        if hit_fingerprint(hit.id) not in earlier
+    }
+    ids = list(candidates)
+    continues = ranking.matches or bool(earlier)
+    limit = args.limit if continues else min(args.limit, MAX_WEAK_HITS)
+    already_read = {name: hit.document for name, hit in candidates.items() if hit.document}
+    chunks, examined = await fetch_passing(
+        ids, limit, query.selection, corpus.documents, already_read
+    )
+    hits = await make_hits(
+        chunks,
+        ctx,
+        first_rank=len(earlier) + 1,
+        detail=args.detail,
+        takeaways=args.search_cards_only,
+        terms=ranking.terms,
+        candidates=candidates,
+    )
+    if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
+        examined = ids.index(hits[-1].chunk_id) + 1
+    position = [*earlier, *map(hit_fingerprint, ids[:examined])]
+    matches = ranking.matches and bool(hits or earlier)
+    notes = await messages.ranking_messages(
+        query, ranking, ctx, matches=matches, any_hits=bool(hits)
+    )
     return Out(
         query=args.query,
-        matches=page.matches,
-        results=page.hits,
-        next_cursor=write_cursor(args, page.position) if page.position else None,
-        message=page.message,
+        matches=matches,
+        results=hits,
+        next_cursor=write_cursor(args, position) if continues and examined < len(ids) else None,
+        message=" ".join(notes) or None,
+    )
+
+
+async def _list(args: In, selection: Selection, ctx: Context) -> Out:
+    """List the passages that pass the filters, newest first."""
+    earlier, *after = read_cursor(args, args.cursor, _DATE_POSITION) or (0,)
+    corpus = knowledge(ctx.database)
+    listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
+    hits = await make_hits(
+        listing.documents,
+        ctx,
+        first_rank=earlier + 1,
+        detail=args.detail,
+        takeaways=args.search_cards_only,
+    )
+    complete = len(hits) == len(listing.documents)
+    next_position = listing.next if complete else listing.cursors[len(hits) - 1]
+    notes = await messages.unknown_filters(listing.unknown, ctx)
+    if not (hits or next_position or earlier):
+        notes += messages.nothing_passes(selection, listing.unknown)
+    return Out(
+        query=None,
+        matches=bool(hits),
+        results=hits,
+        next_cursor=(
+            write_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
+        ),
+        message=" ".join(notes) or None,
     )
 
 
@@ -111,13 +178,11 @@ TOOL = Tool(
     name="search_kb",
     title="Search the knowledge base",
     description=(
-        "Search the reading highlights and notes in this knowledge base by meaning and by words."
-        " Use it first whenever a question may be answered by what the owner has read or written."
-        " It returns short hits, best first, and says when nothing here is likely to answer"
-        " (matches: false). Narrow it with filters (tags, author, source, category, topic, dates);"
-        " with filters and no query it lists by date. Read a promising hit in full with get_chunk."
-        " To browse rather than search: list_clusters for topics, list_sources for books and"
-        " articles, get_recent for what is new."
+        "Search what the owner has read, highlighted and noted, by meaning and by words. Use it"
+        " first for any question that these texts may answer. It returns excerpts, best first, and"
+        " matches: false where nothing is likely to answer. Filters narrow it; filters without a"
+        " query list passages by date. Then read a hit in full with get_chunk. To browse instead,"
+        " use list_clusters, list_sources or get_recent."
     ),
     input=In,
     output=Out,

@@ -30,7 +30,7 @@ async def listed(selection: Selection, position: Position | None, limit: int, ct
     places = count(shown + 1)
     hits = fitting([hit(each, next(places)) for each in listing.documents])
     cut = len(hits) < len(listing.documents)
-    following = listing.places[len(hits) - 1] if cut else listing.next
+    following = listing.cursors[len(hits) - 1] if cut else listing.next
     return Page(
         hits=hits,
         position=(shown + len(hits), *following) if following else None,

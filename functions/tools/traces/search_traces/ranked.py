@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.traces.search_traces.results import Page, hit
 from shared.runtime.pagination import fitting
-from shared.search.candidates import NoMeaning
 from shared.search.hybrid import rank
 from shared.search.listing import hit_fingerprint
+from shared.search.query import Degradation
 from shared.traces.corpus import solved_problems, unknown_tags
 from shared.traces.moderation import moderated
 from shared.traces.repository import Traces
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate, SearchQuery
-    from shared.search.hybrid import Ranking
+    from shared.search.query import Candidate, Ranking, SearchQuery
     from shared.traces.model import Trace
 
     Candidates = Sequence[Candidate[Trace]]
@@ -31,11 +30,11 @@ NEAREST: Final = 3
 READ: Final = 60
 """Traces that are read at most where words alone found them: each is a read."""
 WITHOUT_MEANING: Final = {
-    NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now: words"
+    Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now: words"
     f" alone were searched, and the best {READ} can be shown.",
-    NoMeaning.EMBEDDED_ANEW: "Everything is being embedded with another model right now: words"
+    Degradation.REEMBEDDING: "Everything is being embedded with another model right now: words"
     f" alone were searched, and the best {READ} can be shown.",
-    NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time: words alone were"
+    Degradation.SEMANTIC_TIMED_OUT: "The search by meaning did not finish in time: words alone were"
     f" searched, and the best {READ} can be shown.",
 }
 
@@ -80,10 +79,10 @@ async def _read(found: Candidates, question: SearchQuery, ctx: Context) -> Candi
 
 async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     notes = await unknown_tags([value for _, value in ranking.unknown], ctx)
-    if ranking.without_meaning in WITHOUT_MEANING and ranking.documents:
-        notes.append(WITHOUT_MEANING[ranking.without_meaning])
-    elif ranking.late:
-        notes.append(ranking.late)
+    if ranking.degradation in WITHOUT_MEANING and ranking.documents:
+        notes.append(WITHOUT_MEANING[ranking.degradation])
+    elif ranking.timeout_message:
+        notes.append(ranking.timeout_message)
     if ranking.truncated:
         notes.append("More traces may bear these tags than could be checked: add a tag.")
     return notes

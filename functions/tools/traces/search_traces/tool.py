@@ -15,8 +15,8 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.listing import FINGERPRINTS
+from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import bearing
 from shared.traces.tags import MOST, SentTag, normal_tags
 from shared.traces.views import votes_in_words

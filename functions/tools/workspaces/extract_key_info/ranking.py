@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.search.candidates import DENSE_POOL, Mode, NoMeaning, SearchQuery
+from shared.search.candidates import DENSE_POOL
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
+from shared.search.query import Degradation, Mode, SearchQuery
 from shared.workspaces.repository import DocumentErased
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
     from functions.tools.workspaces.extract_key_info.corpus import PassageLocation, WorkspaceCorpus
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate
+    from shared.search.query import Candidate
     from shared.workspaces.model import WorkspacePassage
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"
 _WITHOUT_MEANING: Final = {
-    NoMeaning.PROVIDER_UNAVAILABLE: _UNREACHABLE,
-    NoMeaning.EMBEDDED_ANEW: _UNREACHABLE,
-    NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time",
+    Degradation.EMBEDDING_UNAVAILABLE: _UNREACHABLE,
+    Degradation.REEMBEDDING: _UNREACHABLE,
+    Degradation.SEMANTIC_TIMED_OUT: "The search by meaning did not finish in time",
 }
 _RANKED_BY_WORDS: Final = (
     "{}, so the passages are ranked by words alone. Ask again later to find passages that use other"
@@ -76,15 +77,14 @@ async def rank_passages(
     weight = ctx.settings.extract_semantic_weight
     question = SearchQuery(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, searched.corpus, ctx)
-    missing = ranking.without_meaning
-    outage = _WITHOUT_MEANING.get(missing) if missing else None
+    outage = _WITHOUT_MEANING.get(ranking.degradation) if ranking.degradation else None
     locations = searched.locations([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in locations]
     best = sorted(hits, key=lambda hit: _order(hit, locations[hit.id]))[:top_k]
     if outage and best:  # the scores are plain BM25
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
     texts = await _texts(best, searched)
-    near = DENSE_POOL if outage else sum(hit.near for hit in hits)
+    near = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
     is_complete = searched.is_complete and all(hit.id in texts for hit in best)
     if not is_complete or near < min(DENSE_POOL, ranking.documents):
         raise DocumentErased("The document was erased during the search. Upload it again.")
@@ -95,7 +95,7 @@ async def rank_passages(
         ],
         considered=ranking.documents or len(hits),  # unknown if the search by words was late
         matches=ranking.matches,
-        message=_RANKED_BY_WORDS.format(outage) if outage else ranking.late,
+        message=_RANKED_BY_WORDS.format(outage) if outage else ranking.timeout_message,
     )
 
 

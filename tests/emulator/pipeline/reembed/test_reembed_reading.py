@@ -84,8 +84,8 @@ async def assert_words_alone(app: App) -> None:
     out = await search(app)
     assert out.results[0].title == "Under Sail"
     assert out.message
-    told = "Everything is being embedded with another model right now. Words alone were searched."
-    assert told in out.message
+    message = "The knowledge base is being embedded with another model right now."
+    assert message in out.message
     with pytest.raises(Unavailable, match="being embedded anew, with words-2"):
         await search(app, "semantic")
     trace = sample(0)

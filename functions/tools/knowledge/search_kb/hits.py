@@ -1,0 +1,132 @@
+"""The passages that search_kb returns."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import count
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.views import Passage, passage
+from shared.runtime.pagination import fitting
+from shared.runtime.schemas import Result
+from shared.search.query import Mode
+from shared.text.excerpts import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from shared.knowledge.chunk import Chunk
+    from shared.runtime.context import Context
+    from shared.search.query import Candidate
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Detail(StrEnum):
+    """How much is returned of a passage."""
+
+    LEAN = "lean"
+    FULL = "full"
+
+
+class HitCluster(Result):
+    """The main cluster of a passage."""
+
+    cluster_id: str = Field(description="Its id, for get_cluster.")
+    name: str | None = Field(description="Its name.")
+
+
+class Hit(Passage):
+    """A passage that was found."""
+
+    rank: int = Field(description="1 for the best; numbering continues across pages.")
+    similarity: float | None = Field(
+        description="Cosine similarity of query and passage: 1 the same, 0 unrelated; missing if"
+        " they were not compared by meaning."
+    )
+    matched_terms: list[str] = Field(
+        description="The query's words as they are written in the passage, or else in its title or"
+        " author."
+    )
+    found_by: list[Mode] = Field(description="What found it: semantic, lexical or both.")
+    cluster: HitCluster | None = Field(description="Its main cluster, if it has any.")
+    takeaways: list[str] | None = Field(
+        description="Its main points: with detail full, or with search_cards_only."
+    )
+    content: str | None = Field(description="The whole text, with detail full.")
+
+
+async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
+    chunks: Sequence[Chunk],
+    ctx: Context,
+    *,
+    first_rank: int,
+    detail: Detail,
+    takeaways: bool,
+    terms: Collection[str] = (),
+    candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
+) -> list[Hit]:
+    """Show chunks as hits, as many as an answer may hold. One round trip, for cluster names.
+
+    Args:
+        chunks: The chunks, best first.
+        ctx: The context.
+        first_rank: The rank of the first chunk.
+        detail: How much to return of each.
+        takeaways: Whether to return takeaways without full detail too.
+        terms: The query's terms, which excerpts show.
+        candidates: The chunks' scores, by chunk id; none for a listing by date.
+    """
+    main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
+    clusters = await Clusters(ctx.database).get_all(sorted(main_clusters))
+    names = {cluster.cluster_id: cluster.name for cluster in clusters}
+    full = detail is Detail.FULL
+    ranks = count(first_rank)
+    return fitting(
+        [
+            passage(
+                Hit,
+                chunk,
+                rank=next(ranks),
+                **_match(chunk, terms, candidates.get(chunk.chunk_id)),
+                cluster=_cluster(chunk, names),
+                takeaways=_takeaways(chunk) if full or takeaways else None,
+                content=chunk.content if full else None,
+            )
+            for chunk in chunks
+        ]
+    )
+
+
+def _match(
+    chunk: Chunk, terms: Collection[str], candidate: Candidate[Chunk] | None
+) -> dict[str, Any]:
+    """The fields that tell how a passage matches the query."""
+    in_text = excerpt(chunk.content, terms)
+    in_title = excerpt(f"{chunk.title} {chunk.author or ''}", terms)
+    similarity = candidate.similarity if candidate else None
+    modes = {
+        Mode.SEMANTIC: candidate is not None and candidate.is_neighbour,
+        Mode.LEXICAL: candidate is not None and candidate.bm25 > 0,
+    }
+    return {
+        "snippet": in_text.text,
+        "similarity": None if similarity is None else round(similarity, 4),
+        "matched_terms": in_text.matched or in_title.matched,
+        "found_by": [mode for mode, has_found in modes.items() if has_found],
+    }
+
+
+def _cluster(chunk: Chunk, names: Mapping[str, str]) -> HitCluster | None:
+    if not chunk.cluster_id:
+        return None
+    main = chunk.cluster_id[0]
+    return HitCluster(cluster_id=main, name=names.get(main))
+
+
+def _takeaways(chunk: Chunk) -> list[str] | None:
+    return list(chunk.knowledge_card.takeaways) if chunk.knowledge_card else None

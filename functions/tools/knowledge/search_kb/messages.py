@@ -1,0 +1,127 @@
+"""Messages about incomplete or empty results: what is missing, and what to relax."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from shared.index.facets import Kind
+from shared.knowledge.common_names import CommonNames
+from shared.knowledge.queue import Steps
+from shared.search.query import TIMEOUT_MESSAGES, Degradation
+from shared.text.suggestions import nearest_names, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shared.knowledge.chunk import Chunk
+    from shared.runtime.context import Context
+    from shared.search.filter_plan import FacetFilter, Selection
+    from shared.search.query import Ranking, SearchQuery
+
+EMPTY: Final = "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
+NOTHING_MATCHES: Final = (
+    "Nothing here matches strongly. The nearest passages follow: read them first, and if none of"
+    " them answers, try other words, or the language of the texts, before you say that the"
+    " knowledge base has nothing on it."
+)
+NO_WORDS: Final = (
+    "No passage has these words. Try others, or mode hybrid, which also searches by meaning."
+)
+COMMON_WORDS: Final = "These words are too common to search for: add a more specific one."
+NO_WORDS_HERE: Final = (
+    "No passage that passes the filters has these words. Try other words or fewer filters."
+)
+NOTHING_PASSES: Final = "No passage passes all of these filters. Leave one out, or widen the dates."
+TRUNCATED: Final = (
+    "More passages may pass the filters than could be checked: a narrower filter finds them."
+)
+DEGRADED: Final = {
+    Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now.",
+    Degradation.NOTHING_EMBEDDED: "Nothing has been embedded yet.",
+    Degradation.REEMBEDDING: "The knowledge base is being embedded with another model right now.",
+    Degradation.SEMANTIC_TIMED_OUT: "The search by meaning did not finish in time.",
+    **TIMEOUT_MESSAGES,
+}
+ONLY_WORDS: Final = "Only words were searched."
+_NAMES: Final = {
+    "tags": ("tag", Kind.TAG),
+    "author": ("author", Kind.AUTHOR),
+    "source": ("source", Kind.TITLE),
+    "category": ("category", Kind.CATEGORY),
+    "cluster_id": ("cluster", Kind.CLUSTER),
+}
+"""What each filter is called in a message, and the facets whose names it takes."""
+
+
+async def ranking_messages(
+    query: SearchQuery, ranking: Ranking[Chunk], ctx: Context, *, matches: bool, any_hits: bool
+) -> list[str]:
+    """Explain how a ranking differs from what its caller may expect.
+
+    One round trip where a filter value is unknown, and one where nothing matches.
+
+    Args:
+        query: The query.
+        ranking: Its ranking.
+        ctx: The context.
+        matches: Whether any hit is likely to answer.
+        any_hits: Whether hits are returned, likely to answer or not.
+    """
+    messages = await unknown_filters(ranking.unknown, ctx)
+    if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
+        messages.append(DEGRADED[ranking.degradation])
+        messages += [ONLY_WORDS] if ranking.is_lexical_only and query.is_lexical else []
+    if ranking.truncated:
+        messages.append(TRUNCATED)
+    if not matches:
+        messages += _no_match(query, ranking, any_hits=any_hits)
+        waiting = await Steps(ctx.database).count_pending("index")
+        messages += [f"{waiting} passages still wait to be indexed."] if waiting else []
+    return messages
+
+
+def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, str]]) -> list[str]:
+    """Say that nothing passes the filters, unless a message about an unknown filter says why."""
+    explained = any(
+        all((filter_, value) in unknown for value in filter_.choices)
+        for filter_ in selection.filters
+    )
+    return [] if explained else [NOTHING_PASSES]
+
+
+async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Context) -> list[str]:
+    """Name each value that no passage has, with the most similar names. One round trip."""
+    return await asyncio.gather(
+        *(_unknown(filter_.field, value, ctx) for filter_, value in unknown)
+    )
+
+
+def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
+    """Say what to try where nothing matches."""
+    everything = query.selection.everything
+    if any_hits:
+        return [NOTHING_MATCHES]
+    if everything and not ranking.documents:
+        return [EMPTY]
+    if query.is_lexical and (ranking.is_lexical_only or not query.is_semantic):
+        if not ranking.terms:
+            return [COMMON_WORDS]
+        return [NO_WORDS if everything else NO_WORDS_HERE]
+    return [] if everything else nothing_passes(query.selection, ranking.unknown)
+
+
+async def _unknown(field: str, value: str, ctx: Context) -> str:
+    if field == "search_cards_only":
+        return "No passage has a knowledge card yet: leave out search_cards_only."
+    what, kind = _NAMES[field]
+    existing = await CommonNames(ctx.database).of(kind)
+    if kind is not Kind.CLUSTER:
+        return unknown_name(what, value, [facet_value.name for facet_value in existing])
+    # The filter takes an id, but callers may give a cluster's name.
+    clusters = {
+        alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)
+    }
+    nearest = dict.fromkeys(clusters[alias] for alias in nearest_names(value, list(clusters)))
+    hints = ", ".join(f"{cluster.facet.key} ({cluster.name})" for cluster in nearest)
+    return f"There is no cluster {value!r}." + (f" Nearest: {hints}." if hints else "")

@@ -1,0 +1,139 @@
+"""A search query, the candidates that may answer it, and how they rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic
+
+from shared.index.searchable import DocumentT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.search.filter_plan import FacetFilter, Selection
+
+
+class Mode(StrEnum):
+    """What documents are found by: meaning, words or both."""
+
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    LEXICAL = "lexical"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A query in plain words, with filters.
+
+    Attributes:
+        text: The query.
+        mode: What documents are found by.
+        selection: The filters that documents must pass.
+        dense_weight: The weight of a similarity against BM25, from 0 to 1; None: the weight that
+            was measured for the embedding model.
+        may_be_far: Whether the whole corpus may be unrelated to the query. Noise among its
+            similarities then does not outweigh words.
+    """
+
+    text: str
+    mode: Mode
+    selection: Selection
+    dense_weight: float | None = None
+    may_be_far: bool = False
+
+    @property
+    def is_semantic(self) -> bool:
+        """Whether documents are found by meaning."""
+        return self.mode is not Mode.LEXICAL
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether documents are found by words."""
+        return self.mode is not Mode.SEMANTIC
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[DocumentT]):
+    """A document to rank.
+
+    Attributes:
+        id: The document's id.
+        bm25: Its BM25 score; 0 if it has none of the query's terms.
+        terms: The query's terms that it is known to have.
+        document: The document, which passes the filters. None if it has not been read: it may be
+            gone, or may not pass.
+        similarity: Cosine similarity with the query; None if the two were not compared, or the
+            document has no vector yet.
+        is_neighbour: Whether the vector search found it.
+        score: The score that it is ranked by; 0 until it is ranked.
+    """
+
+    id: str
+    bm25: float
+    terms: frozenset[str]
+    document: DocumentT | None = None
+    similarity: float | None = None
+    is_neighbour: bool = False
+    score: float = 0.0
+
+
+class Degradation(Enum):
+    """Why a search did less than its mode promises."""
+
+    EMBEDDING_UNAVAILABLE = auto()
+    NOTHING_EMBEDDED = auto()
+    REEMBEDDING = auto()
+    SEMANTIC_TIMED_OUT = auto()
+    LEXICAL_TIMED_OUT = auto()
+    COMPARISON_TIMED_OUT = auto()
+
+    @property
+    def is_lexical_only(self) -> bool:
+        """Whether documents were found by words alone, although meaning was to count too."""
+        return self not in TIMEOUT_MESSAGES
+
+
+TIMEOUT_MESSAGES: Final[Mapping[Degradation, str]] = MappingProxyType(
+    {
+        Degradation.LEXICAL_TIMED_OUT: "The search by words did not finish in time: only meaning"
+        " was searched.",
+        Degradation.COMPARISON_TIMED_OUT: "Results found only by words could not be compared by"
+        " meaning in time: their order is less certain.",
+    }
+)
+"""Messages about a part that took too long while the vector search succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Generic[DocumentT]):
+    """The result of a search.
+
+    Attributes:
+        terms: The query's terms.
+        documents: The number of documents in the index.
+        unknown: Each filter value that no document has, with its filter.
+        degradation: Why the search did less than its mode promises; None if it did not.
+        hits: Candidates with their scores, best first.
+        matches: Whether any hit is likely to answer the query.
+        truncated: Whether documents that pass the filters may be missing.
+    """
+
+    terms: frozenset[str]
+    documents: int
+    unknown: tuple[tuple[FacetFilter, str], ...]
+    degradation: Degradation | None
+    hits: tuple[Candidate[DocumentT], ...]
+    matches: bool
+    truncated: bool
+
+    @property
+    def is_lexical_only(self) -> bool:
+        """Whether documents were found by words alone, although meaning was to count too."""
+        return self.degradation is not None and self.degradation.is_lexical_only
+
+    @property
+    def timeout_message(self) -> str | None:
+        """The message about a part that took too long while the vector search succeeded."""
+        return TIMEOUT_MESSAGES.get(self.degradation) if self.degradation else None
