@@ -27,8 +27,8 @@ from infra.local.local_database import SAMPLE
 from infra.local.sample.load import FOLDER, Knowledge, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
+from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
-from shared.clustering.topics import find_topics
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _vectors(size: int) -> Matrix:
 
 def _timed(vectors: Matrix) -> tuple[Labels, float]:
     started = time.perf_counter()
-    topics = find_topics(vectors)
+    topics = find_clusters(vectors)
     seconds = time.perf_counter() - started
     labels = np.full(len(vectors), NOISE, np.intp)
     for number, topic in enumerate(topics):

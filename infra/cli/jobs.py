@@ -84,11 +84,11 @@ def show(name: str) -> None:
 @click.argument("name")
 def retry(name: str) -> None:
     """Have the job NAME try again what it gave up, in its next run."""
-    parking = _job(name).parking
-    if parking is None:
+    dead_letters = _job(name).dead_letters
+    if dead_letters is None:
         raise click.ClickException(f"The job {name} gives nothing up.")
     with local_database.knowledge_base():
-        count = _with_deps(parking.retry)
+        count = _with_deps(dead_letters.retry)
         local_database.keep()
     click.echo(_waiting(count, "tried", name))
 
@@ -150,7 +150,7 @@ async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
 
 async def _looked_up(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
     runs = await Runs(ctx.database).latest(job.name, _RUNS)
-    parked = await job.parking.parked(ctx, _PARKED) if job.parking else []
+    parked = await job.dead_letters.load(ctx, _PARKED) if job.dead_letters else []
     return runs, list(parked)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.core.errors import InvalidInput, PlatformFault
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Vector = tuple[float, ...]
 """A unit vector: its Euclidean norm is 1."""
+PROBE: Final = "carrel"
+"""Every provider that works at all embeds this text."""
 
 
 class Purpose(StrEnum):
@@ -49,6 +51,18 @@ class Embedder(Protocol):
     async def aclose(self) -> None:
         """Give back what it holds: connections, threads."""
         ...
+
+
+async def require_provider(embedder: Embedder, cause: CarrelError) -> None:
+    """Embed a harmless text, to learn whether a failure is the fault of the text that failed.
+
+    Raises:
+        CarrelError: `cause`; the provider fails for this text too.
+    """
+    try:
+        await embedder.embed([PROBE], Purpose.DOCUMENT)
+    except CarrelError:
+        raise cause from None
 
 
 def unit_vector(values: Sequence[float], dimension: int) -> Vector:

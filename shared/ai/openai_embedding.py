@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shared.ai._openai import Endpoint, Key, RefusedTexts
-from shared.ai.embedding import require_unicode
+from shared.ai.embedding import PROBE, require_unicode
 from shared.ai.retrying import concurrently, deadline_for
+from shared.core.bisection import bisect
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.http import retry_with_backoff
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from shared.ai.embedding import Embedder, Purpose, Vector
-
-PROBE: Final = "carrel"
-"""A text that every model embeds, if the endpoint is set up for it at all."""
 
 
 class _KeyedEmbedder:
@@ -66,34 +64,34 @@ class _KeyedEmbedder:
     async def _embed_batch(self, first: int, texts: Sequence[str], deadline: float) -> list[Vector]:
         """Embed a batch whose first text has this index.
 
-        A refusal does not say which text is meant, nor whether any text would do.
+        A refusal does not say which text is meant: the batch may be too large, one text may be at
+        fault, or the endpoint may be set up so that it refuses any text. The last is probed once.
         """
-        try:
-            return await self._persist(texts, deadline)
-        except RefusedTexts as refused:
-            status = refused.status
+        works = False
+
+        async def embed(batch: Sequence[str]) -> list[Vector]:
+            nonlocal works
+            try:
+                return await self._persist(batch, deadline)
+            except RefusedTexts as refused:
+                if not works:
+                    await self._probe(refused.status, deadline)
+                works = True
+                raise
+
+        vectors: list[Vector] = []
+        async for _, outcome in bisect(texts, embed, RefusedTexts):
+            if isinstance(outcome, RefusedTexts):
+                raise _refused(first + len(vectors))
+            vectors += outcome
+        return vectors
+
+    async def _probe(self, status: int, deadline: float) -> None:
+        """Embed a harmless text, after another was refused with this status."""
         try:
             await self._persist([PROBE], deadline)
         except RefusedTexts:
             raise self._endpoint.misconfigured(status) from None
-        return await self._embed_halves(first, texts, deadline)
-
-    async def _embed_halves(
-        self, first: int, texts: Sequence[str], deadline: float
-    ) -> list[Vector]:
-        """Embed a refused batch by halves: it was too much at once, or one text is at fault."""
-        if len(texts) == 1:
-            raise _refused(first)
-        middle = len(texts) // 2
-        vectors: list[Vector] = []
-        for start, half in ((first, texts[:middle]), (first + middle, texts[middle:])):
-            try:
-                vectors += await self._persist(half, deadline)
-                continue
-            except RefusedTexts:
-                pass
-            vectors += await self._embed_halves(start, half, deadline)
-        return vectors
 
     async def _persist(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         return await retry_with_backoff(partial(self._once, texts, deadline), deadline=deadline)

@@ -18,7 +18,7 @@ SAME: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class ClusterMatch:
     """A topic that is known.
 
     Attributes:
@@ -33,7 +33,7 @@ class Match:
 
 def matches(
     topics: Sequence[Collection[str]], known: Mapping[str, Collection[str]]
-) -> list[Match | None]:
+) -> list[ClusterMatch | None]:
     """Pair topics with known ones, so that all pairs together have the most in common.
 
     Args:
@@ -47,10 +47,10 @@ def matches(
 
     names = sorted(known)
     likeness = _likeness(topics, [known[name] for name in names])
-    found: list[Match | None] = [None] * len(topics)
+    found: list[ClusterMatch | None] = [None] * len(topics)
     for topic, name in zip(*linear_sum_assignment(likeness, maximize=True), strict=True):
         if likeness[topic, name] >= SAME:
-            found[topic] = Match(names[name], float(likeness[topic, name]))
+            found[topic] = ClusterMatch(names[name], float(likeness[topic, name]))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.words import telling_words
+from shared.clustering.class_tfidf import telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -26,7 +26,7 @@ SPARE: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TitledText:
     """A passage of a topic."""
 
     title: str
@@ -34,7 +34,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ClusterDescription:
     """What a topic is called, and what it is about."""
 
     name: str
@@ -42,9 +42,9 @@ class Description:
     keywords: tuple[str, ...]
 
 
-def described(
-    topics: Sequence[Sequence[Passage]], known: Sequence[Description | None]
-) -> list[Description]:
+def describe_clusters(
+    topics: Sequence[Sequence[TitledText]], known: Sequence[ClusterDescription | None]
+) -> list[ClusterDescription]:
     """Name topics by their passages, no two alike.
 
     Args:
@@ -53,7 +53,7 @@ def described(
     """
     words = telling_words([[each.content for each in topic] for topic in topics], KEYWORDS)
     taken = {each.name.casefold() for each in known if each}
-    found: list[Description] = []
+    found: list[ClusterDescription] = []
     for topic, present, keywords in zip(topics, known, words, strict=True):
         description = present or _described(topic, keywords, taken)
         taken.add(description.name.casefold())
@@ -62,11 +62,11 @@ def described(
 
 
 def _described(
-    topic: Sequence[Passage], keywords: Sequence[str], taken: Collection[str]
-) -> Description:
+    topic: Sequence[TitledText], keywords: Sequence[str], taken: Collection[str]
+) -> ClusterDescription:
     words = keywords or [each.title for each in topic[:1] if each.title] or ["Passages"]
     name = next(each for each in _names(words) if each.casefold() not in taken)
-    return Description(name, _description(topic, keywords), tuple(keywords))
+    return ClusterDescription(name, _description(topic, keywords), tuple(keywords))
 
 
 def _names(keywords: Sequence[str]) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _names(keywords: Sequence[str]) -> Iterator[str]:
         yield _capital(", ".join([*keywords[: IN_NAME - 1], str(number)]))
 
 
-def _description(passages: Sequence[Passage], keywords: Sequence[str]) -> str:
+def _description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
     about = f"Passages about {_listed(keywords[:IN_DESCRIPTION])}" if keywords else "Passages"
     # Titles by frequency; of equal ones, that of the more central passage.
     titles = [title for title, _ in Counter(_short(each.title) for each in passages).most_common()]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.extractions.model import Extraction
     from shared.firestore.database import Database, Write
-    from shared.knowledge.queue import Extracted
+    from shared.knowledge.queue import ExtractionSummaries
 
 COLLECTION: Final = "extractions"
 GONE: Final = "gone_extractions"
@@ -37,18 +37,20 @@ def extracted(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
     return {each.extraction_id: _known(each) for each in extractions}
 
 
-def removal(database: Database, known: Extracted) -> list[Write]:
+def removal(database: Database, known: ExtractionSummaries) -> list[Write]:
     """What deletes extractions, and takes them out of their topics' counts."""
     return [*deletions(database, known), *topic_writes(database, known, {})]
 
 
-def deletions(database: Database, known: Extracted) -> Iterator[Write]:
+def deletions(database: Database, known: ExtractionSummaries) -> Iterator[Write]:
     """What deletes extractions, and marks them as gone."""
     for name in known:
         yield together([_deletion(database, name), _mark(database, name)])
 
 
-def topic_writes(database: Database, before: Extracted, after: Extracted) -> Iterator[Write]:
+def topic_writes(
+    database: Database, before: ExtractionSummaries, after: ExtractionSummaries
+) -> Iterator[Write]:
     """What brings the counts of topics from one state of a chunk to another."""
     change = Counter(_counted(after))
     change.subtract(_counted(before))
@@ -86,7 +88,7 @@ def _topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> 
     return lambda batch: batch.set(reference, data, merge=True)
 
 
-def _counted(known: Extracted) -> Iterator[tuple[str, str]]:
+def _counted(known: ExtractionSummaries) -> Iterator[tuple[str, str]]:
     """Each topic of each extraction, with the extraction's type."""
     for each in known.values():
         for topic in each["topics"]:

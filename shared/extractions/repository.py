@@ -27,7 +27,7 @@ from shared.extractions.model import (
     ExtractionType,
     facet,
 )
-from shared.knowledge.queue import Done
+from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,7 +217,7 @@ class Extractions:
         chunk: PendingChunk,
         new: Sequence[tuple[Extraction, Vector]],
         embedding_model: str,
-    ) -> Done:
+    ) -> StepResult:
         """What makes these the chunk's only extractions, in one commit with the counts of topics.
 
         Those that it has already, with the same topics, are not written again. A duplicate is only
@@ -239,7 +239,7 @@ class Extractions:
         writes += deletions(self._database, gone)
         writes += topic_writes(self._database, chunk.extracted, after)
         change = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
-        return Done(chunk, change, tuple(writes))
+        return StepResult(chunk, change, tuple(writes))
 
     def _writes(self, each: Extraction, vector: Vector, embedding_model: str) -> Iterator[Write]:
         reference = self._database.document(COLLECTION, each.extraction_id)

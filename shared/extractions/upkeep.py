@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
-    from shared.knowledge.queue import Extracted
+    from shared.knowledge.queue import ExtractionSummaries
 
     Snapshot = DocumentSnapshot[Any]
 
@@ -192,7 +192,7 @@ def _hangs(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
     return chunk is not None and extraction.id in _extracted(chunk)
 
 
-def _extracted(chunk: Snapshot) -> Extracted:
+def _extracted(chunk: Snapshot) -> ExtractionSummaries:
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 

@@ -17,6 +17,7 @@ from google.api_core import exceptions
 from google.cloud.firestore import AsyncClient, LastUpdateOption
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
+from shared.core.bisection import bisect
 from shared.core.errors import Conflict, PlatformFault, Unavailable
 from shared.core.log import log
 
@@ -226,17 +227,12 @@ class Database:
         Raises:
             PlatformFault: The database refuses a write for what it is.
         """
-        try:
-            await self.commit(writes)
-        except (Stale, PlatformFault) as error:
-            if len(writes) == 1:
-                if isinstance(error, Stale):
-                    return 0
-                raise
-            middle = len(writes) // 2
-            first = await self.commit_what_holds(writes[:middle])
-            return first + await self.commit_what_holds(writes[middle:])
-        return len(writes)
+        committed = 0
+        async for batch, outcome in bisect(writes, self.commit, (Stale, PlatformFault)):
+            if isinstance(outcome, PlatformFault):
+                raise outcome
+            committed += 0 if isinstance(outcome, Stale) else len(batch)
+        return committed
 
     async def until_it_holds(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Read, decide and commit again for as long as somebody else commits in between.

@@ -1,10 +1,10 @@
 """`buckets/{key}`: what has been read of a Cloud Storage prefix, so that only changes are read.
 
-The objects are spread over 64 shards by their names. `buckets/{key}` {address, shards} holds a
-digest of each shard's objects and their generations: one read tells which shards have changed. What
-each object holds (`Held`) stands in `buckets/{key}/objects/{shard}.{version}.{part}`, compressed,
-and cut below the megabyte that a document may have. The write of `buckets/{key}`, which comes last,
-makes the new version of a shard visible.
+Objects are spread over 64 shards by their names. `buckets/{key}` {address, shards} has a digest of
+the objects of each shard and their generations, so that one read tells which shards have changed.
+The state of each object (`ObjectState`) is stored in
+`buckets/{key}/objects/{shard}.{version}.{part}`, compressed, in parts below the megabyte that a
+document holds. `buckets/{key}` is written last and makes the new version of a shard visible.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 SHARDS: Final = 64
 PART_BYTES: Final = 900_000
-"""A document holds a megabyte."""
+"""A part of a shard has at most this size: a document holds a megabyte."""
 MAX_BYTES: Final = 2_000_000
-"""What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
+"""A commit has at most this size: the emulator refuses requests above 4 MiB, the cloud above 10."""
 _COLLECTION: Final = "buckets"
 _OBJECTS: Final = "objects"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the base holds of an object.
+class ObjectState:
+    """What the knowledge base has read of an object.
 
     Attributes:
-        generation: The one that was read; 0: none was read whole.
-        ids: The sources that came of it, or may have.
+        generation: The generation that was read; 0 if none was read completely.
+        ids: The ids of its sources, including those that may not have been written yet.
     """
 
     generation: int
@@ -48,7 +48,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """Where a shard stands, and the digest of what it holds."""
+    """The index entry of a shard: the digest of its objects, its version and its parts."""
 
     digest: str
     version: int
@@ -56,10 +56,10 @@ class _Shard:
 
 
 class BucketSync:
-    """Keeps what has been read of one prefix."""
+    """Stores what has been read of one prefix."""
 
     def __init__(self, database: Database, address: str) -> None:
-        """Keep it in this database; the prefix is known by its address."""
+        """Use this database for the prefix at this address."""
         key = hashlib.sha256(address.encode()).hexdigest()[:20]
         self._database = database
         self._address = address
@@ -68,52 +68,52 @@ class BucketSync:
         self._shards: dict[int, _Shard] = {}
 
     async def digests(self) -> dict[int, str]:
-        """The digests of the shards that hold something. One read."""
+        """Load the digests of all shards that are not empty. One read."""
         snapshot = await self._database.get(self._reference)
-        found = (snapshot.to_dict() or {}).get("shards", {})
-        self._shards = {int(number): _Shard(**shard) for number, shard in found.items()}
+        shards = (snapshot.to_dict() or {}).get("shards", {})
+        self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
 
-    async def objects(self, shards: Iterable[int]) -> dict[str, Held]:
-        """What is held of the objects of these shards, by their names. One read a shard."""
-        wanted = [number for number in shards if number in self._shards]
-        parts = {number: self._parts(number) for number in wanted}
-        found = await self._database.get_all([part for own in parts.values() for part in own])
-        data = {snapshot.id: snapshot.get("data") for snapshot in found}
+    async def objects(self, shards: Iterable[int]) -> dict[str, ObjectState]:
+        """Load the states of the objects in these shards, by name. One read a part of a shard."""
+        parts = {number: self._parts(number) for number in shards if number in self._shards}
+        references = [part for shard_parts in parts.values() for part in shard_parts]
+        snapshots = await self._database.get_all(references)
+        data = {snapshot.id: snapshot.get("data") for snapshot in snapshots}
         return {
-            name: held
-            for own in parts.values()
-            for name, held in _unpacked(b"".join(data[part.id] for part in own)).items()
+            name: state
+            for shard_parts in parts.values()
+            for name, state in _unpack(b"".join(data[part.id] for part in shard_parts)).items()
         }
 
-    async def keep(self, shards: Mapping[int, Mapping[str, Held]]) -> None:
-        """Remember what these shards hold from now on: all of it, or nothing."""
-        old = [part for number in shards for part in self._parts(number)]
-        pieces = [
-            piece for number, held in shards.items() for piece in self._replaced(number, held)
+    async def store(self, shards: Mapping[int, Mapping[str, ObjectState]]) -> None:
+        """Replace the contents of these shards; readers see all of it or nothing."""
+        old_parts = [part for number in shards for part in self._parts(number)]
+        new_parts = [
+            part for number, states in shards.items() for part in self._replace(number, states)
         ]
-        *first, last = _commits(pieces)
+        *first, last = _commits(new_parts)
         for writes in first:
             await self._database.commit(writes)
-        await self._database.commit([*last, self._index(), *map(_deletion, old)])
+        await self._database.commit([*last, self._index_write(), *map(_deletion, old_parts)])
 
-    def _replaced(
-        self, number: int, objects: Mapping[str, Held]
+    def _replace(
+        self, number: int, states: Mapping[str, ObjectState]
     ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
         """The parts of the next version of a shard."""
-        before = self._shards.pop(number, _Shard("", 0, 0))
-        if not objects:
+        former = self._shards.pop(number, _Shard("", 0, 0))
+        if not states:
             return
-        data = _packed(objects)
+        data = _pack(states)
         starts = range(0, len(data), PART_BYTES)
-        generations = {name: held.generation for name, held in objects.items()}
-        self._shards[number] = _Shard(digest(generations), before.version + 1, len(starts))
+        generations = {name: state.generation for name, state in states.items()}
+        self._shards[number] = _Shard(digest(generations), former.version + 1, len(starts))
         for part, start in zip(self._parts(number), starts, strict=True):
             yield part, data[start : start + PART_BYTES]
 
-    def _index(self) -> Write:
+    def _index_write(self) -> Write:
         shards = {str(number): asdict(shard) for number, shard in self._shards.items()}
-        return _writing(self._reference, {"address": self._address, "shards": shards})
+        return _set(self._reference, {"address": self._address, "shards": shards})
 
     def _parts(self, number: int) -> list[AsyncDocumentReference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
@@ -127,43 +127,45 @@ def shard_of(name: str) -> int:
 
 
 def digest(generations: Mapping[str, int]) -> str:
-    """Changes exactly when an object or a generation does, or the layout of chunks."""
+    """A digest of objects, their generations and the layout of chunks."""
     items: Sequence[Any] = [LAYOUT, *sorted(generations.items())]
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:20]
 
 
-def _packed(objects: Mapping[str, Held]) -> bytes:
-    held = {name: (each.generation, each.ids, False) for name, each in objects.items()}
-    return zlib.compress(json.dumps([LAYOUT, held]).encode())
+def _pack(states: Mapping[str, ObjectState]) -> bytes:
+    rows = {name: (state.generation, state.ids, False) for name, state in states.items()}
+    return zlib.compress(json.dumps([LAYOUT, rows]).encode())
 
 
-def _unpacked(data: bytes) -> dict[str, Held]:
-    """What `_packed` made of objects.
+def _unpack(data: bytes) -> dict[str, ObjectState]:
+    """Read back what `_pack` wrote.
 
-    Where chunks are laid out differently since, no generation has been read; nor has that of an
-    object some of whose records were left out for another's, as they were once: the third value.
+    An object counts as unread (generation 0) if the layout of chunks has changed since. So does one
+    with the third value set: a former version left out some of its records.
     """
-    layout, held = json.loads(zlib.decompress(data))
+    layout, rows = json.loads(zlib.decompress(data))
     return {
-        name: Held(generation if layout == LAYOUT and not left_out else 0, tuple(ids))
-        for name, (generation, ids, left_out) in held.items()
+        name: ObjectState(generation if layout == LAYOUT and not left_out else 0, tuple(ids))
+        for name, (generation, ids, left_out) in rows.items()
     }
 
 
-def _commits(pieces: Iterable[tuple[AsyncDocumentReference, bytes]]) -> Iterator[list[Write]]:
-    """Cut writes into commits that Firestore takes; there is always one."""
+def _commits(
+    parts: Iterable[tuple[AsyncDocumentReference, bytes]],
+) -> Iterator[list[Write]]:
+    """Split writes into commits that Firestore accepts; there is always at least one."""
     commit: list[Write] = []
     size = 0
-    for reference, data in pieces:
+    for reference, data in parts:
         if commit and size + len(data) > MAX_BYTES:
             yield commit
             commit, size = [], 0
-        commit.append(_writing(reference, {"data": data}))
+        commit.append(_set(reference, {"data": data}))
         size += len(data)
     yield commit
 
 
-def _writing(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
+def _set(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, data)
 
 

@@ -39,7 +39,7 @@ BLOCK: Final = 200
 BY_HAND: Final = "hand"
 BY_WORDS: Final = "words"
 BY_WORDS_ALONE: Final = "words alone"
-"""See `CentredCluster.named_by`."""
+"""See `ClusterWithCentroid.named_by`."""
 _CODEC: Final = Codec(Cluster, "cluster_id")
 _FIELDS: Final = _CODEC.stored_names
 """What a reader sees of a cluster: everything but its centroid."""
@@ -49,7 +49,7 @@ _DISTANCE: Final = "distance"
 
 
 @dataclass(frozen=True, slots=True)
-class CentredCluster:
+class ClusterWithCentroid:
     """A cluster with what the next run has to know of it.
 
     Attributes:
@@ -84,7 +84,7 @@ class Clusters:
         """Keep them in this database."""
         self._database = database
 
-    async def get(self, cluster_id: str) -> CentredCluster | None:
+    async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
         """The cluster of this id, or None. One round trip."""
         reference = self._database.document(COLLECTION, cluster_id)
         snapshot = await self._database.get(reference)
@@ -92,12 +92,12 @@ class Clusters:
             return None
         return _centred(snapshot)
 
-    async def every(self) -> list[CentredCluster]:
+    async def every(self) -> list[ClusterWithCentroid]:
         """All clusters, by their ids."""
         found = await self._every(clusters_query(self._database.client))
         return [_centred(snapshot) for snapshot in found.values()]
 
-    async def unnamed(self, limit: int) -> list[CentredCluster]:
+    async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
         """Clusters that a language model could name. One round trip."""
         query = unnamed_query(self._database.client).limit(limit)
         return [_centred(snapshot) for snapshot in await self._database.find(query)]
@@ -113,7 +113,7 @@ class Clusters:
         reference = self._database.document(COLLECTION, cluster.cluster_id)
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
-    async def put(self, clusters: Sequence[CentredCluster]) -> int:
+    async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
         """Write clusters as they are, and leave the others; return how many were written."""
         writes = [
             _replacement(
@@ -160,7 +160,7 @@ class Clusters:
 
     async def save(
         self,
-        clusters: Sequence[CentredCluster],
+        clusters: Sequence[ClusterWithCentroid],
         members: Mapping[str, Sequence[str]],
         run_id: str,
         now: datetime,
@@ -283,7 +283,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
 
 
 def _memberships(
-    clusters: Sequence[CentredCluster],
+    clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
     chunks: Snapshots,
 ) -> dict[str, list[str]]:
@@ -297,7 +297,7 @@ def _memberships(
     return memberships
 
 
-def _name_writes(clusters: Sequence[CentredCluster], stored: Snapshots) -> Iterator[Write]:
+def _name_writes(clusters: Sequence[ClusterWithCentroid], stored: Snapshots) -> Iterator[Write]:
     """Call clusters that are there as they are to be called."""
     for each in clusters:
         if snapshot := stored.get(each.cluster.cluster_id):
@@ -319,7 +319,7 @@ def _chunk_writes(
             )
 
 
-def document(each: CentredCluster) -> dict[str, Any]:
+def document(each: ClusterWithCentroid) -> dict[str, Any]:
     """How a cluster is laid out."""
     return _CODEC.write(each.cluster) | {
         "centroid": FirestoreVector(list(each.centroid)),
@@ -330,7 +330,9 @@ def document(each: CentredCluster) -> dict[str, Any]:
     }
 
 
-def _counted(each: CentredCluster, size: int, run_id: str, now: datetime) -> CentredCluster:
+def _counted(
+    each: ClusterWithCentroid, size: int, run_id: str, now: datetime
+) -> ClusterWithCentroid:
     return replace(each, cluster=replace(each.cluster, size=size, run_id=run_id, created_at=now))
 
 
@@ -355,9 +357,9 @@ def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
     return _CODEC.read(snapshot.id, _fields(snapshot))
 
 
-def _centred(snapshot: DocumentSnapshot[Any]) -> CentredCluster:
+def _centred(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
     data = _fields(snapshot)
-    return CentredCluster(
+    return ClusterWithCentroid(
         cluster=_cluster(snapshot),
         centroid=tuple(data["centroid"]),
         reach=data.get("reach", 1.0),

@@ -62,7 +62,7 @@ class Clustering:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class AssignedChunk:
     """A chunk with the topics that it belongs to, as it was read.
 
     Attributes:
@@ -83,10 +83,10 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ClusterAssignment:
     """Where a chunk is to be."""
 
-    chunk: Placed
+    chunk: AssignedChunk
     cluster_ids: tuple[str, ...]
 
 
@@ -118,12 +118,12 @@ class Clusterings:
         """How many chunks belong to a topic."""
         return await self._database.count(members_query(self._database.client))
 
-    async def waiting(self, limit: int) -> list[Placed]:
+    async def waiting(self, limit: int) -> list[AssignedChunk]:
         """Chunks that wait to be put among topics, those that waited longest first."""
         query = waiting_query(self._database.client).select(_READ).limit(limit)
         return [_placed(snapshot) for snapshot in await self._database.find(query)]
 
-    async def embedded(self, model: str) -> AsyncIterator[list[Placed]]:
+    async def embedded(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
         """All chunks that have a vector of this model, page by page, by their ids."""
         query = embedded_query(self._database.client, model).order_by("__name__")
         query = query.select(_READ).limit(READ_PAGE)
@@ -145,7 +145,7 @@ class Clusterings:
                     found[snapshot.id] = data["title"], data["content"]
         return found
 
-    async def move(self, moves: Sequence[Move], now: datetime, *, since: bool) -> int:
+    async def move(self, moves: Sequence[ClusterAssignment], now: datetime, *, since: bool) -> int:
         """Put chunks among topics; one that was rewritten or deleted meanwhile is passed over.
 
         A chunk whose topics change waits for the index. What is so already costs no write.
@@ -161,7 +161,7 @@ class Clusterings:
         due = [move for move in moves if move.chunk.waiting or _changes(move)]
         return sum([await self._move(block, now, since=since) for block in _blocks(due, PAGE)])
 
-    async def _move(self, moves: Sequence[Move], now: datetime, *, since: bool) -> int:
+    async def _move(self, moves: Sequence[ClusterAssignment], now: datetime, *, since: bool) -> int:
         counted = [self._changed_write(len(moves))] if since else []
         try:
             await self._database.commit([*(self._write(each, now) for each in moves), *counted])
@@ -174,7 +174,7 @@ class Clusterings:
             )
         return len(moves)
 
-    async def _held(self, moves: Sequence[Move]) -> list[Move]:
+    async def _held(self, moves: Sequence[ClusterAssignment]) -> list[ClusterAssignment]:
         """Those whose chunk still has the vector that it had, as it is now."""
         read = {move.chunk.chunk_id: move for move in moves}
         references = [self._database.document(COLLECTION, name) for name in read]
@@ -213,7 +213,7 @@ class Clusterings:
             if not size or size != cluster.get("size")
         ]
 
-    def _write(self, move: Move, now: datetime) -> Write:
+    def _write(self, move: ClusterAssignment, now: datetime) -> Write:
         change = step_done(STEP)
         if _changes(move):
             change |= {"cluster_id": list(move.cluster_ids)} | step_pending("index", now)
@@ -260,9 +260,9 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield clusters_query(client).select(["size"])
 
 
-def _placed(snapshot: DocumentSnapshot[Any]) -> Placed:
+def _placed(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
     data = snapshot.to_dict() or {}
-    return Placed(
+    return AssignedChunk(
         chunk_id=snapshot.id,
         model=data.get("embedding_model", ""),
         content_hash=data.get("content_hash", ""),
@@ -277,11 +277,11 @@ def _blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _embedded(chunk: Placed) -> tuple[str, str]:
+def _embedded(chunk: AssignedChunk) -> tuple[str, str]:
     return chunk.model, chunk.content_hash
 
 
-def _changes(move: Move) -> bool:
+def _changes(move: ClusterAssignment) -> bool:
     return move.cluster_ids != move.chunk.cluster_ids
 
 

@@ -41,7 +41,7 @@ WEEK: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Night:
+class NightlyScore:
     """What was measured in one night.
 
     Attributes:
@@ -70,7 +70,7 @@ class Night:
         """Recall@10 over some of its queries."""
         return sum(self.ranks[name] > 0 for name in names) / len(names)
 
-    def gained(self, former: Night) -> float | None:
+    def gained(self, former: NightlyScore) -> float | None:
         """How much recall@10 rose since another night, over the queries of both; None: over none.
 
         Queries come and go with their passages: a score of others tells nothing.
@@ -79,7 +79,7 @@ class Night:
         return self.recall_of(both) - former.recall_of(both) if both else None
 
 
-def gained_since_a_week(night: Night, before: Sequence[Night]) -> float | None:
+def gained_since_a_week(night: NightlyScore, before: Sequence[NightlyScore]) -> float | None:
     """How much recall@10 rose against the week before, in the median of its nights.
 
     Args:
@@ -100,7 +100,7 @@ _NIGHTS: Final = ("meta", "health")
 
 
 @dataclass(frozen=True, slots=True)
-class Golden:
+class GoldenQuery:
     """A query, and the chunk that answers it."""
 
     query: str
@@ -113,8 +113,8 @@ class Golden:
         return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
-_NIGHT: Final = Codec(Night)
-_GOLDEN: Final = Codec(Golden)
+_NIGHT: Final = Codec(NightlyScore)
+_GOLDEN: Final = Codec(GoldenQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,11 @@ class GoldenSet:
         chosen: What the job chose.
     """
 
-    given: tuple[Golden, ...] = ()
-    chosen: tuple[Golden, ...] = ()
+    given: tuple[GoldenQuery, ...] = ()
+    chosen: tuple[GoldenQuery, ...] = ()
 
 
-class Health:
+class SearchHealth:
     """Keeps what search is measured with, and what was measured."""
 
     def __init__(self, database: Database) -> None:
@@ -143,7 +143,7 @@ class Health:
         data = found.to_dict() or {}
         return GoldenSet(_read(data.get("given")), _read(data.get("queries")))
 
-    async def choose(self, chosen: Sequence[Golden]) -> None:
+    async def choose(self, chosen: Sequence[GoldenQuery]) -> None:
         """Measure with these from now on, beside those that somebody gave."""
         data = {"queries": [_GOLDEN.write(golden) for golden in chosen]}
         reference = self._database.document(*_QUERIES)
@@ -164,12 +164,12 @@ class Health:
         data = {each.id: each.to_dict() or {} for each in found}
         return [to_chunk(name, each) for name, each in data.items() if not _waits(each)]
 
-    async def nights(self) -> list[Night]:
+    async def nights(self) -> list[NightlyScore]:
         """What was measured, the latest last. One round trip."""
         found = await self._database.get(self._database.document(*_NIGHTS))
         return [_NIGHT.load(night) for night in (found.to_dict() or {}).get("nights", [])]
 
-    async def record(self, nights: Sequence[Night]) -> None:
+    async def record(self, nights: Sequence[NightlyScore]) -> None:
         """Keep what was measured, the latest last."""
         data = {"nights": [_NIGHT.write(night) for night in nights[-KEPT:]]}
         reference = self._database.document(*_NIGHTS)
@@ -188,7 +188,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield from_query(client, "a")
 
 
-def _read(data: Any) -> tuple[Golden, ...]:
+def _read(data: Any) -> tuple[GoldenQuery, ...]:
     return tuple(_GOLDEN.load(golden) for golden in data or ())
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.api_core.exceptions import InvalidArgument
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.core.log import describe, log
 from shared.index.facets import Kind
@@ -78,7 +79,7 @@ class ChunkedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SaveResult:
     """What came of sources.
 
     Attributes:
@@ -126,7 +127,7 @@ class Ingestion:
         await self._save(sources, now, counts)
         return counts
 
-    async def save_each(self, sources: Sequence[ChunkedSource], now: datetime) -> Saved:
+    async def save_each(self, sources: Sequence[ChunkedSource], now: datetime) -> SaveResult:
         """The same, where one that the database refuses keeps none of the others out.
 
         Of one that is refused nothing stays, or, where it was there before, its old document: it is
@@ -134,28 +135,27 @@ class Ingestion:
         """
         counts: Counter[str] = Counter()
         refused: dict[str, str] = {}
-        try:
-            await self._save(sources, now, counts)
-        except (PlatformFault, ValueError) as error:
-            _refusal(error)
-            for each in sources:
-                if reason := await self._save_alone(each, now, counts):
-                    refused[each.source.source_id] = reason
-        return Saved(counts, refused)
 
-    async def _save_alone(
-        self, wanted: ChunkedSource, now: datetime, counts: Counter[str]
-    ) -> str | None:
-        """Save a source, or take back what was written of it and say why."""
-        try:
-            await self._save([wanted], now, counts)
-        except (PlatformFault, ValueError) as error:
-            reason = _refusal(error)
-            log.warning("source_refused", **describe(error))
-            if not await self._stored_hashes([wanted]):
-                await self._save([ChunkedSource(wanted.source, [])], now, counts)
-            return reason
-        return None
+        async def save(batch: Sequence[ChunkedSource]) -> None:
+            try:
+                await self._save(batch, now, counts)
+            except (PlatformFault, ValueError) as error:
+                if reason := _refusal(error):
+                    raise _Refusal(reason) from error
+                raise
+
+        async for batch, refusal in bisect(sources, save, _Refusal):
+            if refusal:
+                log.warning("source_refused", **describe(refusal))
+                [source] = batch
+                refused[source.source.source_id] = str(refusal)
+                await self._take_back(source, now, counts)
+        return SaveResult(counts, refused)
+
+    async def _take_back(self, source: ChunkedSource, now: datetime, counts: Counter[str]) -> None:
+        """Delete what was written of a new source before the database refused the rest."""
+        if not await self._stored_hashes([source]):
+            await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
@@ -270,12 +270,16 @@ def _facets(wanted: ChunkedSource) -> list[str]:
     return sorted(facet.id for facet in facets if facet.kind in _LISTED_BY)
 
 
-def _refusal(error: PlatformFault | ValueError) -> str:
-    """Why the database takes a source in no form; any other fault is raised again."""
+class _Refusal(Exception):
+    """The database refuses a source for what it is; the message says why, for people."""
+
+
+def _refusal(error: PlatformFault | ValueError) -> str | None:
+    """Why the database refuses a source for what it is; None if the fault is another one."""
     cause = error.__cause__ if isinstance(error, PlatformFault) else error
-    if not isinstance(cause, InvalidArgument | ValueError):
-        raise error
-    return f"is refused by the database ({type(cause).__name__})"
+    if isinstance(cause, InvalidArgument | ValueError):
+        return f"is refused by the database ({type(cause).__name__})"
+    return None
 
 
 def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:

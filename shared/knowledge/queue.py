@@ -1,17 +1,18 @@
-"""The work that waits on chunks: who needs which step, and what came of it."""
+"""The chunks that wait for a step of the pipeline, and what came of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
+from shared.core.bisection import bisect
 from shared.core.dates import utc_now
+from shared.core.deferral import next_attempt
 from shared.core.errors import PlatformFault
 from shared.firestore.database import Stale, together
 from shared.knowledge import chunk_repository as documents
@@ -27,18 +28,16 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
 
-Extracted = Mapping[str, Mapping[str, Any]]
-"""Extraction id to `{type, topics, says, duplicate?}`; a duplicate, which no list shows, has no
-topics. `says` tells whether what is stored of it is what would be stored now."""
-MAX_TRIES: Final = 5
-"""How often a step is tried on a chunk before it is parked."""
-MOST_WRITES: Final = 100
-"""Chunks of which work is stored in one commit."""
+ExtractionSummaries = Mapping[str, Mapping[str, Any]]
+"""Extraction id to `{type, topics, says, duplicate?}`. A duplicate is not shown and has no topics.
+`says` is a digest of its content, by which an unchanged extraction is recognised."""
+MAX_WRITES: Final = 100
+"""Results of at most this many chunks are stored in one commit."""
 PENDING_FIELDS: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
 
 
-class Tried(Protocol):
-    """A chunk as it was read, and how often a step was tried on it."""
+class QueuedChunk(Protocol):
+    """A chunk as it was read, with the number of failed tries of a step."""
 
     @property
     def chunk_id(self) -> str: ...  # noqa: D102 - as in every value that stands for a chunk
@@ -53,9 +52,9 @@ class PendingChunk:
     """A chunk that waits for a step, as it was read.
 
     Attributes:
-        content_hash: Changes when its text or title does.
-        tries: How often the step was tried on it.
-        extracted: The extractions that hang on it.
+        content_hash: Changes with the text and the title.
+        tries: How often the step failed on it.
+        extracted: Its extractions.
     """
 
     chunk_id: str
@@ -65,22 +64,22 @@ class PendingChunk:
     content_hash: str
     tries: int
     update_time: Any
-    extracted: Extracted = field(default_factory=dict)
+    extracted: ExtractionSummaries = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        """What is embedded of it."""
+        """The text to embed."""
         return embedding_text(self.title, self.content)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class StepResult:
     """What a step made of a chunk.
 
     Attributes:
         chunk: The chunk as it was read.
-        change: The fields that it gets.
-        writes: What is written beside it, or not at all.
+        change: The fields to set on the chunk.
+        writes: Writes to other documents, in the same commit.
     """
 
     chunk: PendingChunk
@@ -89,54 +88,54 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """A chunk on which a step failed so often that it is not tried any more."""
+class DeadLetter:
+    """A chunk on which a step failed so often that it is not retried."""
 
     chunk_id: str
     reason: str
 
 
-class Refused(PlatformFault):
-    """What was made of some chunks is not taken by the database, which took that of others.
+class RefusedChunks(PlatformFault):
+    """The database refuses the results of some chunks; the others are stored.
 
     Attributes:
-        stored: Of how many chunks it was stored.
-        chunks: Of which it was not.
+        stored: The number of chunks whose results were stored.
+        chunks: The chunks whose results were refused.
     """
 
     def __init__(self, stored: int, chunks: Sequence[PendingChunk]) -> None:
-        """Say so."""
-        super().__init__("The database refuses what was made of it: it may be too large.")
+        """Make the error."""
+        super().__init__("The database refuses the result for this passage: it may be too large.")
         self.stored = stored
         self.chunks = list(chunks)
 
 
-class Steps:
-    """Hands out chunks that wait for a step, and records what jobs did to them."""
+class ChunkQueue:
+    """The queue of each step: pending chunks, results, retries and dead letters."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Use this database."""
         self._database = database
 
     async def pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
-        """Chunks that wait for `step` and whose time to try (again) has come."""
-        query = pending_query(self._database.client, step, now, limit).select(PENDING_FIELDS)
+        """Load chunks that wait for `step` and are due, the longest waiting first."""
+        query = due_query(self._database.client, step, now, limit).select(PENDING_FIELDS)
         return [to_pending(step, snapshot) for snapshot in await self._database.find(query)]
 
     async def count_pending(self, step: str) -> int:
-        """How many chunks wait for `step`, including those whose time has not come."""
-        return await self._database.count(waiting_query(self._database.client, step))
+        """Count the chunks that wait for `step`, due or not."""
+        return await self._database.count(pending_query(self._database.client, step))
 
-    async def embedded(
+    async def store_vectors(
         self, chunks: Sequence[PendingChunk], vectors: Sequence[Vector], model: str, now: datetime
     ) -> int:
-        """Store vectors, and let the chunks be put among topics.
+        """Store the vectors of chunks, and queue the chunks for clustering.
 
         Returns:
-            How many were stored.
+            The number of vectors stored.
         """
-        made = [
-            Done(
+        results = [
+            StepResult(
                 chunk,
                 {
                     "embedding": FirestoreVector(list(vector)),
@@ -146,148 +145,134 @@ class Steps:
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
         ]
-        return await self.done("embed", made)
+        return await self.complete("embed", results)
 
-    async def done(self, step: str, made: Sequence[Done]) -> int:
-        """Store what a step made; a chunk whose text was edited since it was read stays pending.
+    async def complete(self, step: str, results: Sequence[StepResult]) -> int:
+        """Store results; a chunk whose text was edited since it was read stays pending.
 
         Returns:
-            Of how many chunks it was stored.
+            The number of chunks whose results were stored.
 
         Raises:
-            Refused: The database refuses some of it for what it is; the rest is stored.
+            RefusedChunks: The database refuses some results for what they are; the rest is stored.
         """
         refused: list[PendingChunk] = []
         stored = 0
-        for start in range(0, len(made), MOST_WRITES):
-            stored += await self._done(step, made[start : start + MOST_WRITES], refused)
+        for start in range(0, len(results), MAX_WRITES):
+            stored += await self._complete(step, results[start : start + MAX_WRITES], refused)
         if refused:
-            raise Refused(stored, refused)
+            raise RefusedChunks(stored, refused)
         return stored
 
-    async def _done(self, step: str, made: Sequence[Done], refused: list[PendingChunk]) -> int:
+    async def _complete(
+        self, step: str, results: Sequence[StepResult], refused: list[PendingChunk]
+    ) -> int:
+        async def commit(results: Sequence[StepResult]) -> None:
+            await self._database.commit([self._write(step, result) for result in results])
+
         try:
-            await self._database.commit([self._write(step, each) for each in made])
+            await commit(results)
         except Stale:
-            # Other steps write to chunks too: what was edited is told by the text alone.
-            present = await self._present(step, [each.chunk for each in made])
-            held = [
-                replace(each, chunk=present[each.chunk.chunk_id])
-                for each in made
-                if each.chunk.chunk_id in present
-            ]
-            return await self._apart(step, held, refused)
+            # Other steps write to chunks too: only the text shows whether a chunk was edited.
+            results = await self._unedited(step, results)
         except (PlatformFault, ValueError):
-            return await self._apart(step, made, refused)
-        return len(made)
+            pass
+        else:
+            return len(results)
+        # A ValueError means that Google's client cannot make a request of the data.
+        stored = 0
+        async for batch, outcome in bisect(results, commit, (Stale, PlatformFault, ValueError)):
+            if outcome is None:
+                stored += len(batch)
+            elif not isinstance(outcome, Stale):
+                refused.append(batch[0].chunk)
+        return stored
 
-    async def _apart(self, step: str, made: Sequence[Done], refused: list[PendingChunk]) -> int:
-        """Store what holds, halved around what does not.
+    def _write(self, step: str, result: StepResult) -> Write:
+        change = {**result.change, **documents.step_done(step)}
+        return together([self._update(result.chunk, change), *result.writes])
 
-        A chunk that was edited meanwhile stays pending. One that does not fit the database, or of
-        which Google's client cannot make a request, is refused.
-        """
-        if not made:
-            return 0
-        try:
-            await self._database.commit([self._write(step, each) for each in made])
-        except (Stale, PlatformFault, ValueError) as error:
-            if len(made) == 1:
-                if not isinstance(error, Stale):
-                    refused.append(made[0].chunk)
-                return 0
-            middle = len(made) // 2
-            first = await self._apart(step, made[:middle], refused)
-            return first + await self._apart(step, made[middle:], refused)
-        return len(made)
+    async def _unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
+        """The results whose chunks still have the same text, with their present update times."""
+        by_id = {result.chunk.chunk_id: result for result in results}
+        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
+        snapshots = await self._database.get_all(references, ["content_hash", "extracted"])
+        return [
+            replace(result, chunk=replace(result.chunk, update_time=snapshot.update_time))
+            for snapshot in snapshots
+            if _is_unedited(snapshot, (result := by_id[snapshot.id]).chunk, step)
+        ]
 
-    def _write(self, step: str, each: Done) -> Write:
-        change = {**each.change, **documents.step_done(step)}
-        return together([self._update(each.chunk, change), *each.writes])
-
-    async def _present(self, step: str, chunks: Sequence[PendingChunk]) -> dict[str, PendingChunk]:
-        """Those of the chunks that still say what they said, as they are now."""
-        read = {chunk.chunk_id: chunk for chunk in chunks}
-        references = [self._database.document(COLLECTION, name) for name in read]
-        found = await self._database.get_all(references, ["content_hash", "extracted"])
-        return {
-            snapshot.id: replace(read[snapshot.id], update_time=snapshot.update_time)
-            for snapshot in found
-            if _still_says(snapshot, read[snapshot.id], step)
-        }
-
-    async def failed(self, step: str, chunk: Tried, reason: str, now: datetime) -> None:
-        """Try the step again later, each time after a longer wait; after five tries park it."""
+    async def defer(self, step: str, chunk: QueuedChunk, reason: str, now: datetime) -> None:
+        """Retry the step later, after a longer pause each time; dead-letter it after five tries."""
         tries = chunk.tries + 1
-        change: dict[str, Any] = {
-            f"tries.{step}": tries,
-            f"pending.{step}": now + timedelta(minutes=2**tries),
-        }
-        if tries >= MAX_TRIES:
-            change |= {f"pending.{step}": DELETE_FIELD, f"parked.{step}": reason}
+        due = next_attempt(tries, now)
+        change: dict[str, Any] = {f"tries.{step}": tries, f"pending.{step}": due or DELETE_FIELD}
+        if due is None:
+            change[f"parked.{step}"] = reason
         await self._database.commit_what_holds([self._update(chunk, change)])
 
-    async def parked(self, step: str, limit: int) -> list[Parked]:
-        """Chunks on which `step` is not tried any more, and why."""
-        query = parked_query(self._database.client, step).select([f"parked.{step}"]).limit(limit)
-        found = await self._database.find(query)
-        return [Parked(each.id, each.get(f"parked.{step}")) for each in found]
+    async def dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
+        """Load chunks on which `step` is not retried, with the reasons."""
+        query = dead_letter_query(self._database.client, step).select([f"parked.{step}"])
+        snapshots = await self._database.find(query.limit(limit))
+        return [DeadLetter(snapshot.id, snapshot.get(f"parked.{step}")) for snapshot in snapshots]
 
-    async def count_parked(self, step: str) -> int:
-        """How many there are."""
-        return await self._database.count(parked_query(self._database.client, step))
+    async def count_dead_letters(self, step: str) -> int:
+        """Count the chunks on which `step` is not retried."""
+        return await self._database.count(dead_letter_query(self._database.client, step))
 
     async def retry(self, step: str, now: datetime) -> int:
-        """Let those chunks wait for `step` again; return how many there were."""
+        """Queue all dead letters of a step again; return how many there were."""
         count = 0
-        while found := await self.parked(step, MOST_WRITES):
-            writes = [self._again(each, step, now) for each in found]
+        while letters := await self.dead_letters(step, MAX_WRITES):
+            writes = [self._requeue(letter, step, now) for letter in letters]
             count += await self._database.commit_what_holds(writes)
         return count
 
-    def _again(self, parked: Parked, step: str, now: datetime) -> Write:
-        reference = self._database.document(COLLECTION, parked.chunk_id)
+    def _requeue(self, letter: DeadLetter, step: str, now: datetime) -> Write:
+        reference = self._database.document(COLLECTION, letter.chunk_id)
         return lambda batch: batch.update(reference, documents.step_pending(step, now))
 
-    def _update(self, chunk: Tried, change: dict[str, Any]) -> Write:
+    def _update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk.chunk_id)
         option = LastUpdateOption(chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
 
-def waiting_query(client: AsyncClient, step: str) -> AsyncQuery:
-    """Chunks that wait for a step, due or not, those that waited longest first."""
+def pending_query(client: AsyncClient, step: str) -> AsyncQuery:
+    """Chunks that wait for a step, due or not, the longest waiting first."""
     return client.collection(COLLECTION).order_by(f"pending.{step}")
 
 
-def pending_query(client: AsyncClient, step: str, now: datetime, limit: int) -> AsyncQuery:
-    """Chunks that wait for a step and are due, those that waited longest first."""
+def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> AsyncQuery:
+    """Chunks that wait for a step and are due, the longest waiting first."""
     due = FieldFilter(f"pending.{step}", "<=", now)
-    return waiting_query(client, step).where(filter=due).limit(limit)
+    return pending_query(client, step).where(filter=due).limit(limit)
 
 
-def parked_query(client: AsyncClient, step: str) -> AsyncQuery:
-    """Chunks on which a step is not tried any more."""
+def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
+    """Chunks on which a step is not retried."""
     return client.collection(COLLECTION).order_by(f"parked.{step}")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     for step in STEPS:
-        yield pending_query(client, step, utc_now(), 1)
-        yield waiting_query(client, step)
-        yield parked_query(client, step)
+        yield due_query(client, step, utc_now(), 1)
+        yield pending_query(client, step)
+        yield dead_letter_query(client, step)
 
 
-def _still_says(snapshot: DocumentSnapshot[Any], read: PendingChunk, step: str) -> bool:
+def _is_unedited(snapshot: DocumentSnapshot[Any], chunk: PendingChunk, step: str) -> bool:
     data = snapshot.to_dict() or {}
-    same = data.get("content_hash") == read.content_hash
-    # Only who replaces extractions counts on those that were read.
-    return same and (step != "extract" or (data.get("extracted") or {}) == read.extracted)
+    same_text = data.get("content_hash") == chunk.content_hash
+    # Only the step that replaces extractions depends on those it read.
+    return same_text and (step != "extract" or (data.get("extracted") or {}) == chunk.extracted)
 
 
 def to_pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
-    """Read a chunk that waits for a step from its document."""
+    """Convert the document of a chunk that waits for a step."""
     data = snapshot.to_dict() or {}
     return PendingChunk(
         chunk_id=snapshot.id,

@@ -1,7 +1,7 @@
-"""`meta/readwise`: how far the base follows a Readwise library.
+"""`meta/readwise`: how far the knowledge base has followed a Readwise library.
 
-Its fields are those of `Progress`, and the `layout` of the chunks that were written: where that has
-changed, all is to be read again.
+The document has the fields of `SyncProgress`, and the `layout` of the chunks at the time: when the
+layout has changed since, the whole library is read again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.deferral import MAX_TRIES
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put
 from shared.knowledge.chunk_repository import LAYOUT
@@ -20,21 +21,19 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-MOST_TRIES: Final = 5
-"""How often a book is read that cannot be read, before it is parked."""
-MOST_MISSED: Final = 500
-"""Books that are remembered as missed: a document holds a megabyte."""
-_PLACE: Final = ("meta", "readwise")
+MAX_FAILED_BOOKS: Final = 500
+"""At most this many failed books are stored: a document holds a megabyte."""
+_PATH: Final = ("meta", "readwise")
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class FailedBook:
     """A book that could not be read.
 
     Attributes:
-        name: What people call it.
-        reason: Why.
-        tries: How many runs tried.
+        name: The title for people.
+        reason: Why it could not be read.
+        tries: The number of runs that tried.
     """
 
     name: str
@@ -42,18 +41,18 @@ class Missed:
     tries: int = 1
 
     @property
-    def parked(self) -> bool:
-        """Whether it is left alone until it changes."""
-        return self.tries >= MOST_TRIES
+    def dead_lettered(self) -> bool:
+        """Whether it is not read again until it changes."""
+        return self.tries >= MAX_TRIES
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
-    """A run that has not been completed.
+class UnfinishedRun:
+    """A run that ended before all changes were read.
 
     Attributes:
         began_at: When it began, by Readwise's clock.
-        done: The id of the last book that it dealt with.
+        done: The id of the last book that it saved.
     """
 
     began_at: datetime
@@ -61,68 +60,70 @@ class UnderWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the base follows the library.
+class SyncProgress:
+    """How far the knowledge base has followed the library.
 
     Attributes:
-        updated_after: What changed before that is in the base, but for `missed`; None: nothing is.
+        updated_after: Every change before this time is stored, except for `missed`; None at first.
         missed: The books that could not be read, by their ids.
-        under_way: The run to go on with.
+        under_way: The run to continue.
     """
 
     updated_after: datetime | None = None
-    missed: Mapping[str, Missed] = field(default_factory=dict)
-    under_way: UnderWay | None = None
+    missed: Mapping[str, FailedBook] = field(default_factory=dict)
+    under_way: UnfinishedRun | None = None
 
     @property
-    def waiting(self) -> dict[str, Missed]:
-        """The missed books that are to be tried again."""
-        return {name: each for name, each in self.missed.items() if not each.parked}
+    def retryable(self) -> dict[str, FailedBook]:
+        """The failed books to read again, by their ids."""
+        return {book_id: book for book_id, book in self.missed.items() if not book.dead_lettered}
 
 
-_MISSED: Final = Codec(Missed)
+_FAILED_BOOK: Final = Codec(FailedBook)
 
 
-def _missed(data: Mapping[str, Any]) -> dict[str, Missed]:
-    return {book_id: _MISSED.load(book) for book_id, book in data.items()}
+def _load_missed(data: Mapping[str, Any]) -> dict[str, FailedBook]:
+    return {book_id: _FAILED_BOOK.load(book) for book_id, book in data.items()}
 
 
-_CODEC: Final = Codec(Progress, readers={"missed": _missed, "under_way": Codec(UnderWay).load})
+_CODEC: Final = Codec(
+    SyncProgress, readers={"missed": _load_missed, "under_way": Codec(UnfinishedRun).load}
+)
 
 
 class ReadwiseSync:
-    """Keeps how far the base follows a library."""
+    """Stores how far the knowledge base has followed a library."""
 
     def __init__(self, database: Database) -> None:
-        """Keep it in this database."""
+        """Use this database."""
         self._database = database
 
-    async def progress(self) -> Progress:
-        """How far it does: not at all, where chunks are laid out differently since."""
-        snapshot = await self._database.get(self._database.document(*_PLACE))
+    async def progress(self) -> SyncProgress:
+        """Load the progress; none if the layout of chunks has changed since. One round trip."""
+        snapshot = await self._database.get(self._database.document(*_PATH))
         data = snapshot.to_dict() or {}
-        return _CODEC.load(data) if data.get("layout") == LAYOUT else Progress()
+        return _CODEC.load(data) if data.get("layout") == LAYOUT else SyncProgress()
 
-    async def parked(self) -> list[Missed]:
-        """The books that are left alone."""
-        return [each for each in (await self.progress()).missed.values() if each.parked]
+    async def dead_letters(self) -> list[FailedBook]:
+        """Load the books that are not read again until they change."""
+        return [book for book in (await self.progress()).missed.values() if book.dead_lettered]
 
     async def retry(self) -> int:
-        """Let those be tried again, as if for the first time; return how many there are."""
+        """Queue the dead-lettered books again; return how many there are."""
         return await self._database.until_it_holds(self._retry)
 
-    async def keep(self, progress: Progress) -> None:
-        """Remember it."""
-        reference = self._database.document(*_PLACE)
-        missed = dict(islice(progress.missed.items(), MOST_MISSED))
+    async def store(self, progress: SyncProgress) -> None:
+        """Store the progress. One round trip."""
+        reference = self._database.document(*_PATH)
+        missed = dict(islice(progress.missed.items(), MAX_FAILED_BOOKS))
         data = _CODEC.write(replace(progress, missed=missed)) | {"layout": LAYOUT}
         await self._database.commit([lambda batch: batch.set(reference, data)])
 
     async def _retry(self) -> int:
-        seen = await self._database.get(self._database.document(*_PLACE))
-        missed: dict[str, dict[str, Any]] = (seen.to_dict() or {}).get("missed", {})
-        parked = [each for each in missed.values() if each["tries"] >= MOST_TRIES]
-        for each in parked:
-            each["tries"] = 0
-        await self._database.commit([put(seen, {"missed": missed})] if parked else [])
-        return len(parked)
+        snapshot = await self._database.get(self._database.document(*_PATH))
+        missed: dict[str, dict[str, Any]] = (snapshot.to_dict() or {}).get("missed", {})
+        dead_letters = [book for book in missed.values() if book["tries"] >= MAX_TRIES]
+        for book in dead_letters:
+            book["tries"] = 0
+        await self._database.commit([put(snapshot, {"missed": missed})] if dead_letters else [])
+        return len(dead_letters)

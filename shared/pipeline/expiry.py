@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiring:
+class ExpiringKind:
     """A kind of documents that expire.
 
     Attributes:
@@ -47,10 +47,12 @@ class Expiring:
 
 
 EXPIRING: Final = (
-    Expiring(name="todos", collection="tasks", field="purge_at", of_users=True, together=200),
-    Expiring(name="replays", collection="replays", field="expires_at", of_users=True, together=8),
-    Expiring(name="runs", collection="runs", field="expires_at", of_users=False, together=50),
-    Expiring(
+    ExpiringKind(name="todos", collection="tasks", field="purge_at", of_users=True, together=200),
+    ExpiringKind(
+        name="replays", collection="replays", field="expires_at", of_users=True, together=8
+    ),
+    ExpiringKind(name="runs", collection="runs", field="expires_at", of_users=False, together=50),
+    ExpiringKind(
         name="leases",
         collection="leases",
         field="expires_at",
@@ -64,7 +66,7 @@ EXPIRING: Final = (
 class Expiry:
     """Finds and deletes what has expired of one kind."""
 
-    def __init__(self, database: Database, kind: Expiring) -> None:
+    def __init__(self, database: Database, kind: ExpiringKind) -> None:
         """Look for it in this database."""
         self._database = database
         self._kind = kind
@@ -83,7 +85,7 @@ class Expiry:
         return await self._database.count(expired_query(self._database.client, self._kind, now))
 
 
-def expired_query(client: AsyncClient, kind: Expiring, now: datetime) -> AsyncQuery:
+def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
     """What has expired of a kind, longest ago first."""
     kinds = client.collection_group if kind.of_users else client.collection
     expired = FieldFilter(kind.field, "<=", now - kind.after)

@@ -38,7 +38,7 @@ _ENTRY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class IndexedCorpus:
     """Documents, and the lists that are made of them.
 
     Attributes:
@@ -64,24 +64,24 @@ class Corpus:
 
 
 CORPORA: Final = (
-    Corpus(KNOWLEDGE, CHUNKS, stands_still=True),
-    Corpus(TRACES, SOLVED, stands_still=False),
+    IndexedCorpus(KNOWLEDGE, CHUNKS, stands_still=True),
+    IndexedCorpus(TRACES, SOLVED, stands_still=False),
 )
 """In the order of the names of their lists."""
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTotals:
+class StoredTotals:
     """The totals as they were read."""
 
     totals: Totals
     snapshot: DocumentSnapshot[Any]
 
 
-class Repairing:
+class IndexRepair:
     """Reads all that the lists of a corpus are made of, and replaces lists."""
 
-    def __init__(self, database: Database, corpus: Corpus) -> None:
+    def __init__(self, database: Database, corpus: IndexedCorpus) -> None:
         """Read and write in this database."""
         self._database = database
         self._corpus = corpus
@@ -133,12 +133,12 @@ class Repairing:
         queries = [lists_query(client, each, start, None) for each in self._corpus.collections]
         return sum([await self._database.count(query) for query in queries])
 
-    async def totals(self) -> SeenTotals:
+    async def totals(self) -> StoredTotals:
         """The totals as they stand."""
         seen = await self._database.get(self._database.document(*self._corpus.names.totals))
-        return SeenTotals(to_totals(seen.to_dict()), seen)
+        return StoredTotals(to_totals(seen.to_dict()), seen)
 
-    async def correct(self, seen: SeenTotals, totals: Totals) -> bool:
+    async def correct(self, seen: StoredTotals, totals: Totals) -> bool:
         """Write the totals as they are to be, unless they changed; whether they did not."""
         data = {"documents": totals.documents, "length": totals.length}
         return bool(await self._database.commit_what_holds([put(seen.snapshot, data)]))
@@ -170,7 +170,7 @@ class Repairing:
         return put(seen, {**data, **dict.fromkeys(gone, DELETE_FIELD)})
 
 
-class RepairPlace:
+class RepairProgress:
     """`meta/repair`: where the next run goes on."""
 
     def __init__(self, database: Database) -> None:
@@ -192,8 +192,8 @@ class RepairPlace:
             await self._database.commit([lambda batch: batch.set(self._reference, data)])
 
 
-def marks_query(client: AsyncClient, corpus: Corpus) -> AsyncQuery:
-    """Every document's mark; `Repairing` pages through them."""
+def marks_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
+    """Every document's mark; `IndexRepair` pages through them."""
     return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
 
 

@@ -28,7 +28,7 @@ from shared.index.posting_changes import (
 )
 from shared.index.postings import KNOWLEDGE
 from shared.knowledge import chunk_repository as documents
-from shared.knowledge.queue import pending_query
+from shared.knowledge.queue import due_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from shared.index.posting_changes import PostingsChange
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.queue import Extracted
+    from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
 REQUEUED: Final = 400
@@ -56,7 +56,7 @@ _FIELDS: Final = ("indexed", "extracted", "deleted_at", "tries", *documents.READ
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ChunkToIndex:
     """A chunk that waits to be indexed, as it was read.
 
     Attributes:
@@ -73,11 +73,11 @@ class Waiting:
     tries: int
     update_time: Any
     fault: str = ""
-    extracted: Extracted = field(default_factory=dict)
+    extracted: ExtractionSummaries = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class IndexChange:
     """What the lists are to know of a chunk from now on.
 
     Attributes:
@@ -85,7 +85,7 @@ class Change:
         wanted: What its terms and facets are now; `NOT_INDEXED` for one that was deleted.
     """
 
-    waiting: Waiting
+    waiting: ChunkToIndex
     wanted: IndexedState
 
     @property
@@ -106,12 +106,12 @@ class Indexing:
         self.long_lists = PostingsTruncation(database, KNOWLEDGE, cap, slack)
         self._database = database
 
-    async def pending(self, now: datetime, limit: int) -> list[Waiting]:
+    async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
         """Chunks that wait to be indexed, deleted ones too."""
-        query = pending_query(self._database.client, STEP, now, limit).select(_FIELDS)
+        query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         return [_waiting(snapshot) for snapshot in await self._database.find(query)]
 
-    async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
+    async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
         """Change the lists and mark the chunks, at once.
 
         Returns:
@@ -166,7 +166,7 @@ class Indexing:
             name for path, name in shrinking.items() if stood.get(path, 0) + lists[name].df <= 0
         }
 
-    def _mark(self, change: Change) -> Write:
+    def _mark(self, change: IndexChange) -> Write:
         reference = self._database.document(documents.COLLECTION, change.waiting.chunk_id)
         option = LastUpdateOption(change.waiting.update_time)
         if change.waiting.chunk is None:
@@ -199,11 +199,11 @@ def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield pending_query(client, STEP, utc_now(), 1)
+    yield due_query(client, STEP, utc_now(), 1)
     yield ids_query(client, "a")
 
 
-def _marked(change: Change) -> dict[str, Any]:
+def _marked(change: IndexChange) -> dict[str, Any]:
     return {
         "indexed": change.wanted.document(),
         "facets": [id_facet(change.waiting.chunk_id), *change.wanted.facets],
@@ -211,13 +211,13 @@ def _marked(change: Change) -> dict[str, Any]:
     }
 
 
-def _waiting(snapshot: DocumentSnapshot[Any]) -> Waiting:
+def _waiting(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
     data = _fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
         extracted = data.get("extracted") or {}
-        return Waiting(
+        return ChunkToIndex(
             snapshot.id,
             chunk,
             read_indexed_state(data),
@@ -227,7 +227,7 @@ def _waiting(snapshot: DocumentSnapshot[Any]) -> Waiting:
         )
     except (KeyError, TypeError) as error:
         fault = f"is no chunk as they are stored: {error!r}"
-        return Waiting(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
+        return ChunkToIndex(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
 
 
 def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:

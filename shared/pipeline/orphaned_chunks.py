@@ -35,7 +35,7 @@ SETTLED: Final = timedelta(days=7)
 may have been killed, and go on in their next run."""
 
 
-class Leftovers:
+class OrphanedChunks:
     """Finds chunks that should be gone, and deletes them."""
 
     def __init__(self, database: Database) -> None:

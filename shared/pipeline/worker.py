@@ -11,20 +11,20 @@ from shared.core.errors import CarrelError, PlatformFault, Unavailable
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.queue import Refused, Steps
-from shared.runtime.job import Failure, Parking
+from shared.knowledge.queue import ChunkQueue, RefusedChunks
+from shared.runtime.job import DeadLetters, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.knowledge.queue import Done, PendingChunk
+    from shared.knowledge.queue import PendingChunk, QueuedChunk, StepResult
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
     Failed = tuple[PendingChunk, CarrelError]
 
 
-async def set_apart(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
+async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
     """Do something; where it fails, tell and go on.
 
     What the database cannot answer in time it may refuse again and again; where it answers nothing
@@ -63,17 +63,26 @@ async def _require_database(ctx: Context, cause: Exception) -> None:
         raise cause from None
 
 
-def parked_chunks(step: str) -> Parking:
-    """The parking of the job that does this step."""
+async def defer_chunk(
+    step: str, chunk: QueuedChunk, reason: CarrelError | str, ctx: Context, report: Report
+) -> None:
+    """Report a chunk on which a step failed; a later run retries it, or it is dead-lettered."""
+    failure = Failure.of(chunk.chunk_id, reason)
+    await ChunkQueue(ctx.database).defer(step, chunk, failure.reason, ctx.clock())
+    report.failures.append(failure)
 
-    async def parked(ctx: Context, limit: int) -> list[Failure]:
-        found = await Steps(ctx.database).parked(step, limit)
-        return [Failure(each.chunk_id, each.reason) for each in found]
+
+def dead_lettered_chunks(step: str) -> DeadLetters:
+    """The dead letters of the job that does this step."""
+
+    async def load(ctx: Context, limit: int) -> list[Failure]:
+        chunks = await ChunkQueue(ctx.database).dead_letters(step, limit)
+        return [Failure(chunk.chunk_id, chunk.reason) for chunk in chunks]
 
     async def retry(ctx: Context) -> int:
-        return await Steps(ctx.database).retry(step, ctx.clock())
+        return await ChunkQueue(ctx.database).retry(step, ctx.clock())
 
-    return Parking(parked=parked, retry=retry)
+    return DeadLetters(load=load, retry=retry)
 
 
 PAGE: Final = 64
@@ -85,7 +94,7 @@ MOST_TAKEN: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepWork:
     """What is done to each chunk that waits for a step.
 
     Attributes:
@@ -99,12 +108,12 @@ class Work:
 
     step: str
     counted: str
-    make: Callable[[PendingChunk], Awaitable[Done]]
+    make: Callable[[PendingChunk], Awaitable[StepResult]]
     probe: Callable[[], Awaitable[object]]
     at_once: int = AT_ONCE
 
 
-async def work_off(work: Work, ctx: Context, budget: Budget, report: Report) -> None:
+async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: Report) -> None:
     """Do it to the chunks that wait for it, until none waits.
 
     What was made is stored group by group, each chunk's on the condition that it still says what it
@@ -116,7 +125,7 @@ async def work_off(work: Work, ctx: Context, budget: Budget, report: Report) -> 
     """
     taken = Counter[str]()
     while True:
-        waiting = await Steps(ctx.database).pending(work.step, ctx.clock(), PAGE)
+        waiting = await ChunkQueue(ctx.database).pending(work.step, ctx.clock(), PAGE)
         # One that somebody edits again and again is left to the next run.
         page = [chunk for chunk in waiting if taken[chunk.chunk_id] < MOST_TAKEN]
         if not page:
@@ -128,11 +137,12 @@ async def work_off(work: Work, ctx: Context, budget: Budget, report: Report) -> 
                 return
             group = page[start : start + work.at_once]
             failed = await _work_on(group, work, ctx, budget, report)
-            await _put_off(failed, work.step, ctx, report)
+            for chunk, error in failed:
+                await defer_chunk(work.step, chunk, error, ctx, report)
 
 
 async def _work_on(
-    chunks: Sequence[PendingChunk], work: Work, ctx: Context, budget: Budget, report: Report
+    chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
 ) -> list[Failed]:
     """Make and store it; what fails is told.
 
@@ -154,11 +164,11 @@ async def _work_on(
 
 
 async def _attempt(
-    chunks: Sequence[PendingChunk], work: Work, ctx: Context, budget: Budget, report: Report
+    chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
 ) -> list[Failed]:
     """Make it of all at once, and store what was made together."""
     outcomes = await asyncio.gather(*map(work.make, chunks), return_exceptions=True)
-    made: list[Done] = []
+    made: list[StepResult] = []
     failed: list[Failed] = []
     for chunk, outcome in zip(chunks, outcomes, strict=True):
         if isinstance(outcome, Exception):
@@ -168,8 +178,8 @@ async def _attempt(
         else:
             made.append(outcome)
     try:
-        report.counts[work.counted] += await Steps(ctx.database).done(work.step, made)
-    except Refused as refused:
+        report.counts[work.counted] += await ChunkQueue(ctx.database).complete(work.step, made)
+    except RefusedChunks as refused:
         report.counts[work.counted] += refused.stored
         failed += [(chunk, refused) for chunk in refused.chunks]
     budget.progress(len(made))
@@ -180,10 +190,3 @@ def _told(error: Exception, step: str) -> CarrelError:
     """An error as it is recorded; one that nobody thought of stops no other chunk either."""
     log.warning("step_failed", step=step, **describe(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)
-
-
-async def _put_off(failed: Sequence[Failed], step: str, ctx: Context, report: Report) -> None:
-    for chunk, error in failed:
-        reason = f"{error.code}: {error.message}"
-        await Steps(ctx.database).failed(step, chunk, reason, ctx.clock())
-        report.failures.append(Failure(chunk.chunk_id, reason))

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Unavailable
@@ -35,6 +35,11 @@ class Failure:
 
     name: str
     reason: str
+
+    @classmethod
+    def of(cls, name: str, error: CarrelError | str) -> Self:
+        """The failure of an item, with the code of a known error."""
+        return cls(name, error if isinstance(error, str) else f"{error.code}: {error.message}")
 
 
 @dataclass(slots=True)
@@ -78,15 +83,15 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parking:
-    """Where a job puts what failed so often that it is not tried any more.
+class DeadLetters:
+    """The items of a job that failed so often that they are not tried any more.
 
     Attributes:
-        parked: Lists some of it, and why.
-        retry: Has all of it tried again, and tells how much that is.
+        load: Loads some of them, up to a limit, with the reasons.
+        retry: Queues all of them again, and returns how many there were.
     """
 
-    parked: Callable[[Context, int], Awaitable[Sequence[Failure]]]
+    load: Callable[[Context, int], Awaitable[Sequence[Failure]]]
     retry: Callable[[Context], Awaitable[int]]
 
 
@@ -103,7 +108,7 @@ class Job:
         timeout: Seconds a run may take; Cloud Scheduler waits 30 minutes at most.
         lease: The lease that it runs under, if it is another job's: the two never run at once. By
             default its own, of its name.
-        parking: What failed too often, if it gives things up.
+        dead_letters: What failed too often, if the job gives items up.
         renew: Lets all wait again that another model made than the one that would make it now, and
             tells how much that is.
         capabilities: What it reaches beside the database.
@@ -118,7 +123,7 @@ class Job:
     schedule: str
     timeout: float = 25 * 60.0
     lease: str | None = None
-    parking: Parking | None = None
+    dead_letters: DeadLetters | None = None
     renew: Callable[[Context], Awaitable[int]] | None = None
     capabilities: frozenset[Capability] = frozenset()
     settings: tuple[str, ...] = ()

@@ -20,9 +20,9 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from shared.pipeline.embedding.bulk import Bulk
+from shared.pipeline.embedding.bulk import BulkServices
 from shared.pipeline.embedding.chunks import embed_with
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
@@ -56,13 +56,13 @@ def text_of(content: str) -> str:
 
 
 @asynccontextmanager
-async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
+async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
     """Embedding in bulk, from ten passages on, with little patience."""
     client = VertexBatch(
         _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
     files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
-    made = Bulk(client, files, least=10, pause=0.01)
+    made = BulkServices(client, files, least=10, pause=0.01)
     yield made
     await made.aclose()
 
@@ -105,7 +105,7 @@ async def add(ctx: Context, notes: Source) -> None:
     await Ingestion(ctx.database).save([in_chunks(notes)], ctx.clock())
 
 
-async def run(ctx: Context, bulk: Bulk, seconds: float = 60) -> Report:
+async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
     """One run of what the embed job does."""
     report = Report()
     await embed_with(bulk, ctx, Budget(time.monotonic() + seconds), report)
@@ -129,7 +129,7 @@ async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names
     """Each note has the vector of its text, none waits, and each was paid for once."""
     contents = [f"{name} {number}." for name in names for number in range(NOTES)]
     assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(ctx)
-    assert await Steps(ctx.database).count_pending("embed") == 0
+    assert await ChunkQueue(ctx.database).count_pending("embed") == 0
     assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
 
 

@@ -24,7 +24,7 @@ from shared.extractions.model import (
     extraction_id,
 )
 from shared.extractions.repository import Extractions
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from tests.support.knowledge import write
 from tests.support.tool_calls import STRANGER, call, call_result
 
@@ -97,13 +97,13 @@ async def replace(ctx: Context, chunk: PendingChunk, held: Sequence[Extraction])
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new = list(zip(held, vectors, strict=True))
     done = Extractions(ctx.database).replacing(chunk, new, ctx.embedder.model)
-    return await Steps(ctx.database).done("extract", [done])
+    return await ChunkQueue(ctx.database).complete("extract", [done])
 
 
 async def waiting(ctx: Context, chunk_id: str) -> PendingChunk:
     """A chunk, made to wait for the job."""
     await write(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    found = await Steps(ctx.database).pending("extract", ctx.clock(), 100)
+    found = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
     return next(each for each in found if each.chunk_id == chunk_id)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
-    from shared.pipeline.indexing import Change
+    from shared.pipeline.indexing import IndexChange
     from shared.runtime.context import Context
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -125,7 +125,7 @@ class Raced(Indexing):
 
     race: Callable[[], Awaitable[object]] | None = None
 
-    async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
+    async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
         """Once, let it happen first."""
         race, self.race = self.race, None
         if race:

@@ -10,7 +10,7 @@ from functions.jobs.ingest.job import ingest
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.readwise_sync import Progress, ReadwiseSync
+from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
 from tests.support.fakes.readwise import TOKEN
 from tests.support.stored_documents import ample, chunks, documents
 
@@ -33,7 +33,7 @@ async def followed(app: App, meter: Meter | None = None) -> Report:
     return await ingest(app.context(Caller(), meter or Meter()), ample())
 
 
-async def progress(ctx: Context) -> Progress:
+async def progress(ctx: Context) -> SyncProgress:
     """How far the base follows the library."""
     return await ReadwiseSync(ctx.database).progress()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from functions.jobs.ingest.readers.reading import BrokenInput, read
+from functions.jobs.ingest.readers.reading import InputProblem, read
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def sources(path: Path) -> list[Source]:
 
 def broken(path: Path) -> list[tuple[str, str]]:
     """What could not be read, and why."""
-    items = [item for item in read(path) if isinstance(item, BrokenInput)]
+    items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if not item.kept]
 
 
 def warnings(path: Path) -> list[tuple[str, str]]:
     """What went in but for a part, and what is wrong with that."""
-    items = [item for item in read(path) if isinstance(item, BrokenInput)]
+    items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if item.kept]
 
 

@@ -32,7 +32,7 @@ PROBE: Final = (
 Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 
 
-class Card(BaseModel):
+class GeneratedCard(BaseModel):
     """What a passage says, in short."""
 
     summary: Annotated[
@@ -63,7 +63,7 @@ async def generate_card(
     Raises:
         CarrelError: See `Generator.generate`.
     """
-    asked = generator.generate(INSTRUCTION, f"{title}\n\n{content}", Card)
+    asked = generator.generate(INSTRUCTION, f"{title}\n\n{content}", GeneratedCard)
     return (await metered(asked, meter)).card
 
 

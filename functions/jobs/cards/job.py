@@ -9,10 +9,11 @@ from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.extractive import extractive_card
 from functions.jobs.cards.generated import LEAST, generate_card, probe
 from shared.ai.generation import BadAnswer
+from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change
-from shared.knowledge.queue import MAX_TRIES, Done, Steps
-from shared.pipeline.worker import AT_ONCE, PAGE, Work, parked_chunks, work_off
+from shared.knowledge.queue import ChunkQueue, StepResult
+from shared.pipeline.worker import AT_ONCE, PAGE, StepWork, dead_lettered_chunks, process_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -39,14 +40,14 @@ async def cards(ctx: Context, budget: Budget) -> Report:
     """
     report = Report()
     generator = ctx.generator
-    work = Work(
+    work = StepWork(
         step=STEP,
         counted="cards",
         make=partial(_make, ctx=ctx, report=report),
         probe=partial(_probe, ctx=ctx),
         at_once=AT_ONCE if generator else PAGE,  # what takes no time is stored a page at a time
     )
-    await work_off(work, ctx, budget, report)
+    await process_pending(work, ctx, budget, report)
     return report
 
 
@@ -65,16 +66,16 @@ def _asked_about(content: str, ctx: Context) -> Generator | None:
     return ctx.generator if len(content.strip()) >= LEAST else None
 
 
-async def _make(chunk: PendingChunk, ctx: Context, report: Report) -> Done:
+async def _make(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
     generator = _asked_about(chunk.content, ctx)
     if generator:
         card = await _written(chunk, generator, ctx)
         if card:
             report.counts[BY_MODEL] += 1
-            return Done(chunk, card_change(card, generator.model, ctx.clock()))
+            return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
     report.counts[BY_EXTRACTION] += 1
     card = extractive_card(chunk.content, chunk.title)
-    return Done(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
+    return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
 
 
 async def _written(chunk: PendingChunk, generator: Generator, ctx: Context) -> KnowledgeCard | None:
@@ -95,7 +96,7 @@ async def _probe(ctx: Context) -> None:
 
 async def waiting(ctx: Context) -> int:
     """How many chunks wait for a card."""
-    return await Steps(ctx.database).count_pending(STEP)
+    return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -104,7 +105,7 @@ JOB = Job(
     run=cards,
     total=waiting,
     schedule="*/30 * * * *",
-    parking=parked_chunks(STEP),
+    dead_letters=dead_lettered_chunks(STEP),
     renew=renew,
     capabilities=frozenset({Capability.GENERATION}),
 )

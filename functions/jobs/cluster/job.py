@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.jobs.cluster.model_names import name_topics
+from functions.jobs.cluster.model_names import name_clusters
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.clustering_repository import Clusterings
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from functions.jobs.cluster.due import Standing
+    from functions.jobs.cluster.schedule import ClusteringState
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -29,9 +29,9 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     With nothing to do it costs four reads, five with a language model, and one more for every
     thousand passages that have a topic.
     """
-    from functions.jobs.cluster.due import MOVING, is_due, standing
-    from functions.jobs.cluster.making import make_topics
-    from functions.jobs.cluster.placing import place_waiting
+    from functions.jobs.cluster.assignment import assign_pending
+    from functions.jobs.cluster.reclustering import recluster
+    from functions.jobs.cluster.schedule import MOVING, is_due, standing
 
     report = Report()
     embedding = await EmbeddingSpace(ctx.database).standing()
@@ -40,15 +40,15 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
         return report
     now = await standing(embedding.space[0], ctx)
     due = await is_due(now, ctx, report)
-    made = due and await make_topics(now, ctx, budget, report)
+    made = due and await recluster(now, ctx, budget, report)
     if now.waiting and not made and (now.usable or not due):
-        await place_waiting(now.clustering if now.usable else None, ctx, budget, report)
+        await assign_pending(now.clustering if now.usable else None, ctx, budget, report)
     await _count(now, ctx, report)
-    await name_topics(ctx, budget, report)
+    await name_clusters(ctx, budget, report)
     return report
 
 
-async def _count(before: Standing, ctx: Context, report: Report) -> None:
+async def _count(before: ClusteringState, ctx: Context, report: Report) -> None:
     """Count how many passages each topic has, if that may have changed."""
     if before.uncounted or report.counts["placed"] or report.counts["topics"]:
         clustering = await Clusterings(ctx.database).present()
@@ -58,7 +58,7 @@ async def _count(before: Standing, ctx: Context, report: Report) -> None:
 
 async def waiting(ctx: Context) -> int:
     """How many passages wait to be put among topics."""
-    return await Steps(ctx.database).count_pending("cluster")
+    return await ChunkQueue(ctx.database).count_pending("cluster")
 
 
 JOB = Job(

@@ -19,7 +19,7 @@ from shared.runtime.job import Failure
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.knowledge.cluster import Cluster
-    from shared.knowledge.cluster_repository import CentredCluster
+    from shared.knowledge.cluster_repository import ClusterWithCentroid
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -50,7 +50,7 @@ def _distinct(words: list[str]) -> list[str]:
     return list({word.casefold(): word.strip() for word in words if word.strip()}.values())
 
 
-class TopicName(BaseModel):
+class ClusterName(BaseModel):
     """What a topic is called."""
 
     name: Annotated[str, AfterValidator(_few_words)] = Field(
@@ -68,7 +68,7 @@ class TopicName(BaseModel):
     )
 
 
-async def name_topics(ctx: Context, budget: Budget, report: Report) -> None:
+async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
     """Have topics named that are named by their words, if there is a language model.
 
     A name is stored as soon as it is made: what a killed run has paid for stays. A topic that the
@@ -86,15 +86,15 @@ async def name_topics(ctx: Context, budget: Budget, report: Report) -> None:
         names = names or await _names(ctx)
         answers = await asyncio.gather(*(_ask(each, generator, ctx) for each in topics))
         for topic, answer in zip(topics, answers, strict=True):
-            if isinstance(answer, TopicName):
+            if isinstance(answer, ClusterName):
                 called = _called(topic.cluster, answer, names)
                 await Clusters(ctx.database).rename(called, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, REFUSALS):
                 await Clusters(ctx.database).rename(topic.cluster, BY_WORDS_ALONE)
-                report.failures.append(_failure(topic.cluster.cluster_id, answer))
+                report.failures.append(Failure.of(topic.cluster.cluster_id, answer))
         if down := next((each for each in answers if _is_down(each)), None):
-            report.failures.append(_failure("names", down))
+            report.failures.append(Failure.of("names", down))
             return
 
 
@@ -107,20 +107,20 @@ async def _names(ctx: Context) -> dict[str, str]:
 
 
 async def _ask(
-    topic: CentredCluster, generator: Generator, ctx: Context
-) -> TopicName | CarrelError:
+    topic: ClusterWithCentroid, generator: Generator, ctx: Context
+) -> ClusterName | CarrelError:
     """Ask the model for a name, and count what that costs, whatever it answers."""
     texts = await Clusterings(ctx.database).texts(topic.central[:SHOWN])
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
     try:
-        return await metered(generator.generate(INSTRUCTION, told, TopicName), ctx.meter)
+        return await metered(generator.generate(INSTRUCTION, told, ClusterName), ctx.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **describe(error))
         return error
 
 
-def _called(cluster: Cluster, answer: TopicName, names: dict[str, str]) -> Cluster:
+def _called(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Cluster:
     """What a topic is called now; where another has that name already, it keeps its own."""
     others = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
     name = cluster.name if answer.name.casefold() in others else answer.name
@@ -129,9 +129,5 @@ def _called(cluster: Cluster, answer: TopicName, names: dict[str, str]) -> Clust
     return replace(cluster, name=name, description=answer.description, keywords=keywords)
 
 
-def _is_down(answer: TopicName | CarrelError) -> TypeGuard[CarrelError]:
+def _is_down(answer: ClusterName | CarrelError) -> TypeGuard[CarrelError]:
     return isinstance(answer, CarrelError) and not isinstance(answer, REFUSALS)
-
-
-def _failure(name: str, error: CarrelError) -> Failure:
-    return Failure(name, f"{error.code}: {error.message}")

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.matching import Match, matches
-from shared.clustering.naming import Description
-from shared.clustering.plane import on_map
+from shared.clustering.matching import ClusterMatch, matches
+from shared.clustering.naming import ClusterDescription
+from shared.clustering.projection import project
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import BY_WORDS, CentredCluster
+from shared.knowledge.cluster_repository import BY_WORDS, ClusterWithCentroid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from shared.clustering.topics import Topic
-    from shared.knowledge.clustering_repository import Placed
+    from shared.clustering.clusters import VectorCluster
+    from shared.knowledge.clustering_repository import AssignedChunk
 
 CENTRAL: Final = 30
 """Passages of a topic, the most central, after which it is named."""
@@ -29,7 +29,7 @@ its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClusterPlan:
     """A topic as it is to be.
 
     Attributes:
@@ -41,14 +41,16 @@ class Plan:
         description: What it is called; None: it has no name that still fits.
     """
 
-    topic: Topic
+    topic: VectorCluster
     members: tuple[str, ...]
     place: tuple[float, float]
     cluster_id: str
-    known: CentredCluster | None
-    description: Description | None
+    known: ClusterWithCentroid | None
+    description: ClusterDescription | None
 
-    def cluster(self, description: Description, run_id: str, now: datetime) -> CentredCluster:
+    def cluster(
+        self, description: ClusterDescription, run_id: str, now: datetime
+    ) -> ClusterWithCentroid:
         """What is stored of it.
 
         Args:
@@ -58,7 +60,7 @@ class Plan:
         """
         kept = self.known if self.description else None
         x, y = self.place
-        return CentredCluster(
+        return ClusterWithCentroid(
             cluster=Cluster(
                 cluster_id=self.cluster_id,
                 name=description.name,
@@ -78,9 +80,11 @@ class Plan:
         )
 
 
-def planned(
-    topics: Sequence[Topic], chunks: Sequence[Placed], clusters: Sequence[CentredCluster]
-) -> list[Plan]:
+def plan_clusters(
+    topics: Sequence[VectorCluster],
+    chunks: Sequence[AssignedChunk],
+    clusters: Sequence[ClusterWithCentroid],
+) -> list[ClusterPlan]:
     """Find out which topics are known.
 
     Args:
@@ -90,8 +94,8 @@ def planned(
     """
     stored = {each.cluster.cluster_id: each for each in clusters}
     members = [_members(topic, chunks) for topic in topics]
-    places = on_map([topic.centroid for topic in topics])
-    plans: list[Plan] = []
+    places = project([topic.centroid for topic in topics])
+    plans: list[ClusterPlan] = []
     used = set(stored)
     pairs = zip(members, _matched(members, chunks, stored), strict=True)
     for topic, place, (ids, match) in zip(topics, places, pairs, strict=True):
@@ -99,17 +103,17 @@ def planned(
         used.add(cluster_id)
         present = stored.get(cluster_id)
         named = _kept(present, match.likeness, ids) if present and match else None
-        plans.append(Plan(topic, ids, place, cluster_id, present, named))
+        plans.append(ClusterPlan(topic, ids, place, cluster_id, present, named))
     return plans
 
 
-def _members(topic: Topic, chunks: Sequence[Placed]) -> tuple[str, ...]:
+def _members(topic: VectorCluster, chunks: Sequence[AssignedChunk]) -> tuple[str, ...]:
     return tuple(chunks[row].chunk_id for row in topic.members)
 
 
-def _called(present: CentredCluster) -> Description:
+def _called(present: ClusterWithCentroid) -> ClusterDescription:
     cluster = present.cluster
-    return Description(cluster.name, cluster.description or "", cluster.keywords)
+    return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
 
 
 def hash_of(members: Collection[str]) -> str:
@@ -119,9 +123,9 @@ def hash_of(members: Collection[str]) -> str:
 
 def _matched(
     topics: Sequence[Sequence[str]],
-    chunks: Sequence[Placed],
-    known: Mapping[str, CentredCluster],
-) -> list[Match | None]:
+    chunks: Sequence[AssignedChunk],
+    known: Mapping[str, ClusterWithCentroid],
+) -> list[ClusterMatch | None]:
     """The match of each topic, if it has one.
 
     What has exactly the members that some run gave it is what that run made: so a run that was
@@ -131,14 +135,16 @@ def _matched(
     exact = [by_hash.get(hash_of(members)) for members in topics]
     open_topics = [number for number, name in enumerate(exact) if name is None]
     before = _members_before(chunks, known.keys() - set(exact))
-    found = [Match(name, 1.0) if name else None for name in exact]
+    found = [ClusterMatch(name, 1.0) if name else None for name in exact]
     others = matches([topics[number] for number in open_topics], before)
     for number, match in zip(open_topics, others, strict=True):
         found[number] = match
     return found
 
 
-def _members_before(chunks: Sequence[Placed], names: Collection[str]) -> dict[str, list[str]]:
+def _members_before(
+    chunks: Sequence[AssignedChunk], names: Collection[str]
+) -> dict[str, list[str]]:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for chunk in chunks:
         for name in chunk.cluster_ids:
@@ -147,7 +153,9 @@ def _members_before(chunks: Sequence[Placed], names: Collection[str]) -> dict[st
     return members
 
 
-def _kept(present: CentredCluster, likeness: float, members: Sequence[str]) -> Description | None:
+def _kept(
+    present: ClusterWithCentroid, likeness: float, members: Sequence[str]
+) -> ClusterDescription | None:
     """What a topic is called, if it still fits: topics may drift, a little with every run."""
     still = set(present.central) & set(members)
     if likeness < NEARLY_THE_SAME or len(still) < NEARLY_THE_SAME * len(present.central):

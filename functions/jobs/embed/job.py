@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration import carry_on
 from shared.pipeline.embedding.online import STEP
-from shared.pipeline.worker import parked_chunks
+from shared.pipeline.worker import dead_lettered_chunks
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -40,7 +40,7 @@ async def embed(ctx: Context, budget: Budget) -> Report:
 
 async def waiting(ctx: Context) -> int:
     """How many chunks wait for a vector."""
-    return await Steps(ctx.database).count_pending(STEP)
+    return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -49,6 +49,6 @@ JOB = Job(
     run=embed,
     total=waiting,
     schedule="*/15 * * * *",
-    parking=parked_chunks(STEP),
+    dead_letters=dead_lettered_chunks(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

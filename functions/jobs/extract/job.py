@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.extract.reader import Reader
+from functions.jobs.extract.reader import PassageReader
 from shared.core.log import log
 from shared.extractions.heirs import show_heirs
 from shared.extractions.outdated import Outdated
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.queue import Steps
-from shared.pipeline.worker import Work, parked_chunks, work_off
+from shared.knowledge.queue import ChunkQueue
+from shared.pipeline.worker import StepWork, dead_lettered_chunks, process_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -45,15 +45,15 @@ async def extract(ctx: Context, budget: Budget) -> Report:
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     if outdated := await Outdated(ctx.database).read_again(ctx.clock()):
         report.counts["outdated"] = outdated
-    reader = Reader(ctx, ctx.generator, report)
-    await work_off(Work(STEP, "read", reader.read, reader.probe), ctx, budget, report)
+    reader = PassageReader(ctx, ctx.generator, report)
+    await process_pending(StepWork(STEP, "read", reader.read, reader.probe), ctx, budget, report)
     await show_heirs(ctx, budget, report)
     return report
 
 
 async def waiting(ctx: Context) -> int:
     """How many chunks wait to be read; none where there is no language model."""
-    return 0 if ctx.generator is None else await Steps(ctx.database).count_pending(STEP)
+    return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -62,7 +62,7 @@ JOB = Job(
     run=extract,
     total=waiting,
     schedule="25 * * * *",
-    parking=parked_chunks(STEP),
+    dead_letters=dead_lettered_chunks(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.GENERATION}),
     settings=("topic_aliases",),
 )

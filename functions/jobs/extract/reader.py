@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.extractions.deduplication import Embedded, Similar
     from shared.extractions.model import Extraction
-    from shared.knowledge.queue import Done, PendingChunk
+    from shared.knowledge.queue import PendingChunk, StepResult
     from shared.runtime.context import Context
     from shared.runtime.job import Report
 
 
-class Line:
+class ReadingOrder:
     """Passages that are read at once and stored together: none sees yet what another one says.
 
     Each decides what of it is shown when its turn comes, whichever the model answered first: so the
@@ -79,7 +79,7 @@ PROBE: Final = "Carrel is a small room for reading in a library."
 """A passage that every model reads, and in which there is nothing to find."""
 
 
-class Reader:
+class PassageReader:
     """Reads passages, one call of the model each, and remembers what of them is shown."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
@@ -87,9 +87,9 @@ class Reader:
         self._context = ctx
         self._generator = generator
         self._counts = report.counts
-        self._line = Line()
+        self._line = ReadingOrder()
 
-    async def read(self, chunk: PendingChunk) -> Done:
+    async def read(self, chunk: PendingChunk) -> StepResult:
         """Find what a passage holds, and make it the only extractions of its chunk.
 
         Raises:

@@ -6,11 +6,11 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.health.golden import MOST, WANTED, golden_queries
+from functions.jobs.health.golden_queries import MOST, WANTED, golden_queries
 from shared.core.log import log
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
-from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
+from shared.knowledge.golden_queries import TOP, NightlyScore, SearchHealth, gained_since_a_week
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.search.filter_plan import Selection
@@ -19,7 +19,7 @@ from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
 
 if TYPE_CHECKING:
-    from shared.knowledge.golden_queries import Golden
+    from shared.knowledge.golden_queries import GoldenQuery
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -52,12 +52,12 @@ async def health(ctx: Context, budget: Budget) -> Report:
         date = f"{ctx.clock():%Y-%m-%d}"
         milliseconds = round(median(taken), 1)
         model = ctx.embedder.model
-        night = Night(date=date, ranks=ranks, model=model, milliseconds=milliseconds)
+        night = NightlyScore(date=date, ranks=ranks, model=model, milliseconds=milliseconds)
         await _keep(night, ctx, report)
     return report
 
 
-async def _rank_of(golden: Golden, ctx: Context) -> int | None:
+async def _rank_of(golden: GoldenQuery, ctx: Context) -> int | None:
     """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
     ranking = await rank(question, knowledge(ctx.database), ctx)
@@ -67,9 +67,9 @@ async def _rank_of(golden: Golden, ctx: Context) -> int | None:
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
 
 
-async def _keep(night: Night, ctx: Context, report: Report) -> None:
+async def _keep(night: NightlyScore, ctx: Context, report: Report) -> None:
     """Keep what was measured, and warn where search finds less than it did."""
-    store = Health(ctx.database)
+    store = SearchHealth(ctx.database)
     before = [each for each in await store.nights() if each.date != night.date]
     await store.record([*before, night])
     report.counts["queries"] = len(night.ranks)
@@ -90,7 +90,7 @@ async def _keep(night: Night, ctx: Context, report: Report) -> None:
 
 async def asked(ctx: Context) -> int:
     """How many queries are asked, if there are enough chunks."""
-    golden = await Health(ctx.database).golden()
+    golden = await SearchHealth(ctx.database).golden()
     return min(MOST, WANTED + len(golden.given))
 
 

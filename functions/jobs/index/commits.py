@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shared.index.postings import PostingsRef
-    from shared.pipeline.indexing import Change
+    from shared.pipeline.indexing import IndexChange
 
 MAX_BYTES: Final = 3_900_000
 """About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""
@@ -30,9 +30,9 @@ _PART: Final = 12
 """Bytes around a text in a chunk's mark, or in what a facet's list says of itself."""
 
 
-def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
+def commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]:
     """Cut changes, in their order, into commits. The more they share, the more go into one."""
-    commit: list[Change] = []
+    commit: list[IndexChange] = []
     lists: set[PostingsRef] = set()
     size = facets = 0
     for change in changes:
@@ -60,7 +60,7 @@ def _list_size(name: PostingsRef) -> int:
     return _LIST + _size(name[1])
 
 
-def _own_size(change: Change, touched: int) -> int:
+def _own_size(change: IndexChange, touched: int) -> int:
     """The entries, the mark, and what it says of facets."""
     entries = touched * (_ENTRY + 2 * _size(change.waiting.chunk_id))
     terms = sum(_PART + _size(term) for term in change.wanted.terms)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import commits
+from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.firestore.database import Stale
@@ -14,16 +15,16 @@ from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.truncation import truncation_policies
-from shared.knowledge.queue import Steps
-from shared.pipeline.indexing import STEP, Change, Indexing
-from shared.pipeline.worker import parked_chunks
-from shared.runtime.job import Failure, Job, Report
+from shared.knowledge.queue import ChunkQueue
+from shared.pipeline.indexing import STEP, IndexChange, Indexing
+from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
+from shared.runtime.job import Job, Report
 from shared.text.terms import ANALYSIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.pipeline.indexing import Waiting
+    from shared.pipeline.indexing import ChunkToIndex
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -79,61 +80,53 @@ async def _shorten_traces(ctx: Context, report: Report) -> None:
         report.counts["shortened"] += len(overlong)
 
 
-async def _commits(page: Sequence[Waiting], ctx: Context, report: Report) -> list[list[Change]]:
+async def _commits(
+    page: Sequence[ChunkToIndex], ctx: Context, report: Report
+) -> list[list[IndexChange]]:
     """What to commit of a page. What cannot be indexed is put off."""
     found = await asyncio.to_thread(list, map(_change, page))
     for waiting, change in zip(page, found, strict=True):
         if isinstance(change, str):
-            await _put_off(waiting, change, ctx, report)
-    cut = list(commits([change for change in found if isinstance(change, Change)]))
+            await defer_chunk(STEP, waiting, change, ctx, report)
+    cut = list(commits([change for change in found if isinstance(change, IndexChange)]))
     # The rest of a full page is read again with the next one: it shares lists with those chunks.
     return cut[:-1] if len(page) == PAGE and len(cut) > 1 else cut
 
 
 async def _apply(
-    changes: Sequence[Change], indexing: Indexing, ctx: Context, budget: Budget, report: Report
+    changes: Sequence[IndexChange], indexing: Indexing, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Commit changes, halved around what the database refuses.
+    """Commit changes, and find those that the database refuses.
 
-    A chunk that was edited since it was read keeps waiting; one that is refused for another reason
-    is put off, and so is one of which Google's client cannot even make a request. Where the
-    database refuses that too, it is no chunk's fault, and the run ends.
+    A chunk that was edited since it was read stays pending. One that is refused for another reason,
+    or of which Google's client cannot make a request (`ValueError`), is deferred; if the database
+    refuses that write too, no chunk is at fault and the run ends.
     """
-    try:
-        overfull = await indexing.apply(changes)
-    except (Stale, PlatformFault, ValueError) as error:
-        if len(changes) > 1:
-            middle = len(changes) // 2
-            for half in (changes[:middle], changes[middle:]):
-                await _apply(half, indexing, ctx, budget, report)
-        elif not isinstance(error, Stale):
-            await _put_off(changes[0].waiting, f"was refused: {error}", ctx, report)
-        return
-    await indexing.long_lists.shorten(overfull, truncation_policies(KNOWLEDGE))
-    report.counts["indexed"] += len(changes)
-    budget.progress(len(changes))
+    refusal = (Stale, PlatformFault, ValueError)
+    async for batch, outcome in bisect(changes, indexing.apply, refusal):
+        if isinstance(outcome, list):
+            await indexing.long_lists.shorten(outcome, truncation_policies(KNOWLEDGE))
+            report.counts["indexed"] += len(batch)
+            budget.progress(len(batch))
+        elif not isinstance(outcome, Stale):
+            await defer_chunk(STEP, batch[0].waiting, f"was refused: {outcome}", ctx, report)
 
 
-async def _put_off(waiting: Waiting, reason: str, ctx: Context, report: Report) -> None:
-    await Steps(ctx.database).failed(STEP, waiting, reason, ctx.clock())
-    report.failures.append(Failure(waiting.chunk_id, reason))
-
-
-def _change(waiting: Waiting) -> Change | str:
+def _change(waiting: ChunkToIndex) -> IndexChange | str:
     """What the lists are to know of a chunk, or why it cannot be said."""
     if waiting.fault:
         return waiting.fault
     if waiting.chunk is None:
-        return Change(waiting, NOT_INDEXED)
+        return IndexChange(waiting, NOT_INDEXED)
     try:
-        return Change(waiting, indexed_state(waiting.chunk))
+        return IndexChange(waiting, indexed_state(waiting.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return f"is no chunk as they are stored: {error!r}"
 
 
 async def waiting(ctx: Context) -> int:
     """How many chunks wait to be indexed."""
-    return await Steps(ctx.database).count_pending(STEP)
+    return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -142,5 +135,5 @@ JOB = Job(
     run=index,
     total=waiting,
     schedule="5-59/15 * * * *",
-    parking=parked_chunks(STEP),
+    dead_letters=dead_lettered_chunks(STEP),
 )

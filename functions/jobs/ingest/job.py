@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.bucket.following import follow_bucket
+from functions.jobs.ingest.bucket.sync import follow_bucket
 from functions.jobs.ingest.path import count, read_path
-from functions.jobs.ingest.readwise.following import follow_readwise
-from functions.jobs.ingest.readwise.parking import PARKING
+from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, follow_readwise
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
@@ -90,7 +89,7 @@ JOB = Job(
     run=ingest,
     total=readable,
     schedule="0 4 * * *",
-    parking=PARKING,
+    dead_letters=DEAD_LETTERS,
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
     settings=("ingest_path",),
 )

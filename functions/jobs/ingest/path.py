@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.chunking import Block, blocks
+from functions.jobs.ingest.batches import SourceBatch, blocks
 from functions.jobs.ingest.readers.fields import headline, one_line
-from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
+from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save
 from shared.knowledge.chunk_repository import Chunks
@@ -22,7 +22,7 @@ from shared.runtime.job import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from functions.jobs.ingest.readers.reading import Listing
+    from functions.jobs.ingest.readers.reading import FileListing
     from shared.knowledge.roots import Root
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -57,7 +57,7 @@ async def read_path(path: str, ctx: Context, budget: Budget, report: Report) -> 
             report.failures.append(Failure(name, reason))
 
 
-async def _listing(path: Path, ctx: Context) -> Listing:
+async def _listing(path: Path, ctx: Context) -> FileListing:
     """What the path holds, once its folder has a name in the base, if ids are made with it."""
     stored = await Roots(ctx.database).read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
@@ -67,7 +67,9 @@ async def _listing(path: Path, ctx: Context) -> Listing:
     return listing
 
 
-async def _under_former_name(listing: Listing, roots: Sequence[Root], ctx: Context) -> Listing:
+async def _under_former_name(
+    listing: FileListing, roots: Sequence[Root], ctx: Context
+) -> FileListing:
     """The listing as that of a folder which is gone, if this one holds the same texts.
 
     At least half of a sample must be stored under the former folder's name, word for word. Of
@@ -86,7 +88,7 @@ async def _under_former_name(listing: Listing, roots: Sequence[Root], ctx: Conte
     return best
 
 
-def _sample(listing: Listing) -> list[str]:
+def _sample(listing: FileListing) -> list[str]:
     """The ids of the first chunks of up to 30 texts; a hash of the words is part of such an id.
 
     Books of an export have the same ids in each folder: they are left out.
@@ -94,11 +96,11 @@ def _sample(listing: Listing) -> list[str]:
     names = [name for name in listing.files if not name.lower().endswith(".json")]
     files = {name: listing.files[name] for name in names[:: len(names) // BLOCK + 1]}
     items = read_files(replace(listing, files=files, refused=()))
-    block = next(blocks(item for item in items if isinstance(item, Source)), Block())
+    block = next(blocks(item for item in items if isinstance(item, Source)), SourceBatch())
     return [source.chunks[0].chunk_id for source in block.fit if source.chunks]
 
 
-def _note(listing: Listing) -> str:
+def _note(listing: FileListing) -> str:
     notes = [listing.registration.note] if listing.is_named_after_folder else []
     if listing.not_read:
         notes.append(f"Not read: {listing.not_read}.")
@@ -111,10 +113,10 @@ async def count(path: str) -> int:
     return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in found))
 
 
-def _sources(listing: Listing, report: Report, *, without_books: bool) -> Iterator[Source]:
+def _sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
     """What can be read; what is broken goes into the report."""
     for item in read_files(listing, without_books=without_books):
-        if isinstance(item, BrokenInput):
+        if isinstance(item, InputProblem):
             items = report.warnings if item.kept else report.failures
             items.append(Failure(item.name, one_line(item.reason)))
         else:

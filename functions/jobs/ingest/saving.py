@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from shared.knowledge.ingestion import Ingestion
 
 if TYPE_CHECKING:
-    from functions.jobs.ingest.chunking import Block
+    from functions.jobs.ingest.batches import SourceBatch
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
 async def save(
-    block: Block, ctx: Context, budget: Budget, report: Report
+    block: SourceBatch, ctx: Context, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
     """Write what differs, count it, and return what could not go in, each with the reason."""
     saved = await Ingestion(ctx.database).save_each(block.fit, ctx.clock())

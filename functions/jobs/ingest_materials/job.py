@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import require_provider
+from shared.core.deferral import next_attempt
 from shared.core.errors import CarrelError
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
@@ -27,10 +27,6 @@ PAGE_SIZE: Final = 10
 """The number of documents that are read from the queue at once."""
 TURN_SECONDS: Final = 60.0
 """How long to work on a document before others get their turn."""
-MAX_TRIES: Final = 5
-"""How often a job may fail at a document before it gives up."""
-PROBE: Final = "carrel"
-"""A text that every working provider can embed."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
@@ -115,16 +111,16 @@ async def _defer(
         CarrelError: `error`, if the provider is down: that is no failure of the document.
     """
     try:
-        await ctx.embedder.embed([PROBE], Purpose.DOCUMENT)
+        await require_provider(ctx.embedder, error)
     except CarrelError:
         await workspace.update(document, next_at=ctx.clock())
-        raise error from None
+        raise
     tries = document.tries + 1
-    if tries >= MAX_TRIES:
+    next_at = next_attempt(tries, ctx.clock())
+    if next_at is None:
         await _give_up(workspace, document, "the text could not be embedded", report)
         return
-    report.failures.append(Failure(document.document_id, f"{error.code}: {error.message}"))
-    next_at = ctx.clock() + timedelta(minutes=2**tries)
+    report.failures.append(Failure.of(document.document_id, error))
     await workspace.update(document, next_at=next_at, tries=tries)
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.pipeline.worker import set_apart
+from shared.pipeline.worker import run_isolated
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.queue import WorkspaceQueue
 from shared.workspaces.repository import TOUCH_INTERVAL
@@ -33,7 +33,7 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     while idle := await _idle(before, failed, ctx):
         for workspace in idle:
             work = _erase(workspace, before, ctx, budget, report)
-            if not await set_apart(workspace.name, work, ctx, report):
+            if not await run_isolated(workspace.name, work, ctx, report):
                 failed.add(workspace.path)
             if budget.spent:
                 report.finished = False

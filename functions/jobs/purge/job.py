@@ -9,7 +9,7 @@ from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBST
 from functions.jobs.purge.sweep import expired
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING
-from shared.pipeline.worker import set_apart
+from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def purge(ctx: Context, budget: Budget) -> Report:
     """
     report = Report()
     for sweep in SWEEPS:
-        await set_apart(sweep.name, sweep.run(ctx, budget, report), ctx, report)
+        await run_isolated(sweep.name, sweep.run(ctx, budget, report), ctx, report)
         if not report.finished:
             break
     return report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.purge.sweep import Sweep, go_round
 from shared.extractions.heirs import show_heirs
 from shared.extractions.upkeep import ExtractionUpkeep
-from shared.pipeline.orphaned_chunks import PAGE, SETTLED, Leftovers
+from shared.pipeline.orphaned_chunks import PAGE, SETTLED, OrphanedChunks
 
 if TYPE_CHECKING:
     from shared.firestore.database import Document
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def delete_orphans(ctx: Context, budget: Budget, report: Report) -> None:
     """Look at every chunk once a week: one read for it, and one for its source."""
-    leftovers = Leftovers(ctx.database)
+    leftovers = OrphanedChunks(ctx.database)
 
     async def look(place: str) -> str | None:
         page = await leftovers.chunks(place)
@@ -35,7 +35,7 @@ async def forget_tombstones(ctx: Context, budget: Budget, report: Report) -> Non
 
     Those that still wait for it stay: it takes them out as soon as it runs.
     """
-    leftovers, before = Leftovers(ctx.database), ctx.clock() - SETTLED
+    leftovers, before = OrphanedChunks(ctx.database), ctx.clock() - SETTLED
     last: Document | None = None
     while page := await leftovers.tombstones(before, last):
         forgotten = await leftovers.forget(page)

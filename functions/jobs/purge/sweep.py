@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.pipeline.expiry import Expiry
-from shared.pipeline.sweeps import Rounds
+from shared.pipeline.sweep_progress import SweepProgress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Look = Callable[[str], Awaitable[str | None]]
     """Looks at the page after a place; returns where it ends, or None where nothing is left."""
-    from shared.pipeline.expiry import Expiring
+    from shared.pipeline.expiry import ExpiringKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ EVERY: Final = timedelta(days=6, hours=12)
 
 async def go_round(name: str, look: Look, ctx: Context, budget: Budget, report: Report) -> None:
     """Go on with a round, or begin one if it is time, page by page."""
-    rounds = Rounds(ctx.database, "purge")
+    rounds = SweepProgress(ctx.database, "purge")
     place = await rounds.due(name, ctx.clock(), EVERY)
     while place is not None:
         reached = await look(place)
@@ -58,7 +58,7 @@ async def go_round(name: str, look: Look, ctx: Context, budget: Budget, report: 
             return
 
 
-def expired(kind: Expiring) -> Sweep:
+def expired(kind: ExpiringKind) -> Sweep:
     """The sweep that deletes what has expired of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:

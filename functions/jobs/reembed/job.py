@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shared.index.embedding_space import EmbeddingSpace
 from shared.pipeline.embedding.migration import announced, carry_on
-from shared.pipeline.embedding.migration_repository import Reembedding
+from shared.pipeline.embedding.migration_repository import ReembeddingStore
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -38,7 +38,7 @@ async def documents(ctx: Context) -> int:
     wanted = (ctx.embedder.model, ctx.embedder.dimension)
     if standing.space is None or (standing.space == wanted and not standing.move):
         return 0
-    return await Reembedding(ctx.database).count()
+    return await ReembeddingStore(ctx.database).count()
 
 
 JOB = Job(

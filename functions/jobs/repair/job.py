@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from functions.jobs.repair.part import Limits, Part
-from shared.pipeline.index_repair import CORPORA, PAGE, Repairing, RepairPlace
+from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
+from shared.pipeline.index_repair import CORPORA, PAGE, IndexRepair, RepairProgress
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from shared.index.postings import PostingsRef
-    from shared.pipeline.index_repair import Corpus
+    from shared.pipeline.index_repair import IndexedCorpus
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -29,12 +29,12 @@ async def repair(ctx: Context, budget: Budget) -> Report:
 
     It reads every list once, and every document once for each such part.
     """
-    return await repair_within(Limits(), ctx, budget)
+    return await repair_within(RebuildLimits(), ctx, budget)
 
 
-async def repair_within(limits: Limits, ctx: Context, budget: Budget) -> Report:
+async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
     """Repair, and hold no more than this at once."""
-    report, place = Report(), RepairPlace(ctx.database)
+    report, place = Report(), RepairProgress(ctx.database)
     unfinished = await place.place()
     for corpus in CORPORA:
         after: PostingsRef | None = max(unfinished or corpus.start, corpus.start)
@@ -43,7 +43,7 @@ async def repair_within(limits: Limits, ctx: Context, budget: Budget) -> Report:
                 await place.remember(after)
                 report.finished = False
                 return report
-            mending = Mending(corpus, limits, ctx, report)
+            mending = CorpusRepair(corpus, limits, ctx, report)
             part = await mending.rebuilt(after)
             await mending.mend(part, budget)
             after = part.until
@@ -52,23 +52,27 @@ async def repair_within(limits: Limits, ctx: Context, budget: Budget) -> Report:
     return report
 
 
-class Mending:
+class CorpusRepair:
     """Makes lists of a corpus from scratch, and puts them in the place of those that differ."""
 
-    def __init__(self, corpus: Corpus, limits: Limits, ctx: Context, report: Report) -> None:
+    def __init__(
+        self, corpus: IndexedCorpus, limits: RebuildLimits, ctx: Context, report: Report
+    ) -> None:
         """Work on this corpus."""
         self._corpus = corpus
         self._limits = limits
         self._report = report
-        self._store = Repairing(ctx.database, corpus)
+        self._store = IndexRepair(ctx.database, corpus)
 
     async def rebuilt(
         self, after: PostingsRef, only: Collection[PostingsRef] | None = None
-    ) -> Part:
+    ) -> RebuiltPostings:
         """The lists from one on. What long ones keep depends on the totals: these come first."""
         while True:
             seen = await self._store.totals()
-            part = Part(self._corpus.names, after, seen.totals.average, self._limits, only)
+            part = RebuiltPostings(
+                self._corpus.names, after, seen.totals.average, self._limits, only
+            )
             async for document_id, mark in self._store.marks():
                 part.add(document_id, mark)
             # Totals that changed since they were read are right, and the marks may be older.
@@ -76,7 +80,7 @@ class Mending:
                 return part
             self._report.counts["mended"] += 1
 
-    async def mend(self, part: Part, budget: Budget) -> None:
+    async def mend(self, part: RebuiltPostings, budget: Budget) -> None:
         """Replace those lists of a range that differ from a part, and remove what is not in it."""
         missing = set(part.names())
         wrong: set[PostingsRef] = set()
@@ -120,7 +124,7 @@ class Mending:
 
 
 def _differing(
-    part: Part, stored: Mapping[PostingsRef, Mapping[str, Any]]
+    part: RebuiltPostings, stored: Mapping[PostingsRef, Mapping[str, Any]]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
     """Those of the lists that differ, as they are to be; None: there is to be no such list."""
     wanted = {name: part.document(name, data.get("name")) for name, data in stored.items()}
@@ -139,7 +143,7 @@ def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> boo
 
 async def lists(ctx: Context) -> int:
     """How many lists there are to compare."""
-    return sum([await Repairing(ctx.database, each).count() for each in CORPORA])
+    return sum([await IndexRepair(ctx.database, each).count() for each in CORPORA])
 
 
 JOB = Job(

@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.sweeps import Rounds
-from shared.pipeline.worker import set_apart
+from shared.pipeline.sweep_progress import SweepProgress
+from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.trust import VoteType
 from shared.traces.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
@@ -60,7 +60,7 @@ async def _latest(
             break
         for seen in await upkeep.traces(list(voted_on)):
             work = _check_tally(seen, Counter(), ctx, report)
-            await set_apart(f"traces/{seen.id}", work, ctx, report)
+            await run_isolated(f"traces/{seen.id}", work, ctx, report)
         seen_until = min(max(voted_on.values()), began - LATE)
     if seen_until > since:
         await upkeep.remember(seen_until)
@@ -68,7 +68,7 @@ async def _latest(
 
 async def _round(ctx: Context, budget: Budget, report: Report) -> None:
     """Look at all that each contributor's traces got, contributor by contributor."""
-    upkeep, rounds = TrustUpkeep(ctx.database), Rounds(ctx.database, NAME)
+    upkeep, rounds = TrustUpkeep(ctx.database), SweepProgress(ctx.database, NAME)
     place, done = await rounds.due(ROUND, ctx.clock(), EVERY), 0
     while place is not None:
         user_id = await upkeep.contributor_after(place)
@@ -76,7 +76,7 @@ async def _round(ctx: Context, budget: Budget, report: Report) -> None:
             if place:
                 await rounds.ended(ROUND, ctx.clock())
             return
-        await set_apart("a contributor", _check(user_id, ctx, budget, report), ctx, report)
+        await run_isolated("a contributor", _check(user_id, ctx, budget, report), ctx, report)
         place, done = user_id, done + 1
         if budget.spent or done % REMEMBERED == 0:
             await rounds.reached(ROUND, place)
@@ -91,7 +91,7 @@ async def _check(user_id: str, ctx: Context, budget: Budget, report: Report) -> 
     record = await upkeep.record(user_id)
     async for seen in upkeep.traces_of(user_id):
         work = _check_tally(seen, heads, ctx, report)
-        complete &= await set_apart(f"traces/{seen.id}", work, ctx, report)
+        complete &= await run_isolated(f"traces/{seen.id}", work, ctx, report)
         budget.progress(1)
     wanted = wanted_record(record, heads)
     if complete and wanted != record_of(record):
@@ -113,7 +113,7 @@ async def _check_tally(
 
 async def waiting(ctx: Context) -> int:
     """How many traces the round goes through that is due; none where none is."""
-    rounds = Rounds(ctx.database, NAME)
+    rounds = SweepProgress(ctx.database, NAME)
     due = await rounds.due(ROUND, ctx.clock(), EVERY)
     return 0 if due is None else await TrustUpkeep(ctx.database).count(due)
 

@@ -14,7 +14,7 @@ from shared.extractions.model import CONTENTS, Extraction, ExtractionType, extra
 from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.queue import PENDING_FIELDS, Steps, to_pending
+from shared.knowledge.queue import PENDING_FIELDS, ChunkQueue, to_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -137,7 +137,7 @@ async def _stored(
         )
         for chunk, found in changes
     ]
-    passages = await Steps(ctx.database).done(STEP, made)
+    passages = await ChunkQueue(ctx.database).complete(STEP, made)
     return +Counter({"extractions": len(texts), "passages": passages})
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.ingest.readers.reading import read
-from shared.clustering.plane import on_map
-from shared.clustering.topics import centroid_of, reach_of
+from shared.clustering.clusters import centroid_of, reach_of
+from shared.clustering.projection import project
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard, chunks_of
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Source
 from shared.runtime.capabilities import Capability
@@ -96,7 +96,7 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
 
 
 async def _put(
-    clusters: Sequence[CentredCluster],
+    clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
     now: datetime,
     ctx: Context,
@@ -150,7 +150,7 @@ def members_by_cluster(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, l
 
 def centred(
     topics: Sequence[Topic], members: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
-) -> list[CentredCluster]:
+) -> list[ClusterWithCentroid]:
     """Clusters with their centroids and places on the map; none of what has no vector yet."""
     points = {
         topic: np.array([vectors[name] for name in members[topic.cluster_id] if name in vectors])
@@ -159,9 +159,9 @@ def centred(
     present = {topic: found for topic, found in points.items() if len(found)}
     centroids = [centroid_of(found) for found in present.values()]
     return [
-        CentredCluster(_cluster(topic, place), tuple(centroid.tolist()), reach_of(found))
+        ClusterWithCentroid(_cluster(topic, place), tuple(centroid.tolist()), reach_of(found))
         for (topic, found), centroid, place in zip(
-            present.items(), centroids, on_map(centroids), strict=True
+            present.items(), centroids, project(centroids), strict=True
         )
     ]
 

@@ -26,8 +26,9 @@ from shared.ai.vertex_client import Endpoint
 from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
-from shared.pipeline.embedding.bulk_repository import BulkEmbedding, BulkState, BulkTask
-from shared.pipeline.embedding.online import PAGE, embed_pages, keep, put_off
+from shared.pipeline.embedding.bulk_repository import BulkRepository, BulkState, BulkTask
+from shared.pipeline.embedding.online import PAGE, STEP, embed_pages, keep
+from shared.pipeline.worker import defer_chunk
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _REFUSED: Final = PlatformFault("The batch job made no usable vector of this tex
 
 
 @dataclass(frozen=True, slots=True)
-class Bulk:
+class BulkServices:
     """What embedding in bulk takes.
 
     Attributes:
@@ -85,7 +86,7 @@ class _Answers:
     refused: list[PendingChunk] = field(default_factory=list)
 
 
-def bulk_of(settings: Settings) -> Bulk | None:
+def bulk_of(settings: Settings) -> BulkServices | None:
     """Embedding in bulk as it is configured; None where it is not, or the model cannot."""
     bucket = settings.bulk_bucket
     if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
@@ -99,19 +100,19 @@ def bulk_of(settings: Settings) -> Bulk | None:
     )
     vertex = VertexBatch(endpoint, model=settings.vertex_model, dimension=settings.vertex_dimension)
     files = BatchFiles(bucket, settings.google_cloud_project)
-    return Bulk(vertex, files, settings.bulk_from)
+    return BulkServices(vertex, files, settings.bulk_from)
 
 
 class BulkRun:
     """One run's part in embedding in bulk."""
 
-    def __init__(self, bulk: Bulk, ctx: Context, budget: Budget, report: Report) -> None:
+    def __init__(self, bulk: BulkServices, ctx: Context, budget: Budget, report: Report) -> None:
         """Go on with what earlier runs have begun."""
         self._bulk = bulk
         self._context = ctx
         self._budget = budget
         self._report = report
-        self._store = BulkEmbedding(ctx.database)
+        self._store = BulkRepository(ctx.database)
         self._failures = 0
 
     async def next_task(self) -> bool:
@@ -231,7 +232,7 @@ class BulkRun:
             told = f"The batch job made {answers.vectors} vectors of {task.rows} texts."
             return await self._failed(task, told)
         for chunk in answers.refused:
-            await put_off(chunk, _REFUSED, self._context, self._report)
+            await defer_chunk(STEP, chunk, _REFUSED, self._context, self._report)
         await self._remembered(replace(task, stored=True))
         return True
 

@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import utc_now
 from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION
-from shared.knowledge.queue import PENDING_FIELDS, pending_query, to_pending, waiting_query
+from shared.knowledge.queue import PENDING_FIELDS, due_query, pending_query, to_pending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -72,7 +72,7 @@ class BulkState:
 _STATE: Final = Codec(BulkState, readers={"task": Codec(BulkTask).load})
 
 
-class BulkEmbedding:
+class BulkRepository:
     """Remembers what is embedded in bulk, and finds what is not."""
 
     def __init__(self, database: Database) -> None:
@@ -96,7 +96,7 @@ class BulkEmbedding:
 
     async def count_due(self, now: datetime) -> int:
         """How many passages wait and are due. One round trip."""
-        return await self._database.count(due_query(self._database.client, now))
+        return await self._database.count(due_until_query(self._database.client, now))
 
     async def waiting_until(self, until: datetime, most: int) -> AsyncIterator[list[PendingChunk]]:
         """The passages that waited at a moment, page by page, those that waited longest first.
@@ -105,7 +105,7 @@ class BulkEmbedding:
             until: The moment.
             most: How many at most.
         """
-        query = due_query(self._database.client, until).select(_READ)
+        query = due_until_query(self._database.client, until).select(_READ)
         page: list[DocumentSnapshot[Any]] = []
         left = most
         while left:
@@ -136,21 +136,21 @@ class BulkEmbedding:
         }
 
 
-def due_query(client: AsyncClient, until: datetime) -> AsyncQuery:
+def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
     """The passages that wait and were due at a moment, those that waited longest first."""
     due = FieldFilter(f"pending.{STEP}", "<=", until)
-    return waiting_query(client, STEP).where(filter=due)
+    return pending_query(client, STEP).where(filter=due)
 
 
 def since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
     """The passages that began to wait after a moment and are due."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
-    return pending_query(client, STEP, now, limit).where(filter=later)
+    return due_query(client, STEP, now, limit).where(filter=later)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield due_query(client, utc_now())
+    yield due_until_query(client, utc_now())
     yield since_query(client, utc_now(), utc_now(), 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.bulk import BulkRun, bulk_of
 from shared.pipeline.embedding.online import PAGE, STEP, embed_pages
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.knowledge.queue import PendingChunk
-    from shared.pipeline.embedding.bulk import Bulk
+    from shared.pipeline.embedding.bulk import BulkServices
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -33,7 +33,7 @@ async def embed_chunks(ctx: Context, budget: Budget, report: Report) -> None:
         await bulk.aclose()
 
 
-async def embed_with(bulk: Bulk, ctx: Context, budget: Budget, report: Report) -> None:
+async def embed_with(bulk: BulkServices, ctx: Context, budget: Budget, report: Report) -> None:
     """Embed what waits, in bulk as long as that is worth while.
 
     Raises:
@@ -54,6 +54,6 @@ async def embed_one_by_one(ctx: Context, budget: Budget, report: Report) -> None
     """
 
     async def due() -> Sequence[PendingChunk]:
-        return await Steps(ctx.database).pending(STEP, ctx.clock(), PAGE)
+        return await ChunkQueue(ctx.database).pending(STEP, ctx.clock(), PAGE)
 
     await embed_pages(due, ctx, budget, report)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from shared.core.errors import CarrelError
 from shared.index.embedding_space import FRESH_SECONDS, EmbeddingSpace
 from shared.pipeline.embedding.chunks import embed_chunks
-from shared.pipeline.embedding.migration_repository import CORPORA, Reembedding
+from shared.pipeline.embedding.migration_repository import CORPORA, ReembeddingStore
 from shared.pipeline.embedding.online import vectors_of
 from shared.runtime.job import Failure
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.index.embedding_space import SpaceMove
-    from shared.pipeline.embedding.migration_repository import Corpus, Unembedded
+    from shared.pipeline.embedding.migration_repository import EmbeddedCorpus, UnembeddedDocument
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -62,7 +62,7 @@ async def carry_on(move: SpaceMove, ctx: Context, budget: Budget, report: Report
     Raises:
         CarrelError: The embedding provider or the database is down, or set up wrongly.
     """
-    moving = _Moving(move, ctx, budget, report, Reembedding(ctx.database))
+    moving = _Moving(move, ctx, budget, report, ReembeddingStore(ctx.database))
     report.finished = await moving.cleared()
     if not report.finished:
         return
@@ -82,7 +82,7 @@ class _Moving:
     ctx: Context
     budget: Budget
     report: Report
-    store: Reembedding
+    store: ReembeddingStore
 
     async def cleared(self) -> bool:
         """Let go of all old vectors, as soon as nobody stores such any more."""
@@ -125,10 +125,10 @@ class _Moving:
             await EmbeddingSpace(self.ctx.database).reach(name, place)
         return True
 
-    async def _clear_page(self, corpus: Corpus, after: str) -> str | None:
+    async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
         return await self.store.clear(corpus, after, self.move, self.ctx.clock())
 
-    async def _embed_page(self, corpus: Corpus, after: str) -> str | None:
+    async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
         """Embed what has no vector of a page; what changes meanwhile is looked at again.
 
         What the model refuses stays without one: only words find it.
@@ -141,15 +141,14 @@ class _Moving:
                 return place
             refused |= await self._embed(bare)
 
-    async def _embed(self, bare: Sequence[Unembedded]) -> set[str]:
+    async def _embed(self, bare: Sequence[UnembeddedDocument]) -> set[str]:
         """Embed documents; return those that are refused."""
         made = await vectors_of([each.text for each in bare], self.ctx)
         pairs = list(zip(bare, made, strict=True))
         vectors = [(each, one) for each, one in pairs if not isinstance(one, CarrelError)]
         errors = {each: one for each, one in pairs if isinstance(one, CarrelError)}
         for each, error in errors.items():
-            reason = f"{error.code}: {error.message}"
-            self.report.failures.append(Failure(each.seen.reference.path, reason))
+            self.report.failures.append(Failure.of(each.seen.reference.path, error))
         stored = await self.store.embedded(vectors, self.ctx.embedder.model)
         self.report.counts["embedded"] += stored
         self.budget.progress(stored)

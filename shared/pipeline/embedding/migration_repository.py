@@ -18,7 +18,7 @@ from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
 from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
-from shared.knowledge.queue import MOST_WRITES
+from shared.knowledge.queue import MAX_WRITES
 from shared.traces import repository as trace_repository
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Any]
 
-PAGE: Final = MOST_WRITES
+PAGE: Final = MAX_WRITES
 WRITERS: Final = ("cluster", "extract", "ingest_materials")
 """Leases of other jobs that read or store vectors. None of them begins while the base moves."""
 _NO_VECTOR: Final = {"embedding": DELETE_FIELD, "embedding_model": DELETE_FIELD}
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class EmbeddedCorpus:
     """Documents that hold vectors, or say with which model those below them were made.
 
     Attributes:
@@ -61,14 +61,14 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Unembedded:
+class UnembeddedDocument:
     """A document without a vector, as it was read, and what is embedded of it."""
 
     seen: DocumentSnapshot[Any]
     text: str
 
 
-class Reembedding:
+class ReembeddingStore:
     """Lets go of vectors, and stores those that take their place."""
 
     def __init__(self, database: Database) -> None:
@@ -81,7 +81,9 @@ class Reembedding:
         found = await self._database.get_all(references, ["expires_at"])
         return [each.id for each in found if each.get("expires_at") > now]
 
-    async def clear(self, corpus: Corpus, after: str, move: SpaceMove, now: datetime) -> str | None:
+    async def clear(
+        self, corpus: EmbeddedCorpus, after: str, move: SpaceMove, now: datetime
+    ) -> str | None:
         """Let go of the old vectors of a page; return the place that was reached, None at the end.
 
         What somebody changes meanwhile is looked at again.
@@ -93,14 +95,16 @@ class Reembedding:
             if await self._database.commit_what_holds(writes) == len(writes):
                 return _place(page)
 
-    async def unembedded(self, corpus: Corpus, after: str) -> tuple[list[Unembedded], str | None]:
+    async def unembedded(
+        self, corpus: EmbeddedCorpus, after: str
+    ) -> tuple[list[UnembeddedDocument], str | None]:
         """Those of a page that should have a vector and have none; and the place it reaches."""
         page = await self._page(corpus, after)
         bare = [each for each in page if "embedding_model" not in _fields(each)]
         texts = [(each, corpus.text(each.id, _fields(each))) for each in bare if corpus.text]
-        return [Unembedded(each, text) for each, text in texts if text], _place(page)
+        return [UnembeddedDocument(each, text) for each, text in texts if text], _place(page)
 
-    async def embedded(self, made: Sequence[tuple[Unembedded, Vector]], model: str) -> int:
+    async def embedded(self, made: Sequence[tuple[UnembeddedDocument, Vector]], model: str) -> int:
         """Store vectors, but not where something changed since it was read; return how many."""
         writes = [
             put(
@@ -117,11 +121,11 @@ class Reembedding:
         counted = [each for each in CORPORA if each.name != "materials"]
         return sum([await self._database.count(each.query(client)) for each in counted])
 
-    async def _page(self, corpus: Corpus, after: str) -> list[DocumentSnapshot[Any]]:
+    async def _page(self, corpus: EmbeddedCorpus, after: str) -> list[DocumentSnapshot[Any]]:
         return await self._database.find(page_query(self._database.client, corpus, after))
 
 
-def page_query(client: AsyncClient, corpus: Corpus, after: str) -> AsyncQuery:
+def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
     """The documents of a corpus that come after a path."""
     query = corpus.query(client).select(corpus.fields).limit(PAGE)
     return query.start_after({"__name__": client.document(after)}) if after else query
@@ -169,26 +173,26 @@ def _extraction_text(_name: str, data: Fields) -> str | None:
 
 
 CORPORA: Final = (
-    Corpus(
+    EmbeddedCorpus(
         name="chunks",
         query=lambda client: client.collection(chunk_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "pending", "deleted_at"),
         cleared=_passage,
     ),
-    Corpus(
+    EmbeddedCorpus(
         name="materials",
         query=lambda client: client.collection_group(DOCUMENTS).order_by("__name__"),
         fields=("making", "status"),
         cleared=_materials,
     ),
-    Corpus(
+    EmbeddedCorpus(
         name="traces",
         query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", *trace_repository.READ_FIELDS),
         cleared=_vector_only,
         text=_trace_text,
     ),
-    Corpus(
+    EmbeddedCorpus(
         name="extractions",
         query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Purpose, require_provider
+from shared.core.bisection import bisect
 from shared.core.errors import CarrelError
 from shared.core.log import describe, log
-from shared.knowledge.queue import Refused, Steps
-from shared.runtime.job import Failure
+from shared.knowledge.queue import ChunkQueue, RefusedChunks
+from shared.pipeline.worker import defer_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 STEP: Final = "embed"
 PAGE: Final = 256
 """How many pending chunks are read at once."""
-PROBE: Final = "carrel"
-"""A text that every provider embeds, if it works at all."""
-OUTAGE: Final = 3
-"""After how many failures in a batch to ask whether the provider works, and not at its end."""
 
 
 async def embed_pages(look: Look, ctx: Context, budget: Budget, report: Report) -> None:
@@ -50,54 +47,33 @@ async def embed_pages(look: Look, ctx: Context, budget: Budget, report: Report) 
 
 
 async def vectors_of(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
-    """Embed texts; where that fails, one by one, so that none stops the others.
+    """Embed texts; one that fails does not stop the others.
+
+    Each text that fails is followed by a probe: a provider that is down or set up wrongly fails any
+    text, and no text is blamed for that.
 
     Returns:
-        For each its vector, or why there is none.
+        For each text its vector, or the error.
 
     Raises:
-        CarrelError: The provider is down or set up wrongly: that is no text's fault.
+        CarrelError: The provider is down or set up wrongly.
     """
-    try:
-        return list(await ctx.embedder.embed(texts, Purpose.DOCUMENT))
-    except CarrelError as error:
-        log.warning("batch_failed", job=STEP, size=len(texts), **describe(error))
-    return await _apart(texts, ctx)
 
-
-async def _apart(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
-    """Embed each text for itself.
-
-    A provider that is down or set up wrongly fails any text: it is given one that nobody could
-    refuse before a failure counts against a text.
-    """
-    made: list[Vector | CarrelError] = []
-    failed: list[CarrelError] = []
-    for text in texts:
+    async def embed(batch: Sequence[str]) -> Sequence[Vector]:
         try:
-            made += await ctx.embedder.embed([text], Purpose.DOCUMENT)
+            return await ctx.embedder.embed(batch, Purpose.DOCUMENT)
         except CarrelError as error:
-            made.append(error)
-            failed.append(error)
-            if len(failed) == OUTAGE:
-                await _require_provider(ctx, error)
-    if failed:
-        await _require_provider(ctx, failed[-1])
-    return made
+            log.warning("batch_failed", job=STEP, size=len(batch), **describe(error))
+            raise
 
-
-async def _require_provider(ctx: Context, cause: CarrelError) -> None:
-    try:
-        await ctx.embedder.embed([PROBE], Purpose.DOCUMENT)
-    except CarrelError:
-        raise cause from None
-
-
-async def put_off(chunk: PendingChunk, error: CarrelError, ctx: Context, report: Report) -> None:
-    """Try a passage again later, and say so."""
-    reason = f"{error.code}: {error.message}"
-    await Steps(ctx.database).failed(STEP, chunk, reason, ctx.clock())
-    report.failures.append(Failure(chunk.chunk_id, reason))
+    vectors: list[Vector | CarrelError] = []
+    async for _, outcome in bisect(texts, embed, CarrelError):
+        if isinstance(outcome, CarrelError):
+            await require_provider(ctx.embedder, outcome)
+            vectors.append(outcome)
+        else:
+            vectors += outcome
+    return vectors
 
 
 async def keep(pairs: Sequence[Pair], ctx: Context, budget: Budget, report: Report) -> None:
@@ -105,13 +81,13 @@ async def keep(pairs: Sequence[Pair], ctx: Context, budget: Budget, report: Repo
     chunks = [chunk for chunk, _ in pairs]
     vectors = [vector for _, vector in pairs]
     try:
-        stored = await Steps(ctx.database).embedded(
+        stored = await ChunkQueue(ctx.database).store_vectors(
             chunks, vectors, ctx.embedder.model, ctx.clock()
         )
-    except Refused as refused:
+    except RefusedChunks as refused:
         stored = refused.stored
         for chunk in refused.chunks:
-            await put_off(chunk, refused, ctx, report)
+            await defer_chunk(STEP, chunk, refused, ctx, report)
     report.counts["embedded"] += stored
     budget.progress(stored)
 
@@ -138,7 +114,7 @@ async def _pairs(batch: Sequence[PendingChunk], ctx: Context, report: Report) ->
     made = await vectors_of([chunk.text for chunk in batch], ctx)
     for chunk, vector in zip(batch, made, strict=True):
         if isinstance(vector, CarrelError):
-            await put_off(chunk, vector, ctx, report)
+            await defer_chunk(STEP, chunk, vector, ctx, report)
         else:
             pairs.append((chunk, vector))
     return pairs

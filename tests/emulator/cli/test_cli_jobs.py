@@ -21,7 +21,7 @@ from shared.core.settings import Settings
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
 from tests.support.knowledge import BAKING, in_chunks
 
@@ -80,8 +80,8 @@ async def three_that_wait(ctx: Context) -> None:
 async def one_given_up(ctx: Context) -> None:
     """Put texts in, one of which cannot be indexed."""
     await three_that_wait(ctx)
-    (odd, *_) = await Steps(ctx.database).pending("index", NOW, 1)
-    await Steps(ctx.database).failed("index", replace(odd, tries=4), "was refused", NOW)
+    (odd, *_) = await ChunkQueue(ctx.database).pending("index", NOW, 1)
+    await ChunkQueue(ctx.database).defer("index", replace(odd, tries=4), "was refused", NOW)
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:

@@ -15,7 +15,7 @@ from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
@@ -134,7 +134,7 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
         died(settings, commit, hours)
-    left = await Steps(ctx.database).count_pending("extract")
+    left = await ChunkQueue(ctx.database).count_pending("extract")
     assert 6 == left
     last = await completed(settings, len(COMMITS))
     assert (left, True) == (last.counts["read"], last.finished)

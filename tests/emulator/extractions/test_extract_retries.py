@@ -81,13 +81,13 @@ async def test_a_passage_that_failed_five_times_is_parked(
             hours[0] += 2
         assert 5 == sum(NOTHING in text for text in model.texts)
         assert set() == await waiting(ctx)
-        assert JOB.parking
-        [parked] = await JOB.parking.parked(ctx, 10)
+        assert JOB.dead_letters
+        [parked] = await JOB.dead_letters.load(ctx, 10)
         assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
-        assert 1 == await JOB.parking.retry(ctx)
+        assert 1 == await JOB.dead_letters.retry(ctx)
     async with reading(settings, scripted({NOTHING: {}}), **clock) as ctx:
         assert 1 == (await run(ctx)).counts["read"]
-        assert [] == await JOB.parking.parked(ctx, 10)
+        assert [] == await JOB.dead_letters.load(ctx, 10)
 
 
 async def test_what_failures_cost_is_counted(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from shared.extractions.model import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionTy
 from shared.extractions.repository import Extractions, place
 from shared.extractions.topic_names import Topic
 from shared.extractions.topics import Topics
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from tests.support.extractions import (
     decision,
     hold,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
     from shared.extractions.model import Extraction
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.queue import Done
+    from shared.knowledge.queue import StepResult
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -298,7 +298,7 @@ async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
     assert [first] == [each.extraction for each in near]
 
 
-async def both(ctx: Context, first: Extraction, again: Extraction) -> list[Done]:
+async def both(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
     """What makes each the only one of its chunk, as read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
     read = [await waiting(ctx, each.chunk_id) for each in (first, again)]
@@ -313,7 +313,7 @@ async def test_a_duplicate_is_stored_together_with_what_it_repeats(
 ) -> None:
     first = of(chunks[0], decision(), "bread")
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    assert 2 == await Steps(ctx.database).done("extract", await both(ctx, first, again))
+    assert 2 == await ChunkQueue(ctx.database).complete("extract", await both(ctx, first, again))
     assert ([first], 2) == (await page(ctx), len(await stored(ctx)))
 
 
@@ -324,7 +324,7 @@ async def test_a_duplicate_of_what_could_not_be_stored_is_not_either(
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     made = await both(ctx, first, again)
     await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
-    assert 0 == await Steps(ctx.database).done("extract", made)
+    assert 0 == await ChunkQueue(ctx.database).complete("extract", made)
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
@@ -333,7 +333,7 @@ async def test_a_duplicate_of_what_is_gone_is_not_stored(ctx: Context, chunks: l
     again = of(chunks[1], decision(), "bread", duplicate_of="decision-gone")
     assert 0 == await replace(ctx, chunk, [again])
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
-    assert 5 == await Steps(ctx.database).count_pending("extract")
+    assert 5 == await ChunkQueue(ctx.database).count_pending("extract")
 
 
 async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:

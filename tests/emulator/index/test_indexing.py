@@ -17,14 +17,14 @@ from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import truncation_policies
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import Change, Indexing
+from shared.pipeline.indexing import IndexChange, Indexing
 from tests.support.index_lists import NOON, stored_lists, stored_totals
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.pipeline.indexing import Waiting
+    from shared.pipeline.indexing import ChunkToIndex
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
@@ -35,23 +35,23 @@ RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
 
 
-async def waiting(ctx: Context, count: int) -> list[Waiting]:
+async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
     """Chunks that wait."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
     await Ingestion(ctx.database).save([in_chunks(Source("notes", "N", sections=sections))], NOON)
     return await Indexing(ctx.database).pending(NOON, count)
 
 
-def change(waiting: Waiting, date: int, tf: int = 1) -> Change:
+def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
     """It bears the tag rye, and holds the term bread."""
-    return Change(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
+    return IndexChange(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
-def removal(waiting: Waiting) -> Change:
-    return Change(waiting, NOT_INDEXED)
+def removal(waiting: ChunkToIndex) -> IndexChange:
+    return IndexChange(waiting, NOT_INDEXED)
 
 
-async def again(ctx: Context) -> list[Waiting]:
+async def again(ctx: Context) -> list[ChunkToIndex]:
     """The same chunks, waiting anew."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).pending(NOON, 100)
@@ -109,7 +109,7 @@ async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) ->
     before = await stored_lists(ctx)
     (found,) = await again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
-    assert [] == await Indexing(ctx.database).apply([Change(found, renamed)])
+    assert [] == await Indexing(ctx.database).apply([IndexChange(found, renamed)])
     after = await stored_lists(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.tools.knowledge.get_stats.tool import In, get_stats
-from shared.knowledge.golden_queries import Health, Night
+from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
@@ -112,10 +112,14 @@ async def test_passages_that_a_step_was_given_up_on_are_counted(ctx: Context) ->
 async def test_search_quality_is_told_with_the_change_since_last_night(
     ctx: Context,
 ) -> None:
-    health = Health(ctx.database)
+    health = SearchHealth(ctx.database)
     nights = [
-        Night(date="2026-03-09", ranks={"a": 1, "b": 4, "c": 0}, model="m", milliseconds=9.0),
-        Night(date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0),
+        NightlyScore(
+            date="2026-03-09", ranks={"a": 1, "b": 4, "c": 0}, model="m", milliseconds=9.0
+        ),
+        NightlyScore(
+            date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0
+        ),
     ]
     await health.record(nights[:1])
     first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}

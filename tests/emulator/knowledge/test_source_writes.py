@@ -15,7 +15,7 @@ from shared.core.meter import Meter
 from shared.firestore.leases import Leases
 from shared.knowledge.chunk_repository import AT_FIRST, Chunks
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
@@ -244,8 +244,8 @@ async def test_a_changed_title_is_embedded_and_indexed_anew(ctx: Context) -> Non
 
 async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(ctx: Context) -> None:
     await save(ctx, SAILING)
-    chunk, _ = await Steps(ctx.database).pending("embed", NOON, 2)
-    await Steps(ctx.database).failed("embed", chunk, "too odd", NOON)
+    chunk, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 2)
+    await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
     await save(ctx, replace(SAILING, author="Ann"), now=LATER)
     data = (await documents(ctx, "chunks"))[chunk.chunk_id]
     waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}

@@ -14,7 +14,7 @@ from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
 from tests.support.stored_documents import documents, snapshots
@@ -107,9 +107,9 @@ async def test_cards_of_other_makers_are_renewed_and_the_others_stay(ctx: Contex
     await save(ctx, {KNEAD: CARD}, "extractive")
     await save(ctx, {STARTER: CARD}, "m-1")
     await save(ctx, {BAKE: CARD}, "m-2")
-    before = await Steps(ctx.database).count_pending("card")
+    before = await ChunkQueue(ctx.database).count_pending("card")
     assert 2 == await Cards(ctx.database).renew(by("m-2"), LATER)
-    assert before + 2 == await Steps(ctx.database).count_pending("card")
+    assert before + 2 == await ChunkQueue(ctx.database).count_pending("card")
     assert "card" not in (await chunk(ctx, BAKE))["pending"]
     assert "knowledge_card" in await chunk(ctx, KNEAD)
 

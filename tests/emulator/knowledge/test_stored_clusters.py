@@ -10,9 +10,9 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import documents, snapshots
@@ -32,9 +32,9 @@ KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
 REEF, ANCHOR = (chunk.chunk_id for chunk in in_chunks(SAILING).chunks)
 
 
-def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> CentredCluster:
+def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
     cluster = Cluster(cluster_id, cluster_id.title(), "A topic.", ("one", "two"), x=0.5, y=-1.0)
-    return CentredCluster(cluster, centroid)
+    return ClusterWithCentroid(cluster, centroid)
 
 
 DOUGH = centred("dough", centroid=(0.0, 1.0))
@@ -48,7 +48,7 @@ async def put_in(ctx: Context, *sources: Source) -> None:
 
 async def save(
     ctx: Context,
-    clusters: Sequence[CentredCluster],
+    clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
     run_id: str = "run-1",
     now: datetime = LATER,
@@ -78,7 +78,7 @@ async def waiting_since(ctx: Context) -> dict[str, Any]:
 async def test_a_cluster_is_read_as_it_was_saved_with_its_size(ctx: Context) -> None:
     await three_clusters(ctx)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
-    assert CentredCluster(expected, (0.0, 1.0)) == await Clusters(ctx.database).get("dough")
+    assert ClusterWithCentroid(expected, (0.0, 1.0)) == await Clusters(ctx.database).get("dough")
 
 
 async def test_a_missing_cluster_is_none(ctx: Context) -> None:
@@ -245,8 +245,8 @@ async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> No
 
 async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await put_in(ctx, BAKING)
-    first, second, _ = await Steps(ctx.database).pending("embed", NOON, 3)
-    await Steps(ctx.database).embedded(
+    first, second, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 3)
+    await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )
     found = await Clusters(ctx.database).vectors([KNEAD, STARTER, BAKE, "nowhere"])

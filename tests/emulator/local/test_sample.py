@@ -15,10 +15,10 @@ from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
-from shared.clustering.plane import on_map
+from shared.clustering.projection import project
 from shared.core.ids import safe_id
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
@@ -192,7 +192,7 @@ async def test_loading_again_after_topics_were_made_writes_nothing(
 async def test_beside_topics_that_a_run_made_the_sample_brings_none(
     ctx: Context, sample: Path
 ) -> None:
-    theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
+    theirs = ClusterWithCentroid(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
     own = await own_note(ctx)
     await Clusters(ctx.database).save([theirs], {"theirs": [own]}, "run-1", ctx.clock())
     clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
@@ -224,10 +224,10 @@ async def test_topics_go_once_their_highlights_are_gone(ctx: Context, sample: Pa
 
 
 def test_a_map_spreads_its_places_along_the_longest_axis() -> None:
-    places = on_map([(0.0, 0.0, 3.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -3.0)])
+    places = project([(0.0, 0.0, 3.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -3.0)])
     assert places == [(3.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-3.0, 0.0)]
 
 
 @pytest.mark.parametrize("centroids", [[], [(1.0, 0.0)], [(1.0, 0.0), (1.0, 0.0)]])
 def test_places_that_do_not_differ_lie_in_the_middle(centroids: list[Vector]) -> None:
-    assert on_map(centroids) == [(0.0, 0.0)] * len(centroids)
+    assert project(centroids) == [(0.0, 0.0)] * len(centroids)

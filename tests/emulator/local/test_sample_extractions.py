@@ -22,7 +22,7 @@ from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import normal_topics
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import PendingChunk, Steps
+from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
@@ -136,7 +136,7 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
     stored = await documents(words, "extractions")
     assert {each.extraction_id for each in extractions(words)} == set(stored)
     assert {MODEL} == {each["model"] for each in stored.values()}
-    assert 0 == await Steps(words.database).count_pending("extract")
+    assert 0 == await ChunkQueue(words.database).count_pending("extract")
     written = words.meter.documents_written
     assert {} == await add_extractions(words, sample)
     assert written == words.meter.documents_written
@@ -182,7 +182,7 @@ async def test_other_passages_go_on_waiting_to_be_read(words: Context, sample: P
     written["nothing"].remove(last)
     (sample / "extractions.json").write_text(json.dumps(written))
     await add_extractions(words, sample)
-    assert 1 == await Steps(words.database).count_pending("extract")
+    assert 1 == await ChunkQueue(words.database).count_pending("extract")
 
 
 def edit(folder: Path, row: int, **fields: Any) -> None:

@@ -308,8 +308,8 @@ async def test_a_text_that_always_fails_is_parked_and_blocks_none(
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
     assert Report() == await cards(ctx, ample())
     server.troubles.clear()
-    assert JOB.parking is not None
-    assert 1 == await JOB.parking.retry(ctx)
+    assert JOB.dead_letters is not None
+    assert 1 == await JOB.dead_letters.retry(ctx)
     assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
     await generator.aclose()
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Done, Parked, Steps
+from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
 from tests.support.fakes.embedder import DIMENSION
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
@@ -32,7 +32,7 @@ UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 async def baking(ctx: Context) -> list[PendingChunk]:
     """Three chunks that wait for their vectors, in the order of their ids."""
     await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
-    return await Steps(ctx.database).pending("embed", NOON, 10)
+    return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
 
 
 async def test_a_chunk_is_read_as_it_was_put_in(ctx: Context) -> None:
@@ -56,23 +56,23 @@ async def test_what_waits_carries_what_is_embedded_of_it(ctx: Context) -> None:
 async def test_what_waits_is_read_up_to_a_limit(ctx: Context, meter: Meter) -> None:
     await baking(ctx)
     before = meter.documents_read
-    assert len(await Steps(ctx.database).pending("embed", NOON, 2)) == 2
+    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
 
 
 async def test_those_that_waited_longest_come_first(ctx: Context) -> None:
     await Ingestion(ctx.database).save([in_chunks(SAILING)], NOON)
     await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON - timedelta(days=1))
-    waiting = await Steps(ctx.database).pending("embed", NOON, 4)
+    waiting = await ChunkQueue(ctx.database).pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert expected == [chunk.chunk_id.partition("-")[0] for chunk in waiting]
 
 
 async def test_what_is_not_due_waits_but_is_counted(ctx: Context) -> None:
     await baking(ctx)
-    assert await Steps(ctx.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
-    assert await Steps(ctx.database).count_pending("embed") == 3
-    assert await Steps(ctx.database).count_pending("cluster") == 0
+    assert await ChunkQueue(ctx.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
+    assert await ChunkQueue(ctx.database).count_pending("embed") == 3
+    assert await ChunkQueue(ctx.database).count_pending("cluster") == 0
 
 
 async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
@@ -80,7 +80,9 @@ async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
 ) -> None:
     read = await baking(ctx)
     await write(ctx, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
-    assert await Steps(ctx.database).embedded(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
+    assert (
+        await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
+    )
     stored = await documents(ctx, "chunks")
     pending = [set(stored[chunk.chunk_id]["pending"]) for chunk in read]
     assert pending == [{*LATER, "cluster"}, {"embed", *LATER}, {*LATER, "cluster"}]
@@ -90,22 +92,26 @@ async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
 async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(ctx: Context) -> None:
     read = await baking(ctx)
     await ctx.database.document("chunks", read[0].chunk_id).delete()
-    assert await Steps(ctx.database).embedded(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
+    assert (
+        await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
+    )
     assert set(await documents(ctx, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
 async def test_a_chunk_deleted_since_it_was_read_gets_no_vector(ctx: Context) -> None:
     read = await baking(ctx)
     await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
-    assert await Steps(ctx.database).embedded(read, [UNIT] * 3, "model-1", ctx.clock()) == 0
-    await Steps(ctx.database).failed("embed", read[0], "too odd", NOON)
-    assert await Steps(ctx.database).count_pending("embed") == 0
+    assert (
+        await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 0
+    )
+    await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
+    assert await ChunkQueue(ctx.database).count_pending("embed") == 0
     assert await Chunks(ctx.database).nearest(UNIT, 10) == []
 
 
 async def test_a_failure_delays_the_step_and_counts_the_try(ctx: Context) -> None:
     read = await baking(ctx)
-    await Steps(ctx.database).failed("embed", read[0], "too odd", NOON)
+    await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     data = (await documents(ctx, "chunks"))[read[0].chunk_id]
     assert data["pending"] == {
         "embed": NOON + timedelta(minutes=2),
@@ -116,8 +122,10 @@ async def test_a_failure_delays_the_step_and_counts_the_try(ctx: Context) -> Non
 
 async def test_a_step_that_failed_delays_no_other_step(ctx: Context) -> None:
     odd, *others = await baking(ctx)
-    await Steps(ctx.database).failed("embed", odd, "too odd", NOON)
-    due = {step: await Steps(ctx.database).pending(step, NOON, 10) for step in ("embed", "index")}
+    await ChunkQueue(ctx.database).defer("embed", odd, "too odd", NOON)
+    due = {
+        step: await ChunkQueue(ctx.database).pending(step, NOON, 10) for step in ("embed", "index")
+    }
     expected = {chunk.chunk_id for chunk in others}
     assert expected == {chunk.chunk_id for chunk in due["embed"]}
     assert expected | {odd.chunk_id} == {chunk.chunk_id for chunk in due["index"]}
@@ -127,9 +135,9 @@ async def test_each_step_counts_its_own_tries(ctx: Context) -> None:
     chunk_id = (await baking(ctx))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
-        due = await Steps(ctx.database).pending(step, moment, 10)
+        due = await ChunkQueue(ctx.database).pending(step, moment, 10)
         chunk = next(each for each in due if each.chunk_id == chunk_id)
-        await Steps(ctx.database).failed(step, chunk, "too odd", moment)
+        await ChunkQueue(ctx.database).defer(step, chunk, "too odd", moment)
         moment += timedelta(minutes=10)
     data = (await documents(ctx, "chunks"))[chunk_id]
     assert data["tries"] == {"embed": 1, "index": 2}
@@ -141,8 +149,10 @@ async def test_each_step_counts_its_own_tries(ctx: Context) -> None:
 
 
 async def test_a_vector_takes_no_other_step_away(ctx: Context) -> None:
-    await Steps(ctx.database).embedded(await baking(ctx), [UNIT] * 3, "model-1", ctx.clock())
-    counts = [await Steps(ctx.database).count_pending(step) for step in ("embed", "index")]
+    await ChunkQueue(ctx.database).store_vectors(
+        await baking(ctx), [UNIT] * 3, "model-1", ctx.clock()
+    )
+    counts = [await ChunkQueue(ctx.database).count_pending(step) for step in ("embed", "index")]
     assert counts == [0, 3]
 
 
@@ -151,9 +161,9 @@ async def test_waits_grow_and_after_five_tries_the_step_is_parked(ctx: Context) 
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
-        due = await Steps(ctx.database).pending("embed", moment, 10)
+        due = await ChunkQueue(ctx.database).pending("embed", moment, 10)
         chunk = next(each for each in due if each.chunk_id == chunk_id)
-        await Steps(ctx.database).failed("embed", chunk, "too odd", moment)
+        await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", moment)
         data = (await documents(ctx, "chunks"))[chunk_id]
         retry_at = data["pending"].get("embed")
         waits.append(retry_at and retry_at - moment)
@@ -166,15 +176,15 @@ async def test_waits_grow_and_after_five_tries_the_step_is_parked(ctx: Context) 
 async def test_a_failure_of_what_was_edited_meanwhile_is_forgotten(ctx: Context) -> None:
     read = await baking(ctx)
     await write(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
-    await Steps(ctx.database).failed("embed", read[0], "too odd", NOON)
-    assert len(await Steps(ctx.database).pending("embed", NOON, 10)) == 3
+    await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
+    assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 10)) == 3
 
 
 async def test_a_vector_forgets_the_tries_before_it(ctx: Context) -> None:
     chunk = (await baking(ctx))[0]
-    await Steps(ctx.database).failed("embed", chunk, "too odd", NOON)
-    due = await Steps(ctx.database).pending("embed", NOON + timedelta(minutes=2), 10)
-    await Steps(ctx.database).embedded(due, [UNIT] * 3, "model-1", ctx.clock())
+    await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
+    due = await ChunkQueue(ctx.database).pending("embed", NOON + timedelta(minutes=2), 10)
+    await ChunkQueue(ctx.database).store_vectors(due, [UNIT] * 3, "model-1", ctx.clock())
     data = (await documents(ctx, "chunks"))[chunk.chunk_id]
     assert (data["tries"], set(data["pending"])) == ({}, {*LATER, "cluster"})
     assert data["embedding_model"] == "model-1"
@@ -184,7 +194,9 @@ async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
     read = await baking(ctx)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
-    await Steps(ctx.database).embedded(read, [UNIT, opposite, across], "model-1", ctx.clock())
+    await ChunkQueue(ctx.database).store_vectors(
+        read, [UNIT, opposite, across], "model-1", ctx.clock()
+    )
     found = await Chunks(ctx.database).nearest(UNIT, 10)
     assert found[0].document.id == read[0].chunk_id
     assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
@@ -193,16 +205,18 @@ async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
 async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context) -> None:
     read = await baking(ctx)
     await write(ctx, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
-    stored = await Steps(ctx.database).embedded(read, [UNIT] * len(read), "model-1", ctx.clock())
+    stored = await ChunkQueue(ctx.database).store_vectors(
+        read, [UNIT] * len(read), "model-1", ctx.clock()
+    )
     assert stored == len(read)
-    assert await Steps(ctx.database).count_pending("embed") == 0
+    assert await ChunkQueue(ctx.database).count_pending("embed") == 0
 
 
 async def test_what_is_beside_a_step_is_written_with_it_or_not_at_all(ctx: Context) -> None:
     first, second, _ = await baking(ctx)
     await write(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
-    made = [Done(each, {"mark": 1}, (note(ctx, each.chunk_id),)) for each in (first, second)]
-    assert await Steps(ctx.database).done("card", made) == 1
+    made = [StepResult(each, {"mark": 1}, (note(ctx, each.chunk_id),)) for each in (first, second)]
+    assert await ChunkQueue(ctx.database).complete("card", made) == 1
     assert set(await documents(ctx, "notes")) == {first.chunk_id}
     stored = await documents(ctx, "chunks")
     assert ["mark" in stored[each.chunk_id] for each in (first, second)] == [True, False]
@@ -217,18 +231,24 @@ async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(ctx: Context) -
     first, *_ = await baking(ctx)
     known = {"extracted": {"a": {"type": "decision", "topics": []}}}
     await write(ctx, f"chunks/{first.chunk_id}", known)
-    assert await Steps(ctx.database).done("extract", [Done(first, {"extracted": {}})]) == 0
+    assert (
+        await ChunkQueue(ctx.database).complete("extract", [StepResult(first, {"extracted": {}})])
+        == 0
+    )
     assert (await documents(ctx, "chunks"))[first.chunk_id]["extracted"] == known["extracted"]
 
 
 async def test_what_is_parked_is_told_and_can_wait_again(ctx: Context) -> None:
     first, *_ = await baking(ctx)
-    await Steps(ctx.database).failed("embed", replace(first, tries=4), "too odd", NOON)
-    assert await Steps(ctx.database).parked("embed", 10) == [Parked(first.chunk_id, "too odd")]
-    assert await Steps(ctx.database).count_parked("embed") == 1
-    assert await Steps(ctx.database).retry("embed", NOON) == 1
-    assert await Steps(ctx.database).parked("embed", 10) == []
+    await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
+    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == [
+        DeadLetter(first.chunk_id, "too odd")
+    ]
+    assert await ChunkQueue(ctx.database).count_dead_letters("embed") == 1
+    assert await ChunkQueue(ctx.database).retry("embed", NOON) == 1
+    assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == []
     again = {
-        each.chunk_id: each.tries for each in await Steps(ctx.database).pending("embed", NOON, 9)
+        each.chunk_id: each.tries
+        for each in await ChunkQueue(ctx.database).pending("embed", NOON, 9)
     }
     assert again[first.chunk_id] == 0

@@ -10,9 +10,9 @@ import pytest
 from shared.core.errors import PlatformFault
 from shared.firestore.database import MOST_BYTES
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Done, Refused, Steps
+from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
-from shared.pipeline.worker import Work, work_off
+from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, documents
@@ -32,7 +32,7 @@ TOO_LONG = "x" * 1_100_000
 
 async def waiting(ctx: Context) -> list[PendingChunk]:
     await Ingestion(ctx.database).save([in_chunks(NOTES)], NOON)
-    return await Steps(ctx.database).pending("card", NOON, 20)
+    return await ChunkQueue(ctx.database).pending("card", NOON, 20)
 
 
 def beside(ctx: Context, name: str, text: str) -> Write:
@@ -43,9 +43,11 @@ def beside(ctx: Context, name: str, text: str) -> Write:
 async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context) -> None:
     chunks = await waiting(ctx)
     odd = chunks[3].chunk_id
-    made = [Done(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks]
-    with pytest.raises(Refused) as refused:
-        await Steps(ctx.database).done("card", made)
+    made = [
+        StepResult(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks
+    ]
+    with pytest.raises(RefusedChunks) as refused:
+        await ChunkQueue(ctx.database).complete("card", made)
     assert (9, [odd]) == (refused.value.stored, [each.chunk_id for each in refused.value.chunks])
     stored = await documents(ctx, "chunks")
     assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
@@ -54,8 +56,8 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context)
 async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context) -> None:
     chunks = await waiting(ctx)
     text = "x" * (MOST_BYTES // 6)
-    made = [Done(each, {"mark": 1}, (beside(ctx, each.chunk_id, text),)) for each in chunks]
-    assert len(chunks) == await Steps(ctx.database).done("card", made)
+    made = [StepResult(each, {"mark": 1}, (beside(ctx, each.chunk_id, text),)) for each in chunks]
+    assert len(chunks) == await ChunkQueue(ctx.database).complete("card", made)
     assert {each.chunk_id for each in chunks} == set(await documents(ctx, "notes"))
 
 
@@ -63,14 +65,14 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) ->
     chunks = await waiting(ctx)
     odd = chunks[0].chunk_id
 
-    async def make(chunk: PendingChunk) -> Done:
-        return Done(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
+    async def make(chunk: PendingChunk) -> StepResult:
+        return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
 
     async def probe() -> None:
         """All is well."""
 
     report = Report()
-    await work_off(Work("card", "cards", make, probe), ctx, ample(), report)
+    await process_pending(StepWork("card", "cards", make, probe), ctx, ample(), report)
     assert {"cards": 9} == report.counts
     (failure,) = report.failures
     assert failure.name == odd

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
-from functions.jobs.cluster.making import NO_TIME
+from functions.jobs.cluster.reclustering import NO_TIME
+from functions.jobs.cluster.schedule import MOVING, TOO_FEW
 from functions.jobs.ingest.readers.reading import read
 from infra.local.local_database import SAMPLE
 from infra.local.sample.load import add_knowledge

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from functions.jobs.cluster.job import cluster
-from functions.jobs.cluster.model_names import SHOWN, TopicName
+from functions.jobs.cluster.model_names import SHOWN, ClusterName
 from shared.ai.generation import BadAnswer, Generated
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
@@ -186,11 +186,11 @@ async def test_topics_named_by_words_are_named_by_a_model_that_comes(
 def test_a_name_has_three_to_six_words(name: str) -> None:
     answer = {"name": name, "description": "Something.", "keywords": list("abcde")}
     with pytest.raises(ValidationError):
-        TopicName.model_validate(answer)
+        ClusterName.model_validate(answer)
 
 
 def test_keywords_that_differ_in_case_alone_are_one() -> None:
     words = ["Bread", "bread", "oven", "crust ", "flour", "yeast"]
-    answer = TopicName(name="Bread and its ovens", description="Bread.", keywords=words)
+    answer = ClusterName(name="Bread and its ovens", description="Bread.", keywords=words)
     assert ["bread", "oven", "crust", "flour", "yeast"] == answer.keywords
     assert isinstance(answer, BaseModel)

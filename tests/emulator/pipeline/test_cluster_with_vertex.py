@@ -40,7 +40,7 @@ def called(text: str) -> dict[str, Any]:
 def vertex() -> Iterator[FakeVertex]:
     """The server."""
     with FakeVertex() as server:
-        server.answers["TopicName"] = called
+        server.answers["ClusterName"] = called
         yield server
 
 
@@ -80,7 +80,7 @@ async def test_each_topic_is_named_in_one_call(cloud: Context, vertex: FakeVerte
 async def test_an_answer_of_the_wrong_shape_leaves_a_name_of_words(
     cloud: Context, vertex: FakeVertex
 ) -> None:
-    vertex.answers["TopicName"] = lambda text: called(text) | {"name": "Short"}
+    vertex.answers["ClusterName"] = lambda text: called(text) | {"name": "Short"}
     report = await cluster(cloud, ample())
     assert {"words alone"} == set((await named(cloud)).values())
     assert (5, 0) == (len(report.failures), report.counts["named"])

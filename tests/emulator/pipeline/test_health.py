@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.health.golden import MOST, WANTED
+from functions.jobs.health.golden_queries import MOST, WANTED
 from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.knowledge.golden_queries import KEPT, Golden, Health
+from shared.knowledge.golden_queries import KEPT, GoldenQuery, SearchHealth
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
@@ -74,8 +74,8 @@ async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     await copy_into(ctx.database.client, stored_logbook)
 
 
-async def queries(ctx: Context) -> tuple[Golden, ...]:
-    return (await Health(ctx.database).golden()).chosen
+async def queries(ctx: Context) -> tuple[GoldenQuery, ...]:
+    return (await SearchHealth(ctx.database).golden()).chosen
 
 
 async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
@@ -85,7 +85,7 @@ async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
     assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
     assert 5 == sum(done)
-    [night] = await Health(ctx.database).nights()
+    [night] = await SearchHealth(ctx.database).nights()
     assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
     assert {each.chunk_id for each in await queries(ctx)} == set(await chunks(ctx))
     assert {each.name for each in await queries(ctx)} == night.ranks.keys()
@@ -107,7 +107,7 @@ async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(ctx: Cont
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await put_in(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, ample())
-    wanted = Golden("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
+    wanted = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
     assert (wanted,) == await queries(ctx)
 
 
@@ -124,7 +124,7 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(
         clock.advance(days=1)
         await health(ctx, ample())
     assert chosen == await queries(ctx)
-    nights = await Health(ctx.database).nights()
+    nights = await SearchHealth(ctx.database).nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
@@ -144,7 +144,7 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     after = await queries(ctx)
     assert before[2:] == after[: WANTED - 2]
     assert WANTED == len({each.chunk_id for each in after} - gone)
-    former, latter = await Health(ctx.database).nights()
+    former, latter = await SearchHealth(ctx.database).nights()
     assert 0.0 == latter.gained(former)
 
 
@@ -227,13 +227,13 @@ async def test_of_two_measurements_on_a_day_the_later_counts(
     await put_in(ctx, SAILING)
     clock.advance(hours=1)
     await health(ctx, ample())
-    assert [5] == [len(night.ranks) for night in await Health(ctx.database).nights()]
+    assert [5] == [len(night.ranks) for night in await SearchHealth(ctx.database).nights()]
 
 
 async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> None:
     await put_in(ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
     await health(ctx, ample())
-    stored = Health(ctx.database)
+    stored = SearchHealth(ctx.database)
     [night] = await stored.nights()
     await stored.record([replace(night, date=f"2026-01-{day:02}") for day in range(1, KEPT)])
     for _ in range(2):
@@ -254,13 +254,13 @@ async def test_where_search_goes_without_meaning_nothing_is_kept(
         replace(report, note=""),
         report.note,
     )
-    assert [] == await Health(ctx.database).nights()
+    assert [] == await SearchHealth(ctx.database).nights()
 
 
 async def test_without_time_nothing_is_kept(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     assert Report(finished=False) == await health(ctx, nothing())
-    assert [] == await Health(ctx.database).nights()
+    assert [] == await SearchHealth(ctx.database).nights()
 
 
 async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
@@ -305,8 +305,8 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
             await health(of_job(dying), ample())
         await dying.aclose()
     chosen = await queries(of_job(app))
-    [night] = await Health(of_job(app).database).nights()
+    [night] = await SearchHealth(of_job(app).database).nights()
     await health(of_job(app), ample())
     assert chosen == await queries(of_job(app))
-    [again] = await Health(of_job(app).database).nights()
+    [again] = await SearchHealth(of_job(app).database).nights()
     assert night.ranks == again.ranks

@@ -21,9 +21,9 @@ from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import Change, Indexing, Waiting
+from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from shared.text.terms import ANALYSIS
@@ -269,24 +269,24 @@ async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) 
 async def test_a_database_that_refuses_everything_blames_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Refused(Raced):
-        async def apply(self, changes: Sequence[Change]) -> list[PostingsRef]:
+    class RefusedChunks(Raced):
+        async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
             raise PlatformFault(f"{len(changes)} are too many.")
 
-    class Refusing(Steps):
-        async def failed(self, *_: object) -> None:
+    class Refusing(ChunkQueue):
+        async def defer(self, *_: object) -> None:
             raise PlatformFault("Not this either.")
 
-    monkeypatch.setattr("functions.jobs.index.job.Steps", Refusing)
+    monkeypatch.setattr("shared.pipeline.worker.ChunkQueue", Refusing)
     with pytest.raises(PlatformFault, match="Not this either"):
-        await index_with(Refused(notes.database), notes, ample())
+        await index_with(RefusedChunks(notes.database), notes, ample())
 
 
 async def otherwise_analysed(ctx: Context) -> None:
     """Index what waits by the word "old" alone, as an earlier version might have."""
     page = await Indexing(ctx.database).pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
-    await Indexing(ctx.database).apply([Change(waiting, old) for waiting in page])
+    await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
     await Indexing(ctx.database).stamp(ANALYSIS - 1)
 
 
@@ -315,10 +315,10 @@ async def test_chunks_too_large_for_a_commit_are_indexed_in_several(ctx: Context
     await assert_exact(ctx)
 
 
-def change(number: int, terms: int) -> Change:
+def change(number: int, terms: int) -> IndexChange:
     """A new chunk with so many terms, all of which chunk 0 has too."""
     wanted = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
-    return Change(Waiting(f"chunk-{number}", None, NOT_INDEXED, 0, None), wanted)
+    return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), wanted)
 
 
 def test_changes_are_cut_into_commits_in_their_order() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.jobs.ingest.bucket.following import follow_bucket
+from functions.jobs.ingest.bucket.sync import follow_bucket
 from functions.jobs.ingest.job import ingest, readable
 from shared.core.caller import Caller
 from shared.core.meter import Meter

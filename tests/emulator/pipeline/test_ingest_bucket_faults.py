@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from functions.jobs.ingest.bucket.objects import Objects
+from functions.jobs.ingest.bucket.storage import BucketObjects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from shared.runtime.job import Failure
@@ -58,7 +58,7 @@ async def held(ctx: Context) -> list[str]:
 
 async def downloaded(path: Path, **seconds: float) -> str:
     """What is downloaded of a file, by a client in a hurry."""
-    async with Objects(ADDRESS, "p", **seconds) as objects:
+    async with BucketObjects(ADDRESS, "p", **seconds) as objects:
         listing = await objects.listing()
         await objects.download("a.md", listing["a.md"].generation, path)
     return await asyncio.to_thread(path.read_text)

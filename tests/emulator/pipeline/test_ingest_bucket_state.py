@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.knowledge.bucket_sync import SHARDS, BucketSync, Held, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, BucketSync, ObjectState, digest, shard_of
 from tests.support.database_dump import everything
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ async def test_many_records_are_kept_in_documents_under_a_megabyte(
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = shard_of("many.jsonl")
-    held = {"many.jsonl": Held(3, tuple(ids))}
-    await (await opened(ctx)).keep({shard: held})
+    held = {"many.jsonl": ObjectState(3, tuple(ids))}
+    await (await opened(ctx)).store({shard: held})
     assert held == await (await opened(ctx)).objects([shard])
     paths = list(await everything(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
@@ -43,19 +43,19 @@ async def test_many_records_are_kept_in_documents_under_a_megabyte(
 async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(ctx: Context) -> None:
     sync = await opened(ctx)
     shard = shard_of("a.md")
-    await sync.keep({shard: {"a.md": Held(1, ("file-a",))}})
-    await sync.keep({shard: {"a.md": Held(2, ("file-a",))}})
+    await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
+    await sync.store({shard: {"a.md": ObjectState(2, ("file-a",))}})
     again = await opened(ctx)
-    assert {"a.md": Held(2, ("file-a",))} == await again.objects([shard])
+    assert {"a.md": ObjectState(2, ("file-a",))} == await again.objects([shard])
     assert {shard: digest({"a.md": 2})} == await again.digests()
-    await again.keep({shard: {}})
+    await again.store({shard: {}})
     assert {} == await (await opened(ctx)).digests()
     found = await everything(ctx.database.client)
     assert len(found) == 1
 
 
 async def test_each_prefix_is_kept_apart(ctx: Context) -> None:
-    await (await opened(ctx)).keep({shard_of("a.md"): {"a.md": Held(1, ("file-a",))}})
+    await (await opened(ctx)).store({shard_of("a.md"): {"a.md": ObjectState(1, ("file-a",))}})
     other = await opened(ctx, "gs://library/other")
     assert {} == await other.objects(range(SHARDS))
 
@@ -71,11 +71,11 @@ async def test_an_object_whose_records_were_once_left_out_for_others_is_read_aga
     """Releases before this one left out a record whose id another object had, and stored so."""
     sync = await opened(ctx)
     shard = shard_of("a.jsonl")
-    await sync.keep({shard: {"a.jsonl": Held(7, ("a",))}})
+    await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})
     dump = await everything(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]
     layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
     assert {"a.jsonl": [7, ["a"], False]} == objects
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
     await ctx.database.client.document(path).set({"data": stored})
-    assert {"a.jsonl": Held(0, ("a",))} == await (await opened(ctx)).objects([shard])
+    assert {"a.jsonl": ObjectState(0, ("a",))} == await (await opened(ctx)).objects([shard])

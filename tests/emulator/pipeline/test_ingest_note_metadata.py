@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.embed.job import embed
-from functions.jobs.ingest.chunking import chunked
+from functions.jobs.ingest.batches import chunked
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion

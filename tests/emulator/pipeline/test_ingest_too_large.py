@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.ingest.chunking import BLOCK_CHARACTERS, blocks
+from functions.jobs.ingest.batches import BLOCK_CHARACTERS, blocks
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.json_lines import LINE_BYTES
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES as MAX_EXPORT
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
-from functions.jobs.ingest.readwise.following import MARGIN
-from functions.jobs.ingest.readwise.parking import PARKING
+from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
+from shared.core.deferral import MAX_TRIES
 from shared.core.settings import Settings
-from shared.knowledge.readwise_sync import MOST_TRIES
 from shared.knowledge.source import Section, Source
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, FakeReadwise
@@ -84,9 +83,9 @@ async def test_a_book_that_fits_no_document_is_parked_and_blocks_none(
     assert {"Readwise: Book 7": TOO_LONG} == reasons(report.failures)
     assert Counter({"read": 39, "sources": 39, "created": 39}) == report.counts
     assert START - MARGIN == (await progress(ctx)).updated_after
-    for _ in range(MOST_TRIES - 1):
+    for _ in range(MAX_TRIES - 1):
         assert len((await followed(app)).failures) == 1
-    assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await PARKING.parked(ctx, 10)))
+    assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await DEAD_LETTERS.load(ctx, 10)))
     assert 39 == len(await texts(ctx))
     readwise.advance(hours=1)
     readwise.put(7, book_tags=LONG_TAGS[:2])

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.caller import Caller
+from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.queue import MAX_TRIES, Done, PendingChunk, Steps
+from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.knowledge.source import Section, Source
-from shared.pipeline.worker import Work, work_off
+from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.knowledge import in_chunks
@@ -49,13 +50,13 @@ class Maker:
     made: list[str] = field(default_factory=list)
     probes: int = 0
 
-    async def make(self, chunk: PendingChunk) -> Done:
+    async def make(self, chunk: PendingChunk) -> StepResult:
         self.made.append(chunk.content)
         if self.passing:
             raise self.passing.pop(0)
         if chunk.content in self.wrong:
             raise self.wrong[chunk.content]
-        return Done(chunk, {"marked": True})
+        return StepResult(chunk, {"marked": True})
 
     async def probe(self) -> None:
         self.probes += 1
@@ -79,8 +80,8 @@ async def notes(settings: Settings) -> Context:
 
 async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
-    work = Work(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
-    await work_off(work, ctx, budget or ample(), report)
+    work = StepWork(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
+    await process_pending(work, ctx, budget or ample(), report)
     return report
 
 
@@ -95,7 +96,7 @@ async def test_all_that_waits_is_made_and_waits_no_more(notes: Context) -> None:
     assert Report(Counter(card=10)) == report
     assert 10 == await marked(notes) == sum(done)
     assert 0 == maker.probes
-    assert 0 == await Steps(notes.database).count_pending("card")
+    assert 0 == await ChunkQueue(notes.database).count_pending("card")
 
 
 async def test_what_fails_is_put_off_and_stops_no_other(notes: Context, settings: Settings) -> None:

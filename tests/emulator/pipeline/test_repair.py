@@ -12,7 +12,7 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.repair.job import JOB, lists, repair, repair_within
-from functions.jobs.repair.part import Limits
+from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CAP: Final = {"cap": 4, "slack": 2}
-SMALL: Final = Limits(cap=4, most=6, room=40)
-SMALL_UNCUT: Final = Limits(room=40)
+SMALL: Final = RebuildLimits(cap=4, most=6, room=40)
+SMALL_UNCUT: Final = RebuildLimits(room=40)
 SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
@@ -76,7 +76,7 @@ async def damaged(ctx: Context, seed: int, **limits: int) -> History:
     return history
 
 
-async def written_by_repair(app: App, limits: Limits = Limits()) -> int:  # noqa: B008 - frozen
+async def written_by_repair(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
     """How many documents another run writes."""
     meter = Meter()
     assert await repair_within(limits, app.context(Caller(), meter), ample()) == Report()
@@ -164,7 +164,7 @@ async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -
     meter = Meter()
 
     class Metered(App):
-        def ctx(self, caller: Caller, _meter: Meter) -> Context:
+        def context(self, caller: Caller, _meter: Meter) -> Context:
             return super().context(caller, meter)
 
     metered = Metered(app.settings, embedder=app.embedder)

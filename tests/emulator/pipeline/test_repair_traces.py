@@ -11,7 +11,7 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.repair.job import lists, repair, repair_within
-from functions.jobs.repair.part import Limits
+from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.postings import TRACES
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 COLLECTIONS: Final = (TRACES.facets, TRACES.lexicon)
-SMALL: Final = Limits(room=200)
+SMALL: Final = RebuildLimits(room=200)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_damaged_lists_become_those_made_from_scratch(
 ) -> None:
     await filled(app)
     await damage(ctx, random.Random(seed))  # noqa: S311 - no secret
-    report = await repair_within(SMALL if seed % 2 else Limits(), ctx, ample())
+    report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_exact(app)

@@ -15,7 +15,7 @@ from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Caller
 from shared.core.log import log
-from shared.pipeline.worker import set_apart
+from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, put_in
@@ -123,7 +123,7 @@ async def test_what_a_job_sets_apart_counts(
     async def breaks() -> None:
         raise ValueError("not as it was stored")
 
-    assert not await set_apart("store_baking 3", breaks(), ctx, Report())
+    assert not await run_isolated("store_baking 3", breaks(), ctx, Report())
     [line] = capsys.readouterr().err.splitlines()
     assert {"set_apart_total": 1} == values_of(line)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from shared.ai.embedding import Purpose, unit_vector
-from shared.ai.openai_embedding import PROBE, OpenAIEmbedder
+from shared.ai.embedding import PROBE, Purpose, unit_vector
+from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.core import errors
 from shared.core.circuit_breaker import FAILURES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.clustering.naming import Description, Passage, described
-from shared.clustering.words import telling_words
+from shared.clustering.class_tfidf import telling_words
+from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 
 BREAD = [
     "The sourdough starter needs flour and water every day.",
@@ -27,8 +27,8 @@ WORDS = st.sampled_from(["oak", "ash", "elm", "fir", "yew", "bay", "box", "fig",
 TEXTS = st.lists(st.lists(WORDS, min_size=3, max_size=12).map(" ".join), min_size=1, max_size=5)
 
 
-def passages(texts: list[str], title: str = "Notes") -> list[Passage]:
-    return [Passage(title, text) for text in texts]
+def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
+    return [TitledText(title, text) for text in texts]
 
 
 def test_the_words_of_a_topic_are_those_that_others_lack() -> None:
@@ -54,22 +54,24 @@ def test_chinese_has_words_too() -> None:
 
 def test_a_name_has_a_capital_and_a_description_its_source() -> None:
     topics = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
-    bread, _ = described(topics, [None, None])
+    bread, _ = describe_clusters(topics, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
     assert bread.description.startswith("Passages about sourdough starter, ")
     assert bread.description.endswith(", from Bread at Home.")
 
 
 def test_a_description_names_two_sources_and_counts_the_others() -> None:
-    topic = [Passage(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
-    [found] = described([topic], [None])
+    topic = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
+    [found] = describe_clusters([topic], [None])
     assert found.description.endswith(", from B, A and 2 other sources.")
 
 
 def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
     [[*words], _] = telling_words([BREAD, BOATS], 3)
-    known = Description(", ".join(words).capitalize(), "By hand.", ("hand",))
-    found = described([passages(BREAD), passages(BREAD), passages(BOATS)], [known, None, None])
+    known = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
+    found = describe_clusters(
+        [passages(BREAD), passages(BREAD), passages(BOATS)], [known, None, None]
+    )
     assert known == found[0]
     assert 3 == len({each.name.casefold() for each in found})
 
@@ -78,7 +80,7 @@ def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
 def test_names_differ_and_have_three_to_six_words_if_possible(
     topics: list[list[str]],
 ) -> None:
-    found = described([passages(texts) for texts in topics], [None] * len(topics))
+    found = describe_clusters([passages(texts) for texts in topics], [None] * len(topics))
     assert len(topics) == len({each.name.casefold() for each in found})
     for each in found:
         assert len(each.keywords) == len({word.casefold() for word in each.keywords})
@@ -86,6 +88,6 @@ def test_names_differ_and_have_three_to_six_words_if_possible(
 
 
 def test_a_topic_without_words_has_a_name_all_the_same() -> None:
-    found = described([passages(["?!"]), passages(["..."])], [None, None])
+    found = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
     assert 2 == len({each.name for each in found})
     assert ["Notes", "Notes, 2"] == [each.name for each in found]

@@ -10,30 +10,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.clustering.matching import Match, matches
-from shared.clustering.merging import merged
-from shared.clustering.neighbours import nearest
-from shared.clustering.topics import (
+from shared.clustering.clusters import (
     FEWEST,
     centroid_of,
-    find_topics,
-    nearest_topics,
+    find_clusters,
+    nearest_clusters,
     reach_of,
 )
+from shared.clustering.matching import ClusterMatch, matches
+from shared.clustering.merging import merged
+from shared.clustering.neighbours import nearest
 from tests.support.vector_groups import DIMENSION, GROUP, groups, strays
 
 if TYPE_CHECKING:
-    from shared.clustering.topics import Topic
+    from shared.clustering.clusters import VectorCluster
 
 SEEDS = st.integers(0, 2**16)
 
 
-def members(topics: list[Topic]) -> list[set[int]]:
+def members(topics: list[VectorCluster]) -> list[set[int]]:
     """The rows of each topic, in the order of their first."""
     return sorted((set(map(int, topic.members)) for topic in topics), key=min)
 
 
-def groups_of(topics: list[Topic]) -> list[set[int]]:
+def groups_of(topics: list[VectorCluster]) -> list[set[int]]:
     """The groups that each topic has passages of; some of a group may lie too far out."""
     assert all(len(topic) > GROUP / 2 for topic in members(topics))
     return [{row // GROUP for row in topic} for topic in members(topics)]
@@ -41,12 +41,12 @@ def groups_of(topics: list[Topic]) -> list[set[int]]:
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
 def test_each_group_is_a_topic(count: int) -> None:
-    assert [{n} for n in range(count)] == groups_of(find_topics(groups(count)))
+    assert [{n} for n in range(count)] == groups_of(find_clusters(groups(count)))
 
 
 def test_strays_belong_to_no_topic() -> None:
     vectors = np.concatenate([groups(6), strays(5)])
-    assert [{n} for n in range(6)] == groups_of(find_topics(vectors))
+    assert [{n} for n in range(6)] == groups_of(find_clusters(vectors))
 
 
 @settings(max_examples=15)
@@ -55,57 +55,57 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
     shuffled = [
-        {int(order[row]) for row in topic} for topic in members(find_topics(vectors[order]))
+        {int(order[row]) for row in topic} for topic in members(find_clusters(vectors[order]))
     ]
-    assert members(find_topics(vectors)) == sorted(shuffled, key=min)
+    assert members(find_clusters(vectors)) == sorted(shuffled, key=min)
 
 
 @settings(max_examples=15)
 @given(SEEDS)
 def test_no_vector_belongs_to_two_topics_and_noise_is_left(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
-    found = [int(row) for topic in find_topics(vectors) for row in topic.members]
+    found = [int(row) for topic in find_clusters(vectors) for row in topic.members]
     assert len(found) == len(set(found))
     assert set(found) <= set(range(len(vectors)))
 
 
 def test_copies_belong_where_the_first_belongs() -> None:
     vectors = groups(5)
-    once = members(find_topics(vectors))
-    twice = members(find_topics(np.concatenate([vectors, vectors])))
+    once = members(find_clusters(vectors))
+    twice = members(find_clusters(np.concatenate([vectors, vectors])))
     assert [topic | {row + len(vectors) for row in topic} for topic in once] == twice
 
 
 def test_members_come_from_the_centre_outwards() -> None:
     vectors = groups(5)
-    for topic in find_topics(vectors):
+    for topic in find_clusters(vectors):
         near = vectors[topic.members] @ topic.centroid
         assert all(first >= second for first, second in pairwise(near))
 
 
 def test_too_few_different_vectors_are_no_topics() -> None:
     vectors = groups(2)[: FEWEST - 1]
-    assert [] == find_topics(vectors)
-    assert [] == find_topics(np.concatenate([vectors] * 3))
-    assert [] == find_topics(np.empty((0, DIMENSION), np.float32))
+    assert [] == find_clusters(vectors)
+    assert [] == find_clusters(np.concatenate([vectors] * 3))
+    assert [] == find_clusters(np.empty((0, DIMENSION), np.float32))
 
 
 def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
-    assert [{n} for n in range(50)] == groups_of(find_topics(groups(50)))
+    assert [{n} for n in range(50)] == groups_of(find_clusters(groups(50)))
 
 
 def test_what_comes_later_joins_the_topic_it_is_near_or_none() -> None:
     vectors = groups(5)
-    topics = find_topics(vectors)
+    topics = find_clusters(vectors)
     centroids = np.array([topic.centroid for topic in topics])
     reaches = np.array([topic.reach for topic in topics])
-    joined = nearest_topics(np.concatenate([centroids, strays(3)]), centroids, reaches)
+    joined = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
     assert [0, 1, 2, 3, 4, -1, -1, -1] == joined.tolist()
 
 
 def test_without_topics_nothing_joins_one() -> None:
     empty = np.empty((0, DIMENSION), np.float32)
-    assert [-1, -1] == nearest_topics(strays(2), empty, np.empty(0)).tolist()
+    assert [-1, -1] == nearest_clusters(strays(2), empty, np.empty(0)).tolist()
 
 
 def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
@@ -141,12 +141,12 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
 def test_topics_are_known_again_by_what_they_share() -> None:
     known = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     topics = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    assert [Match("b", 2 / 3), Match("a", 1.0), None] == matches(topics, known)
+    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == matches(topics, known)
 
 
 def test_of_two_topics_that_share_the_more_alike_keeps_the_id() -> None:
     known = {"a": list("123456")}
-    assert [None, Match("a", 4 / 6)] == matches([set("12"), set("3456")], known)
+    assert [None, ClusterMatch("a", 4 / 6)] == matches([set("12"), set("3456")], known)
 
 
 def test_what_has_little_in_common_is_new() -> None:
@@ -168,8 +168,8 @@ def test_topics_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool
     before, after = (fewer, every) if came else (every, fewer)
     known = {
         f"topic {number}": [str(before[row]) for row in topic.members]
-        for number, topic in enumerate(find_topics(vectors[before]))
+        for number, topic in enumerate(find_clusters(vectors[before]))
         if len(topic.members) > GROUP / 2
     }
-    topics = [{str(after[row]) for row in each.members} for each in find_topics(vectors[after])]
+    topics = [{str(after[row]) for row in each.members} for each in find_clusters(vectors[after])]
     assert known.keys() == {match.cluster_id for match in matches(topics, known) if match}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
+from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
 from tests.support.source_files import broken, lines, only, sources, written
@@ -102,7 +102,7 @@ def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
     written(tmp_path, "note.md", "Words.")
     found = list(read(tmp_path))
     (tmp_path / "closed").chmod(0o700)
-    assert BrokenInput("closed", "cannot be opened: Permission denied") == found[0]
+    assert InputProblem("closed", "cannot be opened: Permission denied") == found[0]
     assert len(found) == 2
 
 

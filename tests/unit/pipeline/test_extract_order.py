@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.extract.reader import Line
+from functions.jobs.extract.reader import ReadingOrder
 from shared.knowledge.queue import PendingChunk
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ def chunk(name: str) -> PendingChunk:
 
 
 async def test_turns_come_in_order_whoever_is_ready_first() -> None:
-    line, order = Line(), list[str]()
+    line, order = ReadingOrder(), list[str]()
     ready = asyncio.Event()
 
     async def read(name: str, until: asyncio.Event | None) -> None:
@@ -35,7 +35,7 @@ async def test_turns_come_in_order_whoever_is_ready_first() -> None:
 
 
 async def test_a_cancelled_run_ends_though_one_before_it_failed() -> None:
-    line, never = Line(), asyncio.Event()
+    line, never = ReadingOrder(), asyncio.Event()
 
     async def reads() -> None:
         async with line.stand(chunk("first")):

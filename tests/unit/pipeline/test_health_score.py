@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shared.knowledge.golden_queries import WEEK, Night, gained_since_a_week
+from shared.knowledge.golden_queries import WEEK, NightlyScore, gained_since_a_week
 
 
-def night(**ranks: int) -> Night:
-    return Night(date="2026-03-10", ranks=ranks, model="m", milliseconds=1.0)
+def night(**ranks: int) -> NightlyScore:
+    return NightlyScore(date="2026-03-10", ranks=ranks, model="m", milliseconds=1.0)
 
 
 def test_recall_is_the_share_of_passages_that_were_found() -> None:

@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceFile:
     """Where a file is.
 
     Attributes:

@@ -120,7 +120,7 @@ DATES: Final = frozenset({"highlighted_at", "date"})
 """Fields that a record can do without where they are wrong."""
 
 
-class Boundary(BaseModel):
+class ExternalModel(BaseModel):
     """What somebody else wrote: unknown fields are ignored, numbers may stand for text."""
 
     model_config = ConfigDict(
@@ -128,7 +128,7 @@ class Boundary(BaseModel):
     )
 
 
-class About(Boundary):
+class DocumentMetadata(ExternalModel):
     """What is said about a document, all of it optional."""
 
     title: Title = None

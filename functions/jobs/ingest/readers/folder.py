@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FolderContents:
     """What stands below a folder.
 
     Attributes:
@@ -28,7 +28,7 @@ class Files:
     errors: list[OSError]
 
 
-def files_below(folder: Path, boundary: Path) -> Files:
+def files_below(folder: Path, boundary: Path) -> FolderContents:
     """All files below a folder, except hidden ones, whose names start with a dot.
 
     A symbolic link is followed only to what has no visible name of its own, such as the files that
@@ -59,7 +59,7 @@ def files_below(folder: Path, boundary: Path) -> Files:
             elif _is_hidden(target, folder, boundary) or not os.path.exists(target):  # noqa: PTH110
                 files.setdefault(target, link)
     by_path = {path: real_path for real_path, path in files.items()}
-    return Files(dict(sorted(by_path.items())), sorted(outside), errors)
+    return FolderContents(dict(sorted(by_path.items())), sorted(outside), errors)
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:

@@ -10,8 +10,8 @@ from pydantic import AliasChoices, Field
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
     UTF16_MARKS,
-    Place,
     Record,
+    SourceFile,
     Unreadable,
     decode,
     excess,
@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.decoding import (
     parse_json,
     validated,
 )
-from functions.jobs.ingest.readers.fields import DATES, About, Block, Line, headline
+from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, headline
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -34,7 +34,7 @@ LINE_BYTES: Final = 8 * MEGABYTE
 _OPENING_LENGTH: Final = 80
 
 
-class _Document(About):
+class _Document(DocumentMetadata):
     """A line."""
 
     id: Block = Field(validation_alias=AliasChoices("id", "_id"), min_length=1)
@@ -44,7 +44,7 @@ class _Document(About):
     highlight_url: Line = None
 
 
-def records(place: Place) -> Iterator[Record]:
+def records(place: SourceFile) -> Iterator[Record]:
     """The file's lines, read one by one; blank ones are passed over.
 
     Raises:

@@ -11,7 +11,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
-from functions.jobs.ingest.readers.decoding import Place, Unreadable, excess
+from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.roots import register, root_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.knowledge.roots import Root
     from shared.knowledge.source import Source
 
-_READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
+_READERS: Final[dict[str, Callable[[SourceFile], Iterator[Record]]]] = {
     ".md": text_files.records,
     ".markdown": text_files.records,
     ".txt": text_files.records,
@@ -52,7 +52,7 @@ _ACCEPTED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenInput:
+class InputProblem:
     """A file, or a record in one, that was left out, or a part of it.
 
     Attributes:
@@ -67,7 +67,7 @@ class BrokenInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FileListing:
     """What a path holds.
 
     Attributes:
@@ -82,7 +82,7 @@ class Listing:
     folder: Path
     files: Mapping[str, Path]
     registration: Registration
-    refused: Sequence[BrokenInput] = ()
+    refused: Sequence[InputProblem] = ()
     others: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -105,12 +105,12 @@ def count_kinds(others: Counter[str]) -> str:
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
-def read(path: Path) -> Iterator[Source | BrokenInput]:
+def read(path: Path) -> Iterator[Source | InputProblem]:
     """Read a file or a folder for a base that knows no folders yet; see `list_files`."""
     return read_files(list_files(path))
 
 
-def list_files(path: Path, roots: Sequence[Root] = ()) -> Listing:
+def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
     """What there is to read in a file or a folder.
 
     In a folder, hidden files are passed over without a word, files of other kinds are counted, and
@@ -129,17 +129,17 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> Listing:
         raise InvalidInput(f"{path} cannot be opened: {error.strerror}. {_ACCEPTED}") from error
 
 
-def _list_one(file: Path, roots: Sequence[Root]) -> Listing:
+def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if file.suffix.lower() not in _READERS:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
-    return Listing(folder, {file.name: file}, register(folder, roots, [file.name]))
+    return FileListing(folder, {file.name: file}, register(folder, roots, [file.name]))
 
 
-def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
+def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     folder = path.resolve()
     registration = register(folder, roots)
     below = files_below(folder, registration.root.path)
@@ -149,15 +149,15 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
         if file.suffix.lower() in _READERS
     }
     others = Counter(ending_of(file) for file in below.files if file.suffix.lower() not in _READERS)
-    refused = [BrokenInput(_below(folder, error.filename), _why(error)) for error in below.errors]
+    refused = [InputProblem(_below(folder, error.filename), _why(error)) for error in below.errors]
     for link in below.outside:
         if link.is_dir() or link.suffix.lower() in _READERS:
-            refused.append(BrokenInput(_below(folder, link), _LEADS_OUT))
+            refused.append(InputProblem(_below(folder, link), _LEADS_OUT))
         else:
             others[ending_of(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
-    listing = Listing(folder, files, registration, refused, others)
+    listing = FileListing(folder, files, registration, refused, others)
     if not files and not refused:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"{path} holds nothing to read ({contents}). {_ACCEPTED}")
@@ -170,7 +170,9 @@ def ending_of(file: PurePath) -> str:
     return ending if _ENDING.fullmatch(ending) else ""
 
 
-def read_files(listing: Listing, *, without_books: bool = False) -> Iterator[Source | BrokenInput]:
+def read_files(
+    listing: FileListing, *, without_books: bool = False
+) -> Iterator[Source | InputProblem]:
     """Read files, one at a time, in the order of their paths.
 
     Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
@@ -186,19 +188,19 @@ def read_files(listing: Listing, *, without_books: bool = False) -> Iterator[Sou
         for record_name, entry in file_entries(_place(name, listing)):
             record = one_line(record_name)
             if isinstance(entry, str):
-                yield BrokenInput(record, entry)
+                yield InputProblem(record, entry)
             elif without_books and readwise_export.is_book(entry.source_id):
                 continue
             elif entry.source_id in taken:
-                yield BrokenInput(record, taken_by(taken[entry.source_id]))
+                yield InputProblem(record, taken_by(taken[entry.source_id]))
             else:
                 taken[entry.source_id] = record
                 for warning in entry.warnings:
-                    yield BrokenInput(record, warning, kept=True)
+                    yield InputProblem(record, warning, kept=True)
                 yield entry
 
 
-def _earlier_records(listing: Listing) -> dict[str, str]:
+def _earlier_records(listing: FileListing) -> dict[str, str]:
     """The ids of records in the JSON Lines that come before these in their root, with their names.
 
     An id does not contain the file's path. Without this, a record in an inner folder that is read
@@ -213,7 +215,7 @@ def _earlier_records(listing: Listing) -> dict[str, str]:
         for file, real_file in files_below(root.path, root.path).files.items()
         if file < first and _is_json_lines(file.name)
     }
-    earlier = Listing(root.path, files, listing.registration)
+    earlier = FileListing(root.path, files, listing.registration)
     records: dict[str, str] = {}
     for file in files:
         for name, entry in file_entries(_place(file, earlier)):
@@ -226,12 +228,12 @@ def _is_json_lines(name: str) -> bool:
     return name.lower().endswith(".jsonl")
 
 
-def _place(name: str, listing: Listing) -> Place:
+def _place(name: str, listing: FileListing) -> SourceFile:
     file = listing.folder / name
     root = root_of(file, listing.registration.roots) or listing.registration.root
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
-    return Place(path, name, root.collection, key, _modified_at(path))
+    return SourceFile(path, name, root.collection, key, _modified_at(path))
 
 
 def _modified_at(file: Path) -> datetime | None:
@@ -252,7 +254,7 @@ def too_large(name: str, size: int) -> str | None:
     return excess(size, _LARGEST.get(ending, text_files.MAX_BYTES))
 
 
-def file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:
+def file_entries(place: SourceFile) -> Iterator[tuple[str, Source | str]]:
     """Each record's name with its source, or with the reason why there is none."""
     try:
         # Opening a pipe would wait for ever.

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
-    Place,
     Record,
+    SourceFile,
     Unreadable,
     kept_without,
     parse_json,
@@ -28,7 +28,7 @@ from functions.jobs.ingest.readers.decoding import (
 from functions.jobs.ingest.readers.fields import (
     DATES,
     Block,
-    Boundary,
+    ExternalModel,
     Line,
     Moment,
     People,
@@ -48,7 +48,7 @@ _NAME_LENGTH: Final = 80
 _BOOK: Final = re.compile(r"readwise-[0-9]+")
 
 
-class _Highlight(Boundary):
+class _Highlight(ExternalModel):
     """A passage that the reader marked, and what they wrote beside it."""
 
     id: int = 0
@@ -63,7 +63,7 @@ class _Highlight(Boundary):
     is_discard: bool | None = None
 
 
-class _Book(Boundary):
+class _Book(ExternalModel):
     """A book, article, podcast ... with its highlights."""
 
     user_book_id: Block = Field(min_length=1)
@@ -79,7 +79,7 @@ class _Book(Boundary):
     highlights: list[_Highlight] | None = None
 
 
-def records(place: Place) -> Iterator[Record]:
+def records(place: SourceFile) -> Iterator[Record]:
     """The books of a file that holds an object with `results`, or a list of books.
 
     Raises:

@@ -12,13 +12,13 @@ import yaml
 
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
-    Place,
     Record,
+    SourceFile,
     Unreadable,
     read_text,
     validated,
 )
-from functions.jobs.ingest.readers.fields import MAX_TAGS, About, Moment, clean, headline
+from functions.jobs.ingest.readers.fields import MAX_TAGS, DocumentMetadata, Moment, clean, headline
 from shared.core.ids import safe_id
 from shared.knowledge.source import Section, Source
 
@@ -45,19 +45,19 @@ _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
-class _FrontMatter(About):
+class _FrontMatter(DocumentMetadata):
     """The metadata in a file's front matter."""
 
     created: Moment = None
     updated: Moment = None
 
 
-def records(place: Place) -> Iterator[Record]:
+def records(place: SourceFile) -> Iterator[Record]:
     """The file's one record."""
     yield place.name, partial(_source, place)
 
 
-def _source(place: Place) -> Source:
+def _source(place: SourceFile) -> Source:
     about, text, warnings = _split(clean(read_text(place.path, MAX_BYTES)))
     if not text:
         raise Unreadable("holds no text")

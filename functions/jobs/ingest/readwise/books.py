@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.chunking import chunked, gone
+from functions.jobs.ingest.batches import chunked, gone
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.readwise_export import name_of, source_id_of, source_of
 
@@ -34,7 +34,7 @@ def highlights_in(book: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class BookChange:
     """What a listing of changes says of a book.
 
     Attributes:
@@ -47,15 +47,15 @@ class Listed:
     deleted: bool = False
     lives: bool = False
 
-    def joined(self, other: Listed) -> Listed:
+    def joined(self, other: BookChange) -> BookChange:
         """What two pages say of the same book, of which the other is the later."""
-        return Listed(other.name, other.deleted, self.lives or other.lives)
+        return BookChange(other.name, other.deleted, self.lives or other.lives)
 
 
-def listed(book_id: str, book: dict[str, Any]) -> Listed:
+def listed(book_id: str, book: dict[str, Any]) -> BookChange:
     """What one page says of a book."""
     highlights = book.get("highlights")
-    return Listed(
+    return BookChange(
         name_of(book) or book_id,
         bool(book.get("is_deleted")),
         any(map(_lives, highlights)) if isinstance(highlights, list) else False,
@@ -63,7 +63,7 @@ def listed(book_id: str, book: dict[str, Any]) -> Listed:
 
 
 @dataclass(slots=True)
-class Parts:
+class BookParts:
     """A book that is put together of the parts that pages hold.
 
     Attributes:
@@ -94,7 +94,9 @@ class Parts:
         return self.book | {"highlights": list(self.highlights.values())}
 
 
-def read(block: Mapping[str, Listed], parts: Mapping[str, Parts]) -> dict[str, ChunkedSource | str]:
+def read(
+    block: Mapping[str, BookChange], parts: Mapping[str, BookParts]
+) -> dict[str, ChunkedSource | str]:
     """Each of the books that were listed, or why it cannot be read. It takes a second a megabyte.
 
     Args:
@@ -104,7 +106,7 @@ def read(block: Mapping[str, Listed], parts: Mapping[str, Parts]) -> dict[str, C
     return {book_id: _book(book_id, seen, parts.get(book_id)) for book_id, seen in block.items()}
 
 
-def _book(book_id: str, seen: Listed, parts: Parts | None) -> ChunkedSource | str:
+def _book(book_id: str, seen: BookChange, parts: BookParts | None) -> ChunkedSource | str:
     """A book; what an answer merely lacks is no reason to delete anything."""
     if parts is None and seen.deleted:
         return gone(source_id_of(book_id))

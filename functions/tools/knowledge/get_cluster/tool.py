@@ -20,7 +20,7 @@ from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.cluster_repository import CentredCluster, RelatedCluster
+    from shared.knowledge.cluster_repository import ClusterWithCentroid, RelatedCluster
     from shared.runtime.context import Context
 
 _PLACE: Final = TypeAdapter(tuple[Moment, DocumentId])
@@ -104,7 +104,7 @@ async def _members(args: In, after: tuple[int, str] | None, ctx: Context) -> lis
     return await Chunks(ctx.database).newest(args.member_limit + 1, facets, after=after)
 
 
-async def _neighbours(stored: CentredCluster, args: In, ctx: Context) -> list[RelatedCluster]:
+async def _neighbours(stored: ClusterWithCentroid, args: In, ctx: Context) -> list[RelatedCluster]:
     """Neighbours of the cluster, without itself, which is asked for since it comes first."""
     if not args.include_related or args.cursor:
         return []

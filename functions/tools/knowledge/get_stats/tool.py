@@ -14,8 +14,8 @@ from shared.index.facets import HAS_CARD, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, ChunkLists, Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.golden_queries import Health as Nights
-from shared.knowledge.queue import Steps
+from shared.knowledge.golden_queries import SearchHealth as Nights
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.index.postings import FacetValue
-    from shared.knowledge.golden_queries import Night
+    from shared.knowledge.golden_queries import NightlyScore
     from shared.runtime.context import Context
 
 TOP: Final = 10
@@ -117,8 +117,8 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             lists.names(Kind.CATEGORY, MOST_CATEGORIES),
         ),
         asyncio.gather(
-            asyncio.gather(*map(Steps(database).count_pending, steps)),
-            asyncio.gather(*map(Steps(database).count_parked, STEPS)),
+            asyncio.gather(*map(ChunkQueue(database).count_pending, steps)),
+            asyncio.gather(*map(ChunkQueue(database).count_dead_letters, STEPS)),
         ),
         count_extractions(database),
         asyncio.gather(
@@ -155,7 +155,7 @@ def _steps(ctx: Context) -> list[str]:
     return [step for step in STEPS if step != "extract" or extracts]
 
 
-def _health(nights: Sequence[Night]) -> Health | None:
+def _health(nights: Sequence[NightlyScore]) -> Health | None:
     if not nights:
         return None
     gained = nights[-1].gained(nights[-2]) if len(nights) > 1 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation
 from shared.text.suggestions import nearest_names, unknown_name
 
@@ -76,7 +76,7 @@ async def ranking_messages(
         messages.append(TRUNCATED)
     if not matches:
         messages += _no_match(query, ranking, any_hits=any_hits)
-        waiting = await Steps(ctx.database).count_pending("index")
+        waiting = await ChunkQueue(ctx.database).count_pending("index")
         messages += [f"{waiting} passages still wait to be indexed."] if waiting else []
     return messages
 

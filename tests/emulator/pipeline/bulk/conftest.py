@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.pipeline.embedding.bulk import Bulk
+    from shared.pipeline.embedding.bulk import BulkServices
     from shared.runtime.context import Context
 
 
@@ -41,7 +41,7 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 
 
 @pytest.fixture
-async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
+async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
     """Embedding in bulk, from ten passages on."""
     async with opened_bulk(vertex) as made:
         yield made

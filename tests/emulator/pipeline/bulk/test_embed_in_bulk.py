@@ -12,7 +12,7 @@ import pytest
 
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
-from shared.pipeline.embedding.bulk import Bulk, bulk_of
+from shared.pipeline.embedding.bulk import BulkServices, bulk_of
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_many_passages_are_embedded_by_one_job(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = await run(base, bulk)
     assert (report.counts, report.failures, report.finished) == ({"embedded": NOTES}, [], True)
@@ -53,7 +53,7 @@ async def test_many_passages_are_embedded_by_one_job(
 
 
 async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
-    base: Context, bulk: Bulk
+    base: Context, bulk: BulkServices
 ) -> None:
     await run(base, bulk)
     for data in (await documents(base, "chunks")).values():
@@ -63,7 +63,7 @@ async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
 
 
 async def test_a_few_passages_are_embedded_one_by_one(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     report = await run(base, replace(bulk, least=NOTES + 1))
     assert report.counts == {"embedded": NOTES}
@@ -71,7 +71,7 @@ async def test_a_few_passages_are_embedded_one_by_one(
 
 
 async def test_a_run_with_nothing_to_do_costs_three_reads(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     await run(base, bulk)
     before = base.meter.documents_read
@@ -81,7 +81,7 @@ async def test_a_run_with_nothing_to_do_costs_three_reads(
 
 
 async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 3
     for _ in range(2):
@@ -94,7 +94,7 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
 
 
 async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -107,7 +107,7 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
 
 
 async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -121,7 +121,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
 
 
 async def test_a_deleted_note_stays_deleted(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -131,7 +131,7 @@ async def test_a_deleted_note_stays_deleted(
 
 
 async def test_what_is_too_much_for_one_job_is_left_to_the_next(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     clock.now += timedelta(minutes=1)
     await add(base, source("Late"))
@@ -141,7 +141,7 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
 
 
 async def test_texts_without_a_vector_are_put_off_and_tried_alone(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     def refusing(lines: list[bytes]) -> list[bytes]:
         return [without_vector(line) if b"Note 3." in line else line for line in lines]
@@ -178,7 +178,11 @@ def with_one_too_short(lines: list[bytes]) -> list[bytes]:
     ids=["a row is missing", "half a row", "rows come twice", "rows of nobody"],
 )
 async def test_what_a_job_leaves_out_is_embedded_after_it(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, rewrite: Rewrite, counts: dict[str, int]
+    base: Context,
+    bulk: BulkServices,
+    vertex: FakeVertexBatch,
+    rewrite: Rewrite,
+    counts: dict[str, int],
 ) -> None:
     vertex.rewrite = rewrite
     report = await run(base, bulk)
@@ -187,7 +191,7 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
 
 
 async def test_a_vector_of_another_length_is_refused(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.rewrite = with_one_too_short
     report = await run(base, bulk)
@@ -195,7 +199,7 @@ async def test_a_vector_of_another_length_is_refused(
 
 
 async def test_vectors_longer_than_asked_for_are_cut(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.length = 3 * DIMENSION
     await run(base, bulk)

@@ -25,7 +25,7 @@ from tests.support.knowledge import write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.pipeline.embedding.bulk import Bulk
+    from shared.pipeline.embedding.bulk import BulkServices
     from shared.runtime.context import Context
 
 pytestmark = [
@@ -37,7 +37,11 @@ pytestmark = [
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
 async def test_a_failed_job_is_told_and_the_next_run_starts_another(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage, ending: str
+    base: Context,
+    bulk: BulkServices,
+    vertex: FakeVertexBatch,
+    storage: FakeCloudStorage,
+    ending: str,
 ) -> None:
     vertex.ending = ending
     report = await run(base, bulk)
@@ -52,7 +56,7 @@ async def test_a_failed_job_is_told_and_the_next_run_starts_another(
 
 
 async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.ending = "JOB_STATE_FAILED"
     for _ in range(3):
@@ -65,7 +69,7 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
 
 
 async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.rewrite = lambda lines: [lines[0], *map(without_vector, lines[1:])]
     [failure] = (await run(base, bulk)).failures
@@ -75,7 +79,7 @@ async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
 
 
 async def test_an_outage_while_a_job_works_fails_nothing(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -88,7 +92,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
 
 
 async def test_an_unconfirmed_job_is_found_by_the_next_run(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].append(LOST)
     vertex.faults["list"].extend([Fault(), *[BROKEN] * 20])
@@ -101,7 +105,7 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
 
 
 async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -115,7 +119,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
 
 
 async def test_a_bucket_not_ours_is_given_up_after_three_runs(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["upload"] = FORBIDDEN
     for _ in range(3):
@@ -126,7 +130,7 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].extend([Fault(400)] * 3)
     for _ in range(3):
@@ -137,7 +141,7 @@ async def test_a_refused_job_is_given_up_after_three_runs(
 
 
 async def test_what_a_job_makes_for_another_model_is_not_awaited(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 9
     await run(base, replace(bulk, pause=120))
@@ -152,7 +156,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
 
 
 async def test_what_is_stored_is_not_asked_for_again_for_files_left(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["delete"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
@@ -164,7 +168,7 @@ async def test_what_is_stored_is_not_asked_for_again_for_files_left(
 
 
 async def test_time_that_ends_amid_the_answers_loses_none(
-    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = Report()
 

@@ -10,13 +10,18 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import JOB, ingest, readable
-from functions.jobs.ingest.readwise.following import MARGIN
-from functions.jobs.ingest.readwise.parking import PARKING
+from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
+from shared.knowledge.readwise_sync import (
+    MAX_FAILED_BOOKS,
+    FailedBook,
+    ReadwiseSync,
+    SyncProgress,
+    UnfinishedRun,
+)
 from shared.runtime.context import App
 from shared.runtime.job import Busy, Failure, Report, run_job
 from tests.support.commit_hooks import WatchedApp, before
@@ -59,7 +64,7 @@ async def test_the_first_run_brings_in_the_whole_library(
     assert [{"includeDeleted": "true"}, {"includeDeleted": "true", "ids": "7,8"}] == (
         queries(readwise)
     )
-    assert await progress(ctx) == Progress(updated_after=START - MARGIN)
+    assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
 async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
@@ -250,8 +255,8 @@ async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
     assert {"readwise-7": ["Reef early."]} == await texts(ctx)
-    missed = {"8": Missed("Book 8", reason)}
-    assert Progress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
+    missed = {"8": FailedBook("Book 8", reason)}
+    assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
     readwise.advance(days=1)
     queries(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
@@ -259,7 +264,7 @@ async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await followed(app)).failures == []
-    assert Progress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
+    assert SyncProgress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
     assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead well.", "Rest it."]} == (
         await texts(ctx)
     )
@@ -288,9 +293,9 @@ async def test_a_book_that_stays_broken_is_parked_until_it_changes(
         readwise.advance(days=1)
     assert [1, 1, 1, 1, 1, 0] == failures
     assert [["Readwise: Book 8"], 1, 0] == [
-        [each.name for each in await PARKING.parked(ctx, 9)],
-        await PARKING.retry(ctx),
-        await PARKING.retry(ctx),
+        [each.name for each in await DEAD_LETTERS.load(ctx, 9)],
+        await DEAD_LETTERS.retry(ctx),
+        await DEAD_LETTERS.retry(ctx),
     ]
     assert len((await followed(app)).failures) == 1
     readwise.put(8, "Knead well.")
@@ -302,13 +307,17 @@ async def test_too_many_broken_books_to_remember_are_all_read_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    many = {str(number): Missed("Book", "is broken") for number in range(1_000, 1_600)}
-    await ReadwiseSync(ctx.database).keep(Progress(START, many, UnderWay(START, "")))
+    many = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
+    await ReadwiseSync(ctx.database).store(SyncProgress(START, many, UnfinishedRun(START, "")))
     readwise.advance(days=1)
     readwise.put(8, "Knead well.")
     await followed(app)
     after = await progress(ctx)
-    assert (START, MOST_MISSED, None) == (after.updated_after, len(after.missed), after.under_way)
+    assert (START, MAX_FAILED_BOOKS, None) == (
+        after.updated_after,
+        len(after.missed),
+        after.under_way,
+    )
 
 
 async def test_a_book_without_an_id_is_reported(
@@ -329,7 +338,7 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
         readwise.put(number, "Reef early.")
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert Progress(under_way=UnderWay(START, "30")) == await progress(ctx)
+    assert SyncProgress(under_way=UnfinishedRun(START, "30")) == await progress(ctx)
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     queries(readwise)
@@ -337,7 +346,7 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
     assert [None, "31", "61"] == [
         each.get("ids", "").split(",")[0] or None for each in (queries(readwise))
     ]
-    assert Progress(START - MARGIN) == await progress(ctx)
+    assert SyncProgress(START - MARGIN) == await progress(ctx)
     await followed(app)
     assert (await texts(ctx))["readwise-3"] == ["Reef earlier."]
 

@@ -15,11 +15,11 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
-from functions.jobs.ingest.readwise.export import Export, OutOfTime
-from functions.jobs.ingest.readwise.following import MARGIN
+from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
+from functions.jobs.ingest.readwise.sync import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
-from shared.knowledge.readwise_sync import Progress, UnderWay
+from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
     BROKEN,
@@ -48,15 +48,15 @@ pytestmark = pytest.mark.anyio
 PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TYPE, throttled("0")]
 
 
-def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> Export:
+def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
     """The export, with limits that only a hang reaches."""
     limits = {"attempt_seconds": 60.0, "patience_seconds": 120.0} | seconds
     deadline = time.monotonic() + limits.pop("deadline", 240.0)
     url = readwise.base_url
-    return Export(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
+    return ReadwiseClient(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
 
 
-async def books(export: Export) -> list[Any]:
+async def books(export: ReadwiseClient) -> list[Any]:
     """All books of the export, page by page."""
     async with export:
         return [book["user_book_id"] async for page in export.pages() for book in page.books]
@@ -223,7 +223,7 @@ async def test_a_listing_that_comes_empty_half_way_ends_nothing(
     for number in range(1, 61):
         readwise.put(number, "Reef early.")
     assert not (await ingest(ctx, one_step())).finished
-    half = Progress(under_way=UnderWay(START, "30"))
+    half = SyncProgress(under_way=UnfinishedRun(START, "30"))
     assert half == await progress(ctx)
     readwise.script.append(NOTHING)
     reason = "came empty before all of it was read: the next run asks again"
@@ -246,10 +246,10 @@ async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
     report = await followed(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
-    assert Progress() == await progress(ctx)
+    assert SyncProgress() == await progress(ctx)
     assert (await followed(app)).failures == []
     assert 62 == len(await texts(ctx))
-    assert Progress(START - MARGIN) == await progress(ctx)
+    assert SyncProgress(START - MARGIN) == await progress(ctx)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])

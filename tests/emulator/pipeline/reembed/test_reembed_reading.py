@@ -15,7 +15,7 @@ from functions.tools.knowledge.search_kb.tool import In as SearchIn
 from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.workspaces.model import content_id
 from tests.support.materials import MAST, PAGES, extracted, refused
 from tests.support.model_migration import (
@@ -153,10 +153,10 @@ async def test_topics_and_passages_can_be_read_throughout_a_move(
             assert chunk.chunk_id == names[0]
 
 
-def topic(name: str, start: tuple[float, ...]) -> CentredCluster:
+def topic(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """A topic whose centroid is of the former model."""
     cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
-    return CentredCluster(cluster, start + (0.0,) * (former().dimension - len(start)))
+    return ClusterWithCentroid(cluster, start + (0.0,) * (former().dimension - len(start)))
 
 
 @pytest.mark.usefixtures("old")

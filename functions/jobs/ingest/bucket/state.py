@@ -7,18 +7,18 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.reading import OF_MANY
-from shared.knowledge.bucket_sync import SHARDS, Held, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, ObjectState, digest, shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from functions.jobs.ingest.bucket.objects import Listed
+    from functions.jobs.ingest.bucket.storage import ListedObject
     from shared.knowledge.bucket_sync import BucketSync
 
-_NOTHING: Final = Held(0)
+_NOTHING: Final = ObjectState(0)
 
 
-class Holdings:
+class BucketState:
     """The shards that a run has read, and what it changes in them.
 
     Several files of many records may hold the same source: it is what the one that was read last
@@ -26,7 +26,7 @@ class Holdings:
     names, which differ.
     """
 
-    def __init__(self, sync: BucketSync, listing: Mapping[str, Listed]) -> None:
+    def __init__(self, sync: BucketSync, listing: Mapping[str, ListedObject]) -> None:
         """Hold nothing yet.
 
         Args:
@@ -35,7 +35,7 @@ class Holdings:
         """
         self._sync = sync
         self._listing = listing
-        self._shards: dict[int, dict[str, Held]] = {}
+        self._shards: dict[int, dict[str, ObjectState]] = {}
         self._touched: set[int] = set()
 
     async def load(self) -> bool:
@@ -66,7 +66,7 @@ class Holdings:
         gone = (name for name in names if name not in self._listing)
         return sorted(gone, key=lambda name: (shard_of(name), name))
 
-    def of(self, name: str) -> Held:
+    def of(self, name: str) -> ObjectState:
         """What is held of an object."""
         return self._shards[shard_of(name)].get(name, _NOTHING)
 
@@ -74,9 +74,9 @@ class Holdings:
         """Say which sources an object holds before they are written: so that none is ever lost."""
         before = self.of(name)
         if more := sorted(set(ids).difference(before.ids)):
-            self.put(name, Held(0, (*before.ids, *more)))
+            self.put(name, ObjectState(0, (*before.ids, *more)))
 
-    def put(self, name: str, held: Held) -> None:
+    def put(self, name: str, held: ObjectState) -> None:
         """Say what an object holds."""
         self._shards[shard_of(name)][name] = held
         self._touched.add(shard_of(name))
@@ -97,10 +97,10 @@ class Holdings:
         """Whether an object was read as it is now."""
         return name in self._listing and self.of(name).generation == self._listing[name].generation
 
-    async def keep(self) -> None:
+    async def store(self) -> None:
         """Write what has changed since the last time, all at once."""
         if self._touched:
-            await self._sync.keep({shard: self._shards[shard] for shard in self._touched})
+            await self._sync.store({shard: self._shards[shard] for shard in self._touched})
             self._touched.clear()
 
     async def _load(self, shards: Iterable[int]) -> None:

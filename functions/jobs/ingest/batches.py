@@ -19,7 +19,7 @@ BLOCK_CHARACTERS: Final = 4_000_000
 
 
 @dataclass(slots=True)
-class Block:
+class SourceBatch:
     """Sources that are saved together.
 
     Attributes:
@@ -55,16 +55,16 @@ def chunked(source: Source) -> ChunkedSource:
     return made
 
 
-def blocks(sources: Iterable[Source]) -> Iterator[Block]:
+def blocks(sources: Iterable[Source]) -> Iterator[SourceBatch]:
     """Chunk sources, thirty at a time, or fewer long ones."""
-    block = Block()
+    block = SourceBatch()
     characters = 0
     for source in sources:
         block.add(source)
         characters += sum(len(section.text) for section in source.sections)
         if len(block) == BLOCK or characters >= BLOCK_CHARACTERS:
             yield block
-            block, characters = Block(), 0
+            block, characters = SourceBatch(), 0
     if block:
         yield block
 

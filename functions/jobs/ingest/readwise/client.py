@@ -38,7 +38,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ExportPage:
     """Some of the books, each with some of its highlights.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Answer(BaseModel):
     cursor: str | None = Field(default=None, alias="nextPageCursor")
 
 
-class Export:
+class ReadwiseClient:
     """A Readwise library, for the length of one run."""
 
     def __init__(  # noqa: PLR0913 - what differs between deployments and tests, by name
@@ -103,7 +103,7 @@ class Export:
 
     async def pages(
         self, *, updated_after: datetime | None = None, ids: Iterable[str] = ()
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncIterator[ExportPage]:
         """Books with their highlights, those that were deleted too.
 
         Args:
@@ -122,7 +122,7 @@ class Export:
         while True:
             query = wanted | {"pageCursor": cursor}
             answer, sent_at = await self._page({key: each for key, each in query.items() if each})
-            yield Page(answer.results, sent_at, _number(answer.count))
+            yield ExportPage(answer.results, sent_at, _number(answer.count))
             cursor = answer.cursor or ""
             if not cursor:
                 return

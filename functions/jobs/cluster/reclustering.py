@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from functions.jobs.cluster.planning import CENTRAL, planned
-from shared.clustering.naming import Description, Passage, described
-from shared.clustering.topics import find_topics
+from functions.jobs.cluster.planning import CENTRAL, plan_clusters
+from shared.clustering.clusters import find_clusters
+from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.clustering_repository import PAGE, Clustering, Clusterings, Move
+from shared.knowledge.clustering_repository import PAGE, ClusterAssignment, Clustering, Clusterings
 from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from functions.jobs.cluster.due import Standing
-    from functions.jobs.cluster.planning import Plan
-    from shared.knowledge.clustering_repository import Placed
+    from functions.jobs.cluster.planning import ClusterPlan
+    from functions.jobs.cluster.schedule import ClusteringState
+    from shared.knowledge.clustering_repository import AssignedChunk
     from shared.runtime.context import Context
     from shared.runtime.job import Report
 
@@ -45,11 +45,11 @@ class _Base:
         vectors: Their vectors, `(chunks, dimension)`.
     """
 
-    chunks: list[Placed]
+    chunks: list[AssignedChunk]
     vectors: NDArray[np.float32]
 
 
-async def make_topics(now: Standing, ctx: Context, budget: Budget, report: Report) -> bool:
+async def recluster(now: ClusteringState, ctx: Context, budget: Budget, report: Report) -> bool:
     """Find topics, name those that are new, and put every passage where it belongs.
 
     The topics are written first, then the passages. A run that is killed before the topics are
@@ -68,8 +68,8 @@ async def make_topics(now: Standing, ctx: Context, budget: Budget, report: Repor
     if base is None:
         report.finished, report.note = False, NO_TIME
         return False
-    topics = await asyncio.to_thread(find_topics, base.vectors)
-    plans = planned(topics, base.chunks, await Clusters(ctx.database).every())
+    topics = await asyncio.to_thread(find_clusters, base.vectors)
+    plans = plan_clusters(topics, base.chunks, await Clusters(ctx.database).every())
     clustering = await _write(plans, now.model, len(base.chunks), ctx)
     report.counts["topics"] += len(plans)
     if await _place_all(base.chunks, plans, ctx, budget, report):
@@ -79,7 +79,7 @@ async def make_topics(now: Standing, ctx: Context, budget: Budget, report: Repor
 
 async def _read_all(model: str, ctx: Context, budget: Budget) -> _Base | None:
     """Read them page by page; None: there was no time to."""
-    chunks: list[Placed] = []
+    chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
     async for page in Clusterings(ctx.database).embedded(model):
         if budget.spent:
@@ -89,7 +89,9 @@ async def _read_all(model: str, ctx: Context, budget: Budget) -> _Base | None:
     return _Base(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 
-async def _write(plans: Sequence[Plan], model: str, passages: int, ctx: Context) -> Clustering:
+async def _write(
+    plans: Sequence[ClusterPlan], model: str, passages: int, ctx: Context
+) -> Clustering:
     """Store the topics, and how they came about."""
     descriptions = await _described(plans, ctx)
     now = ctx.clock()
@@ -107,19 +109,23 @@ async def _write(plans: Sequence[Plan], model: str, passages: int, ctx: Context)
     return clustering
 
 
-async def _described(plans: Sequence[Plan], ctx: Context) -> list[Description]:
+async def _described(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
     """What topics are called: what they were, or else by their words, set against all others'."""
     known = [plan.description for plan in plans]
     if all(known):
         return [each for each in known if each]
     central = [plan.members[:CENTRAL] for plan in plans]
     texts = await Clusterings(ctx.database).texts([name for names in central for name in names])
-    passages = [[Passage(*texts[name]) for name in names if name in texts] for names in central]
-    return await asyncio.to_thread(described, passages, known)
+    passages = [[TitledText(*texts[name]) for name in names if name in texts] for names in central]
+    return await asyncio.to_thread(describe_clusters, passages, known)
 
 
 async def _place_all(
-    chunks: Sequence[Placed], plans: Sequence[Plan], ctx: Context, budget: Budget, report: Report
+    chunks: Sequence[AssignedChunk],
+    plans: Sequence[ClusterPlan],
+    ctx: Context,
+    budget: Budget,
+    report: Report,
 ) -> bool:
     """Put every passage where it belongs; tell whether there was time to."""
     places: defaultdict[str, list[str]] = defaultdict(list)
@@ -139,7 +145,7 @@ async def _place_all(
     return True
 
 
-def _move(chunk: Placed, wanted: Sequence[str]) -> Move:
+def _move(chunk: AssignedChunk, wanted: Sequence[str]) -> ClusterAssignment:
     """Where a passage is to be; topics that it stays in keep their order."""
     stays = [name for name in chunk.cluster_ids if name in wanted]
-    return Move(chunk, tuple(dict.fromkeys([*stays, *wanted])))
+    return ClusterAssignment(chunk, tuple(dict.fromkeys([*stays, *wanted])))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from shared.knowledge.golden_queries import Golden, Health
+from shared.knowledge.golden_queries import GoldenQuery, SearchHealth
 from shared.text.sentences import sentences
 from shared.text.terms import terms
 
@@ -32,12 +32,12 @@ LONGEST: Final = 300
 """Characters of a query."""
 
 
-async def golden_queries(ctx: Context) -> list[Golden]:
+async def golden_queries(ctx: Context) -> list[GoldenQuery]:
     """Tonight's queries: those of last night whose chunks are there, and new ones in their place.
 
     One read a query, and five for each that is to be chosen.
     """
-    health = Health(ctx.database)
+    health = SearchHealth(ctx.database)
     golden = await health.golden()
     known = [*golden.given, *golden.chosen]
     present = await health.present([each.chunk_id for each in known])
@@ -50,9 +50,9 @@ async def golden_queries(ctx: Context) -> list[Golden]:
     return [*given, *chosen[:wanted]]
 
 
-async def _chosen(wanted: int, taken: set[str], health: Health) -> list[Golden]:
+async def _chosen(wanted: int, taken: set[str], health: SearchHealth) -> list[GoldenQuery]:
     """So many queries for chunks that no other is for, as far as a few more tries find them."""
-    chosen: list[Golden] = []
+    chosen: list[GoldenQuery] = []
     tries = 0
     while len(chosen) < wanted and tries < wanted + MORE_TRIES:
         around = await _around(tries, health)
@@ -65,18 +65,18 @@ async def _chosen(wanted: int, taken: set[str], health: Health) -> list[Golden]:
     return chosen
 
 
-async def _around(number: int, health: Health) -> list[Chunk]:
+async def _around(number: int, health: SearchHealth) -> list[Chunk]:
     """The chunks after a point that is the same each night; after the last chunk, the first."""
     point = hashlib.sha256(str(number).encode()).hexdigest()
     return await health.chunks_from(point) or await health.chunks_from("")
 
 
-def _best(chunks: Sequence[Chunk]) -> Golden | None:
+def _best(chunks: Sequence[Chunk]) -> GoldenQuery | None:
     """A query for one of the chunks: rather for one whose card says it in other words."""
     for ask in (in_other_words, in_its_own_words):
         for chunk in chunks:
             if query := ask(chunk):
-                return Golden(query, chunk.chunk_id)
+                return GoldenQuery(query, chunk.chunk_id)
     return None
 
 

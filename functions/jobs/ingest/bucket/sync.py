@@ -14,23 +14,23 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from functions.jobs.ingest.bucket.files import Contents, sources
-from functions.jobs.ingest.bucket.holdings import Holdings, of_many
-from functions.jobs.ingest.bucket.objects import Closed, Moved, Objects
-from functions.jobs.ingest.chunking import blocks, gone
-from functions.jobs.ingest.readers.decoding import Place
+from functions.jobs.ingest.batches import blocks, gone
+from functions.jobs.ingest.bucket.contents import ObjectContents, sources
+from functions.jobs.ingest.bucket.state import BucketState, of_many
+from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
+from functions.jobs.ingest.readers.decoding import SourceFile
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
-from shared.knowledge.bucket_sync import BucketSync, Held
+from shared.knowledge.bucket_sync import BucketSync, ObjectState
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from functions.jobs.ingest.bucket.objects import Listed
+    from functions.jobs.ingest.bucket.storage import ListedObject
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -58,7 +58,7 @@ async def follow_bucket(address: str, ctx: Context, budget: Budget, report: Repo
     if budget.spent:
         report.finished = False
         return
-    async with Objects(address, ctx.settings.google_cloud_project) as objects:
+    async with BucketObjects(address, ctx.settings.google_cloud_project) as objects:
         listing = await objects.listing()
         visible = {name: each for name, each in listing.items() if not _is_hidden(name)}
         readable = {
@@ -68,7 +68,7 @@ async def follow_bucket(address: str, ctx: Context, budget: Budget, report: Repo
         }
         if others := Counter(ending_of(PurePosixPath(name)) for name in visible.keys() - readable):
             report.note = f"Not read: {count_kinds(others)}."
-        holdings = Holdings(BucketSync(ctx.database, objects.address), readable)
+        holdings = BucketState(BucketSync(ctx.database, objects.address), readable)
         held_anything = await holdings.load()
         if held_anything and not listing:
             reason = "is empty all at once; to have all that came of it deleted, put any file there"
@@ -81,7 +81,12 @@ class _Run:
     """One run."""
 
     def __init__(
-        self, ctx: Context, budget: Budget, report: Report, objects: Objects, holdings: Holdings
+        self,
+        ctx: Context,
+        budget: Budget,
+        report: Report,
+        objects: BucketObjects,
+        holdings: BucketState,
     ) -> None:
         self._context = ctx
         self._budget = budget
@@ -90,7 +95,7 @@ class _Run:
         self._holdings = holdings
         self._was_read: set[str] = set()
 
-    async def complete(self, listing: Mapping[str, Listed]) -> None:
+    async def complete(self, listing: Mapping[str, ListedObject]) -> None:
         """Read what is new; then delete what is gone, and nobody has taken over."""
         for names in _batches(self._holdings.new(), listing):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
@@ -104,15 +109,17 @@ class _Run:
             for name in names:
                 self._holdings.forget(name)
             await self._give_up(lost)
-            await self._holdings.keep()
+            await self._holdings.store()
 
-    async def _read(self, names: Sequence[str], listing: Mapping[str, Listed], at: Path) -> None:
+    async def _read(
+        self, names: Sequence[str], listing: Mapping[str, ListedObject], at: Path
+    ) -> None:
         """Read some objects, and write what they hold."""
         if self._is_over():
             return
         files = await self._downloaded(names, listing, at)
         found = [await self._contents(name, listing[name], file) for name, file in files.items()]
-        await self._holdings.keep()
+        await self._holdings.store()
         left = blocks(sources(found))
         # Reading and chunking take a second a megabyte: the loop must stay free.
         while block := await asyncio.to_thread(next, left, None):
@@ -122,10 +129,10 @@ class _Run:
                 self._refuse(source.source_id, reason, found)
         for each in found:
             await self._settle(each)
-        await self._holdings.keep()
+        await self._holdings.store()
 
     async def _downloaded(
-        self, names: Sequence[str], listing: Mapping[str, Listed], folder: Path
+        self, names: Sequence[str], listing: Mapping[str, ListedObject], folder: Path
     ) -> dict[str, Path]:
         """The files of the objects that could be downloaded; of others, it is said why not."""
         slots = asyncio.Semaphore(_AT_ONCE)
@@ -138,9 +145,9 @@ class _Run:
             try:
                 async with slots:
                     await self._objects.download(name, listing[name].generation, path)
-            except Moved:  # the next run lists it as it is then
+            except ObjectChanged:  # the next run lists it as it is then
                 return None
-            except Closed as error:
+            except ObjectUnreadable as error:
                 self._fail(name, str(error))
                 return None
             return path
@@ -154,10 +161,10 @@ class _Run:
             raise errors[0]
         return {name: path for name, path in paths.items() if isinstance(path, Path)}
 
-    async def _contents(self, name: str, listed: Listed, file: Path) -> Contents:
+    async def _contents(self, name: str, listed: ListedObject, file: Path) -> ObjectContents:
         """What a file holds; the sources that it is about to hold are claimed for it."""
-        place = Place(file, name, self._objects.collection, key=name)
-        found = Contents(name, listed.generation, place)
+        place = SourceFile(file, name, self._objects.collection, key=name)
+        found = ObjectContents(name, listed.generation, place)
         await asyncio.to_thread(found.read, self._is_left)
         self._holdings.claim(name, found.ids)
         self._was_read.add(name)
@@ -166,18 +173,18 @@ class _Run:
         self._report.warnings += [self._failure(*warning) for warning in found.warnings]
         return found
 
-    def _refuse(self, source_id: str, reason: str, files: Sequence[Contents]) -> None:
+    def _refuse(self, source_id: str, reason: str, files: Sequence[ObjectContents]) -> None:
         """A record that can be read and does not go in is as good as one that cannot."""
         for each in files:
             if record := each.ids.get(source_id):
                 each.broken.append((record, reason))
                 self._fail(record, reason)
 
-    async def _settle(self, found: Contents) -> None:
+    async def _settle(self, found: ObjectContents) -> None:
         """Delete what a file holds no more, if all of it can be read, and keep what it holds."""
         before = self._holdings.of(found.name).ids
         left = dict.fromkeys([*before, *found.ids] if found.broken else found.ids)
-        self._holdings.put(found.name, Held(found.generation, tuple(left)))
+        self._holdings.put(found.name, ObjectState(found.generation, tuple(left)))
         await self._give_up([source_id for source_id in before if source_id not in left])
         holders = self._holdings.holders(found.ids) if of_many(found.name) else {}
         for other, ids in holders.items():
@@ -228,7 +235,7 @@ def _is_hidden(name: str) -> bool:
     return name.endswith("/") or any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
-def _batches(names: Iterable[str], listing: Mapping[str, Listed]) -> Iterator[list[str]]:
+def _batches(names: Iterable[str], listing: Mapping[str, ListedObject]) -> Iterator[list[str]]:
     """Cut objects into batches of thirty, or of so many bytes."""
     batch: list[str] = []
     size = 0

@@ -11,12 +11,12 @@ from functions.jobs.ingest.readers.reading import file_entries, taken_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from functions.jobs.ingest.readers.decoding import Place
+    from functions.jobs.ingest.readers.decoding import SourceFile
     from shared.knowledge.source import Source
 
 
 @dataclass(slots=True)
-class Contents:
+class ObjectContents:
     """What stands in an object.
 
     Attributes:
@@ -31,7 +31,7 @@ class Contents:
 
     name: str
     generation: int
-    place: Place
+    place: SourceFile
     ids: dict[str, str] = field(default_factory=dict)
     broken: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Contents:
                 yield found
 
 
-def sources(files: Sequence[Contents]) -> Iterator[Source]:
+def sources(files: Sequence[ObjectContents]) -> Iterator[Source]:
     """The sources of some objects; one that several hold is that of the last."""
     last = {source_id: file.name for file in files for source_id in file.ids}
     for file in files:

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.clustering.topics import nearest_topics
+from shared.clustering.clusters import nearest_clusters
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.clustering_repository import PAGE, Clusterings, Move
+from shared.knowledge.clustering_repository import PAGE, ClusterAssignment, Clusterings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from shared.knowledge.cluster_repository import CentredCluster
-    from shared.knowledge.clustering_repository import Clustering, Placed
+    from shared.knowledge.cluster_repository import ClusterWithCentroid
+    from shared.knowledge.clustering_repository import AssignedChunk, Clustering
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
-async def place_waiting(
+async def assign_pending(
     clustering: Clustering | None, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Put the passages that wait for it among the present topics, page by page.
@@ -46,22 +46,26 @@ async def place_waiting(
 
 
 def _moves(
-    page: Sequence[Placed], clustering: Clustering | None, clusters: Sequence[CentredCluster]
-) -> list[Move]:
+    page: Sequence[AssignedChunk],
+    clustering: Clustering | None,
+    clusters: Sequence[ClusterWithCentroid],
+) -> list[ClusterAssignment]:
     """Where the passages of a page are to be; those of another model stay where they are."""
     if clustering is None:
-        return [Move(chunk, chunk.cluster_ids) for chunk in page]
+        return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
     present = [each for each in clusters if each.cluster.run_id == clustering.run_id]
     comparable = [chunk for chunk in page if chunk.model == clustering.model]
     nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), present)
     topics = {chunk.chunk_id: topic for chunk, topic in zip(comparable, nearest, strict=True)}
-    return [Move(chunk, topics.get(chunk.chunk_id, chunk.cluster_ids)) for chunk in page]
+    return [
+        ClusterAssignment(chunk, topics.get(chunk.chunk_id, chunk.cluster_ids)) for chunk in page
+    ]
 
 
 def _nearest(
-    vectors: NDArray[np.float32], topics: Sequence[CentredCluster]
+    vectors: NDArray[np.float32], topics: Sequence[ClusterWithCentroid]
 ) -> list[tuple[str, ...]]:
     """The topic that each vector is near enough to, if it is to one."""
     centroids = np.array([each.centroid for each in topics], np.float32)
-    numbers = nearest_topics(vectors, centroids, np.array([each.reach for each in topics]))
+    numbers = nearest_clusters(vectors, centroids, np.array([each.reach for each in topics]))
     return [(topics[number].cluster.cluster_id,) if number >= 0 else () for number in numbers]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.topics import FEWEST
+from shared.clustering.clusters import FEWEST
 from shared.knowledge.clustering_repository import Clusterings
-from shared.knowledge.queue import Steps
+from shared.knowledge.queue import ChunkQueue
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,7 +34,7 @@ TOO_MANY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClusteringState:
     """How things stand.
 
     Attributes:
@@ -61,17 +61,17 @@ class Standing:
         return self.clustering is not None and self.clustering.model == self.model
 
 
-async def standing(model: str, ctx: Context) -> Standing:
+async def standing(model: str, ctx: Context) -> ClusteringState:
     """Look: three reads, and one for every thousand passages that wait or belong to a topic."""
     clustering, waiting, members = await asyncio.gather(
         Clusterings(ctx.database).present(),
-        Steps(ctx.database).count_pending("cluster"),
+        ChunkQueue(ctx.database).count_pending("cluster"),
         Clusterings(ctx.database).count_members(),
     )
-    return Standing(model, clustering, waiting, members)
+    return ClusteringState(model, clustering, waiting, members)
 
 
-async def is_due(now: Standing, ctx: Context, report: Report) -> bool:
+async def is_due(now: ClusteringState, ctx: Context, report: Report) -> bool:
     """Whether topics are to be made anew, and can be; if they cannot, the report says why."""
     if not wanted(now, ctx.clock()):
         return False
@@ -83,7 +83,7 @@ async def is_due(now: Standing, ctx: Context, report: Report) -> bool:
     return FEWEST <= passages <= MOST
 
 
-def wanted(now: Standing, time: datetime) -> bool:
+def wanted(now: ClusteringState, time: datetime) -> bool:
     """Whether enough has changed, or something long enough ago."""
     past = now.clustering
     if past is None or past.unfinished or past.model != now.model:

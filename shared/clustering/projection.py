@@ -15,7 +15,7 @@ DECIMALS: Final = 4
 """The map is drawn, not compared; rounding hides what differs between two machines."""
 
 
-def on_map(centroids: Sequence[ArrayLike]) -> list[tuple[float, float]]:
+def project(centroids: Sequence[ArrayLike]) -> list[tuple[float, float]]:
     """Places on a plane: the first two principal components.
 
     Along each, the place farthest from the middle has a positive coordinate, so that the same

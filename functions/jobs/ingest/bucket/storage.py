@@ -19,22 +19,22 @@ RETRY_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObject:
     """An object, as a listing has it: its generation, and its size in bytes; 0: it has none."""
 
     generation: int
     size: int
 
 
-class Moved(Exception):
+class ObjectChanged(Exception):
     """The object has another generation by now, or none."""
 
 
-class Closed(Exception):
+class ObjectUnreadable(Exception):
     """This one object cannot be read, though others can; the message says why."""
 
 
-class Objects:
+class BucketObjects:
     """The objects of a bucket below a prefix, which is a folder.
 
     Attributes:
@@ -68,7 +68,7 @@ class Objects:
         """Close the connections."""
         await self._folder.aclose()
 
-    async def listing(self) -> dict[str, Listed]:
+    async def listing(self) -> dict[str, ListedObject]:
         """Every object, by its name below the prefix. One request a thousand.
 
         Raises:
@@ -87,7 +87,7 @@ class Objects:
         """
         await asyncio.to_thread(self._download, name, generation, path)
 
-    def _listing(self) -> dict[str, Listed]:
+    def _listing(self) -> dict[str, ListedObject]:
         folder = self._folder
         found = folder.bucket.list_blobs(
             prefix=folder.prefix,
@@ -97,7 +97,7 @@ class Objects:
         )
         with translated(_refused):
             return {
-                blob.name.removeprefix(folder.prefix): Listed(blob.generation, blob.size or 0)
+                blob.name.removeprefix(folder.prefix): ListedObject(blob.generation, blob.size or 0)
                 for blob in found
             }
 
@@ -116,11 +116,11 @@ class Objects:
             with translated(_refused, Forbidden, NotFound, PreconditionFailed, DataCorruption):
                 self._folder.retry(download, on_error=hang_up)()
         except (NotFound, PreconditionFailed) as error:
-            raise Moved from error
+            raise ObjectChanged from error
         except Forbidden as error:
-            raise Closed("cannot be opened: this job may not read it") from error
+            raise ObjectUnreadable("cannot be opened: this job may not read it") from error
         except DataCorruption as error:
-            raise Closed("arrives damaged") from error
+            raise ObjectUnreadable("arrives damaged") from error
 
 
 def _refused(error: Exception, _status: int) -> InvalidInput:

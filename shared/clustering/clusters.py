@@ -62,7 +62,7 @@ _BLOCK: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Topic:
+class VectorCluster:
     """A topic.
 
     Attributes:
@@ -76,7 +76,7 @@ class Topic:
     members: NDArray[np.intp]
 
 
-def find_topics(vectors: Matrix) -> list[Topic]:
+def find_clusters(vectors: Matrix) -> list[VectorCluster]:
     """Find the topics of passages.
 
     The same vectors give the same topics, in whatever order they come.
@@ -98,10 +98,10 @@ def find_topics(vectors: Matrix) -> list[Topic]:
         return []
     centroids = np.stack([centroid_of(core) for core in cores])
     reaches = np.array([reach_of(core) for core in cores])
-    joined = nearest_topics(vectors, centroids, reaches)
+    joined = nearest_clusters(vectors, centroids, reaches)
     places = np.where(labels[copies] == NOISE, joined, labels[copies])
     return [
-        Topic(centroid, float(reach), from_the_centre(vectors, centroid, places == number))
+        VectorCluster(centroid, float(reach), from_the_centre(vectors, centroid, places == number))
         for number, (centroid, reach) in enumerate(zip(centroids, reaches, strict=True))
     ]
 
@@ -111,7 +111,7 @@ def smallest(size: int) -> int:
     return max(SMALLEST, int(2 + sqrt(size) / 5))
 
 
-def nearest_topics(
+def nearest_clusters(
     vectors: Matrix, centroids: Matrix, reaches: NDArray[np.float64]
 ) -> NDArray[np.intp]:
     """The number of the topic whose centroid is nearest to each vector, or `NOISE`: none is near.

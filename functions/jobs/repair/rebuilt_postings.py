@@ -22,7 +22,7 @@ _LIST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RebuildLimits:
     """How much is held.
 
     Attributes:
@@ -37,7 +37,7 @@ class Limits:
     room: int = 1_000_000
 
 
-class Part:
+class RebuiltPostings:
     """The first lists of a range, as many as there is room for.
 
     Whenever there is no more room, the part ends earlier: half of what it holds, the lists that
@@ -55,7 +55,7 @@ class Part:
         names: IndexCollections,
         after: PostingsRef,
         average: float,
-        limits: Limits,
+        limits: RebuildLimits,
         only: Collection[PostingsRef] | None = None,
     ) -> None:
         """Hold nothing yet.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 
-class Rounds:
+class SweepProgress:
     """Remembers the rounds of one job."""
 
     def __init__(self, database: Database, job: str) -> None:

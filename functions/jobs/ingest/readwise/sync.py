@@ -14,23 +14,29 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.readers.fields import headline, one_line
 from functions.jobs.ingest.readers.readwise_export import name_of
 from functions.jobs.ingest.readwise.books import (
-    Listed,
-    Parts,
+    BookChange,
+    BookParts,
     highlights_in,
     id_of,
     listed,
     read,
 )
-from functions.jobs.ingest.readwise.export import Export, OutOfTime
+from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
 from shared.knowledge.ingestion import BLOCK, Ingestion
-from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
-from shared.runtime.job import Failure
+from shared.knowledge.readwise_sync import (
+    MAX_FAILED_BOOKS,
+    FailedBook,
+    ReadwiseSync,
+    SyncProgress,
+    UnfinishedRun,
+)
+from shared.runtime.job import DeadLetters, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from functions.jobs.ingest.readwise.export import Page
+    from functions.jobs.ingest.readwise.client import ExportPage
     from shared.knowledge.ingestion import ChunkedSource
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -59,7 +65,7 @@ async def follow_readwise(ctx: Context, budget: Budget, report: Report) -> None:
         return
     sync = ReadwiseSync(ctx.database)
     url = ctx.settings.readwise_url
-    async with Export(url, token, deadline=budget.deadline, clock=ctx.clock) as export:
+    async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as export:
         try:
             await _Run(ctx, budget, report, export, sync).complete(await sync.progress())
         except OutOfTime:
@@ -76,7 +82,7 @@ class _Changes:
         missing: How many it counts, books or highlights, that it does not hold.
     """
 
-    books: dict[str, Listed]
+    books: dict[str, BookChange]
     began_at: datetime
     missing: int = 0
 
@@ -85,7 +91,12 @@ class _Run:
     """One run."""
 
     def __init__(
-        self, ctx: Context, budget: Budget, report: Report, export: Export, sync: ReadwiseSync
+        self,
+        ctx: Context,
+        budget: Budget,
+        report: Report,
+        export: ReadwiseClient,
+        sync: ReadwiseSync,
     ) -> None:
         self._context = ctx
         self._budget = budget
@@ -93,7 +104,7 @@ class _Run:
         self._export = export
         self._sync = sync
 
-    async def complete(self, progress: Progress) -> None:
+    async def complete(self, progress: SyncProgress) -> None:
         """List what changed, and deal with it, from where the last run was stopped."""
         changes = await self._changes(progress.updated_after)
         if progress.under_way and not changes.books:
@@ -103,11 +114,11 @@ class _Run:
             reason = f"lacks {changes.missing} of what it counts: the next run asks again"
             self._fail(_LISTING, reason)
         changed = {
-            book_id: Listed(missed.name) for book_id, missed in progress.waiting.items()
+            book_id: BookChange(missed.name) for book_id, missed in progress.retryable.items()
         } | changes.books
         if not changed:
             return
-        before, under_way = progress, progress.under_way or UnderWay(changes.began_at, "")
+        before, under_way = progress, progress.under_way or UnfinishedRun(changes.began_at, "")
         progress = replace(progress, under_way=under_way)
         left = sorted(
             (each for each in changed if _order(each) > _order(under_way.done)), key=_order
@@ -119,11 +130,11 @@ class _Run:
             block = {book_id: changed[book_id] for book_id in left[start : start + BLOCK]}
             progress = await self._block(block, progress, under_way.began_at)
             if start + BLOCK < len(left) and not changes.missing:
-                await self._sync.keep(progress)
+                await self._sync.store(progress)
         if changes.missing:
-            await self._sync.keep(replace(before, missed=progress.missed))
+            await self._sync.store(replace(before, missed=progress.missed))
         else:
-            await self._sync.keep(_completed(progress, under_way.began_at))
+            await self._sync.store(_completed(progress, under_way.began_at))
 
     async def _changes(self, updated_after: datetime | None) -> _Changes:
         """The books with changes.
@@ -131,8 +142,8 @@ class _Run:
         While pages are read more books may change: the first page counts what there is at least.
         Whether it counts books or highlights is documented nowhere.
         """
-        found: dict[str, Listed] = {}
-        first: Page | None = None
+        found: dict[str, BookChange] = {}
+        first: ExportPage | None = None
         nameless = highlights = 0
         async for page in self._export.pages(updated_after=updated_after):
             first = first or page
@@ -150,8 +161,8 @@ class _Run:
         return _Changes(found, first.sent_at, max(0, first.count - held))
 
     async def _block(
-        self, block: Mapping[str, Listed], progress: Progress, began_at: datetime
-    ) -> Progress:
+        self, block: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
+    ) -> SyncProgress:
         """Read some books whole, save them, and say how far that is."""
         parts = await self._parts(block)
         found = await self._saved(await asyncio.to_thread(read, block, parts))
@@ -162,7 +173,7 @@ class _Run:
                 name = block[book_id].name
                 self._fail(name, reason)
                 missed[book_id] = _missed(name, reason, progress.missed.get(book_id))
-        return replace(progress, missed=missed, under_way=UnderWay(began_at, list(block)[-1]))
+        return replace(progress, missed=missed, under_way=UnfinishedRun(began_at, list(block)[-1]))
 
     async def _saved(self, found: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
         """Save the books that could be read; tell of each why it did not go in, or None."""
@@ -180,13 +191,13 @@ class _Run:
             for book_id, each in found.items()
         }
 
-    async def _parts(self, block: Mapping[str, Listed]) -> dict[str, Parts]:
+    async def _parts(self, block: Mapping[str, BookChange]) -> dict[str, BookParts]:
         """What Readwise says of each of some books, of all pages together."""
-        parts: dict[str, Parts] = {}
+        parts: dict[str, BookParts] = {}
         async for page in self._export.pages(ids=block):
             for book in page.books:
                 if (book_id := id_of(book)) and book_id in block:
-                    parts.setdefault(book_id, Parts()).add(book)
+                    parts.setdefault(book_id, BookParts()).add(book)
         return parts
 
     def _fail(self, name: str, reason: str) -> None:
@@ -202,14 +213,28 @@ def _order(book_id: str) -> tuple[int, str]:
     return len(book_id), book_id
 
 
-def _missed(name: str, reason: str, before: Missed | None) -> Missed:
+def _missed(name: str, reason: str, before: FailedBook | None) -> FailedBook:
     """One more try; a parked book is only read where it changed, and so starts anew."""
-    tries = before.tries if before and not before.parked else 0
-    return Missed(name, headline(reason, _REASON_LENGTH), tries + 1)
+    tries = before.tries if before and not before.dead_lettered else 0
+    return FailedBook(name, headline(reason, _REASON_LENGTH), tries + 1)
 
 
-def _completed(progress: Progress, began_at: datetime) -> Progress:
+def _completed(progress: SyncProgress, began_at: datetime) -> SyncProgress:
     """Where a completed run leaves it: too many books to remember are all read again."""
-    if len(progress.missed) >= MOST_MISSED:
+    if len(progress.missed) >= MAX_FAILED_BOOKS:
         return replace(progress, under_way=None)
-    return Progress(began_at - MARGIN, progress.missed)
+    return SyncProgress(began_at - MARGIN, progress.missed)
+
+
+async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
+    """Some of the books that are not read any more until they change."""
+    books = await ReadwiseSync(ctx.database).dead_letters()
+    return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
+
+
+async def _retry(ctx: Context) -> int:
+    """Read those books again with the next run, and return how many there are."""
+    return await ReadwiseSync(ctx.database).retry()
+
+
+DEAD_LETTERS: Final = DeadLetters(load=_dead_letters, retry=_retry)
