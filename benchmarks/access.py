@@ -26,7 +26,7 @@ from functions.gateway.access import Access
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway
@@ -49,10 +49,10 @@ async def measure(laptop: str, cloud: str, rounds: int) -> None:
         Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
     )
     store = AccessStore(access.connection)
-    key, kept = new_key(access.keyring, USER, "bench", EVERYTHING, created_at=datetime.now(UTC))
+    key, kept = new_key(access.keyring, USER, "bench", FULL_ACCESS, created_at=datetime.now(UTC))
     await store.keys.add(kept)
     token = access.tokens.issue(
-        user_id=USER, client_id="bench", scopes=EVERYTHING, grant_id="bench"
+        user_id=USER, client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
     )
     async with httpx2.AsyncClient(timeout=30) as http:
         asking = partial(_ask, http)

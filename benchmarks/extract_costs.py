@@ -26,7 +26,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.workspaces.embedding import BATCH
 from shared.workspaces.model import content_id
 from tests.support.tool_calls import request_of
@@ -169,7 +169,7 @@ class Calls:
         request = request_of(TOOL, caller, arguments)
         request = request.model_copy(update={"deadline": time.time() + PATIENCE})
         began = time.process_time()
-        answer = await call(TOOL, request, self.app)
+        answer = await invoke(TOOL, request, self.app)
         cost.processor.append(time.process_time() - began)
         assert answer.result, answer.error
         assert "ready" == answer.result["status"]

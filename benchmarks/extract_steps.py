@@ -24,7 +24,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
-from shared.text.passages import CUTTING, cleaned, split_passages
+from shared.text.passages import SPLITTER_VERSION, normalize_line, split_passages
 from shared.text.terms import terms
 from shared.workspaces.embedding import BATCH, store_without_vectors
 from shared.workspaces.model import (
@@ -92,7 +92,7 @@ async def embedded_document(
         status=DocumentStatus.ARRIVING,
         profile=current_profile(ctx),
         passage_characters=ctx.settings.extract_passage_characters,
-        splitter=CUTTING,
+        splitter=SPLITTER_VERSION,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
@@ -118,7 +118,7 @@ def _in_memory(text: str, max_characters: int, watch: Watch) -> list[ParsedPassa
     passages = watch.of("cut", lambda: parse_passages(text, max_characters))
     spans = watch.of("cut: find the passages", lambda: split_passages(text, max_characters))
     texts = [text[span.start : span.end] for span in spans]
-    watch.of("cut: clean and hash", lambda: [content_id(cleaned(text)) for text in texts])
+    watch.of("cut: clean and hash", lambda: [content_id(normalize_line(text)) for text in texts])
     watch.of("cut: terms", lambda: [terms(text) for text in texts])
     parts = watch.of("put into parts", lambda: build_parts(passages))
     stored = watch.of("parts to bytes, compressed", lambda: [part.to_bytes() for part in parts])

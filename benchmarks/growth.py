@@ -31,7 +31,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import App
-from shared.runtime.invocation import parse
+from shared.runtime.invocation import parse_arguments
 from shared.runtime.job import Budget
 from tests.support.knowledge import in_chunks
 
@@ -103,7 +103,7 @@ async def cost(app: App, source: ChunkedSource) -> dict[str, str]:
     taken: dict[str, list[Meter]] = {}
     for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
         meter = Meter()
-        parsed = parse(by_name[tool].input, arguments, tool)
+        parsed = parse_arguments(by_name[tool].input, arguments, tool)
         await by_name[tool].run(parsed, app.context(Caller(), meter))
         taken.setdefault(name, []).append(meter)
     return {name: _told(meters) for name, meters in taken.items()}

@@ -36,7 +36,7 @@ from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
-from shared.core.log import only_warnings
+from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -133,7 +133,7 @@ def main(limit: int | None) -> None:
     if not CORPUS.is_file():
         print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
         return
-    only_warnings()
+    log_only_warnings()
     with ExitStack() as stack:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / CORPUS.name

@@ -40,7 +40,7 @@ from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shel
 from benchmarks.measuring import print_table
 from infra.build.discovery import ROOT
 from infra.local.emulator import EmulatorMissing, run_emulator
-from shared.core.log import only_warnings
+from shared.core.log import log_only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def main(sizes: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    only_warnings()
+    log_only_warnings()
     match sys.argv[1:]:
         case ["run", job, model]:
             print(json.dumps(asdict(asyncio.run(run(job, model)))))  # noqa: T201 - it is read

@@ -31,13 +31,8 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
 from shared.search.fusion import Scores, fuse
-from shared.text.near_duplicates import (
-    CANDIDATES,
-    Words,
-    is_near_duplicate,
-    resemblance,
-)
-from shared.text.terms import terms
+from shared.text.terms import resemblance, terms
+from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:
@@ -93,9 +88,9 @@ class Trace:
         return self.beside if self.kind in {"edited", "reworded"} else self.id
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> TraceTerms:
         """What it is compared by."""
-        return Words.of(self.title, self.context, self.solution)
+        return TraceTerms.of(self.title, self.context, self.solution)
 
     @cached_property
     def counts(self) -> Counter[str]:

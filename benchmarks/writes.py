@@ -26,7 +26,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallRequest
 from shared.traces.repository import Traces
 
@@ -85,7 +85,7 @@ async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer
         caller=Caller.of(user),
         deadline=time.time() + 60,
     )
-    answer = await call(TOOLS[tool], request, app)
+    answer = await invoke(TOOLS[tool], request, app)
     assert answer.result is not None, answer.error
     return answer
 

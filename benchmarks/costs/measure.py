@@ -53,10 +53,10 @@ from infra.build.discovery import ROOT, jobs, tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.sample.solved import SOLVED
 from shared.core.caller import Caller
-from shared.core.log import only_warnings
+from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.gateway_process import SECRET
@@ -165,7 +165,7 @@ class Base:
         request = request_of(tool, READER, dict(arguments))
         began, tokens = time.process_time(), self.embedder.tokens
         with scans() as seen:
-            answer = await call(tool, request, self.app)
+            answer = await invoke(tool, request, self.app)
         own = time.process_time() - began
         if answer.error:
             raise RuntimeError(f"{tool.name}: {answer.error}")
@@ -201,7 +201,7 @@ class Base:
     async def _task(self, number: int) -> str:
         tool = next(tool for tool in tools() if tool.name == "add_task")
         request = request_of(tool, READER, {"title": f"Read passage {number}"})
-        answer = await call(tool, request, self.app)
+        answer = await invoke(tool, request, self.app)
         return str((answer.result or {})["task"]["task_id"])
 
 
@@ -278,7 +278,7 @@ def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
 
 
 if __name__ == "__main__":
-    only_warnings()
+    log_only_warnings()
     match sys.argv[1:]:
         case [small, large, *more]:
             main([int(small), int(large)], Path(more[0]) if more else OUTPUT)

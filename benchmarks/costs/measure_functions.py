@@ -25,7 +25,7 @@ from infra.build.discovery import tools
 from infra.build.functions import functions
 from infra.build.imports import reach
 from infra.build.requirements import requirements_of
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
@@ -68,7 +68,7 @@ async def gateway_operations() -> Figures:
     for name in ("search_kb", "add_task"):
         access = Access(settings)
         token = access.tokens.issue(
-            user_id="reader", client_id="bench", scopes=EVERYTHING, grant_id="bench"
+            user_id="reader", client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
         )
         tool = next(tool for tool in tools() if tool.name == name)
         declared = Declaration.model_validate(tool.declaration())
@@ -98,7 +98,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
             )
         )
         token = access.tokens.issue(
-            user_id="reader", client_id="bench", scopes=EVERYTHING, grant_id="bench"
+            user_id="reader", client_id="bench", scopes=FULL_ACCESS, grant_id="bench"
         )
         headers = {**HEADERS, "authorization": f"Bearer {token}"}
         taken: list[float] = []

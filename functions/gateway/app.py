@@ -27,7 +27,7 @@ from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core.http import media_type
-from shared.core.log import traced
+from shared.core.log import bind_trace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -243,5 +243,5 @@ class Tracing:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with traced(Headers(scope=scope), self._project):
+        with bind_trace(Headers(scope=scope), self._project):
             await self._app(scope, receive, send)

@@ -9,7 +9,7 @@ import mcp_types as types
 from starlette.responses import JSONResponse
 
 from shared.core.errors import PlatformFault, ToolFailure
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -75,7 +75,7 @@ class ErrorMiddleware:
 
 def _logged_response(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
-        log.warning("refused", code=error.code, **describe(error))
+        log.warning("refused", code=error.code, **error_fields(error))
         return error_response(error)
-    log.error("fault", **describe(error))
+    log.error("fault", **error_fields(error))
     return error_response(PlatformFault("Carrel failed on its side. Try again later."))

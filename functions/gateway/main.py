@@ -10,4 +10,4 @@ from shared.core.settings import Settings
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)
 handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_catalog.names), _catalog)
-cold_start.over()
+cold_start.end()

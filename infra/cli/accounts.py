@@ -19,9 +19,9 @@ _NO_LIMIT: Final = "none"
 
 
 def _user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from shared.core.caller import checked_user
+    from shared.core.caller import require_user_id
 
-    return checked_user(value)
+    return require_user_id(value)
 
 
 def _amount(_ctx: click.Context, _param: click.Parameter, value: str) -> int:

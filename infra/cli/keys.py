@@ -56,12 +56,12 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     """Make a key and print it, once."""
     from shared.accounts.access_key import new_key
     from shared.accounts.keyring import Keyring
-    from shared.core.caller import Scope, implied
+    from shared.core.caller import Scope, with_implied_scopes
     from shared.core.settings import Settings
 
     share_secret()
     keyring = Keyring(Settings().access_secrets)
-    allowed = implied(frozenset(Scope[each.upper()] for each in scopes))
+    allowed = with_implied_scopes(frozenset(Scope[each.upper()] for each in scopes))
     called = _checked_name(name)
 
     async def make(store: AccessStore) -> tuple[str, AccessKey]:

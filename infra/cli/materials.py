@@ -68,9 +68,9 @@ def materials() -> None:
 @click.argument("user")
 def list_tasks(user: str) -> None:
     """List the tasks to which USER brought materials, those used last first."""
-    from shared.core.caller import checked_user
+    from shared.core.caller import require_user_id
 
-    checked_user(user)
+    require_user_id(user)
     with local_database.knowledge_base():
         found = _in_database(lambda database: _counted(database, user))
     if not found:
@@ -90,9 +90,9 @@ def list_tasks(user: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
 def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
     """Erase all that USER brought to TASK, now, and print a receipt."""
-    from shared.core.caller import checked_user
+    from shared.core.caller import require_user_id
 
-    checked_user(user)
+    require_user_id(user)
     task_id = _task_id(task)
     with local_database.knowledge_base():
         held = _in_database(lambda database: _held(database, user, task_id))

@@ -17,7 +17,7 @@ from google.cloud.storage.constants import PUBLIC_ACCESS_PREVENTION_ENFORCED
 
 from infra.cloud.deployment import NAME, Deployment, parsed
 from infra.cloud.failures import NotDone
-from shared.core.cloud_storage import translated
+from shared.core.cloud_storage import translate_errors
 from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class Bucket:
         """
         bucket = self._bucket
         try:
-            with translated(_refused, ApiForbidden, NotFound):
+            with translate_errors(_refused, ApiForbidden, NotFound):
                 bucket.reload()
         except NotFound:
             self._protect()
-            with translated(_refused):
+            with translate_errors(_refused):
                 bucket.create(location=region)
             return True
         except ApiForbidden as error:
@@ -65,7 +65,7 @@ class Bucket:
             raise self._not_ours("it is of another project.")
         if not self._is_protected():
             self._protect()
-            with translated(_refused):
+            with translate_errors(_refused):
                 bucket.patch()
         return False
 
@@ -82,7 +82,7 @@ class Bucket:
 
     def generations(self) -> dict[str, int]:
         """The bundles that are there, and of each the generation: the number of its version."""
-        with translated(_refused):
+        with translate_errors(_refused):
             found = self._bucket.list_blobs(prefix="bundles/")
             return {blob.name: int(blob.generation) for blob in found}
 
@@ -130,21 +130,21 @@ class Bucket:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            with translated(_refused, NotFound):
+            with translate_errors(_refused, NotFound):
                 content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_SECONDS)
         except NotFound:
             return None
         return content
 
     def _write(self, name: str, text: str) -> None:
-        with translated(_refused):
+        with translate_errors(_refused):
             self._bucket.blob(name).upload_from_string(
                 text, content_type="application/json", timeout=_SECONDS
             )
 
     def _create(self, name: str, content: bytes) -> None:
         try:
-            with translated(_refused, PreconditionFailed):
+            with translate_errors(_refused, PreconditionFailed):
                 self._bucket.blob(name).upload_from_string(
                     content,
                     content_type="application/zip",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.build.discovery import tools
 from shared.core.errors import CarrelError
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ class InlineDispatcher:
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Run the call here."""
-        return await call(self._tools[tool.name], request, self._app)
+        return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
         """Ask the database, the one part that calls depend on."""

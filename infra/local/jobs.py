@@ -17,11 +17,11 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
-from shared.core.log import only_warnings
+from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.job import Busy, run_job
+from shared.runtime.job import AlreadyRunning, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
     Returns:
         Whether nothing was left out.
     """
-    only_warnings()
+    log_only_warnings()
     return asyncio.run(_run_all(jobs, settings))
 
 
@@ -84,7 +84,7 @@ async def _run(job: Job, app: App) -> Report:
     with click.progressbar(length=total, label=job.title) as bar:
         while True:
             outcome = await run_job(job, app, bar.update, seconds=math.inf)
-            if not isinstance(outcome, Busy):
+            if not isinstance(outcome, AlreadyRunning):
                 return outcome
             bar.label = f"{job.title} (waiting: another run holds the lease)"
             await _until(outcome.until)

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.core.caller import checked_user
+from shared.core.caller import require_user_id
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -72,7 +72,7 @@ def new_key(  # noqa: PLR0913 - each says something of its own
     text = body + keyring.sign(_CHECK, body)[:_CHECK_LENGTH]
     key = AccessKey(
         key_id=key_id,
-        user_id=checked_user(user_id),
+        user_id=require_user_id(user_id),
         name=name,
         scopes=scopes,
         text_hash=keyring.sign(_HASH, text),

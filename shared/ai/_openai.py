@@ -24,7 +24,7 @@ from shared.core.errors import (
     RateLimited,
     Unavailable,
 )
-from shared.core.http import LONGEST_WAIT, retry_after
+from shared.core.http import MAX_RETRY_AFTER, parse_retry_after
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from shared.ai.embedding import Vector
-    from shared.core.circuit_breaker import Breaker
+    from shared.core.circuit_breaker import CircuitBreaker
 
 _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
 """What OpenAI, and One API, call an account with nothing left; neither says 402."""
@@ -53,7 +53,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True)
-class Key:
+class EndpointKey:
     """What a request is authorised with.
 
     Attributes:
@@ -77,7 +77,7 @@ class Key:
 
 
 @dataclass
-class Endpoint:
+class OpenAIEndpoint:
     """A model at an address, whoever asks it."""
 
     url: str
@@ -86,9 +86,9 @@ class Endpoint:
     shortens: bool
     time_limit: float
     concurrency: int
-    breaker: Breaker
+    breaker: CircuitBreaker
 
-    async def ask(self, texts: Sequence[str], key: Key) -> httpx2.Response:
+    async def ask(self, texts: Sequence[str], key: EndpointKey) -> httpx2.Response:
         """Exchange one request for one answer, of whatever status.
 
         Raises:
@@ -114,7 +114,7 @@ class Endpoint:
             failure = self._nonsense("The embeddings endpoint answered what cannot be decoded.")
         raise failure
 
-    def meaning(self, response: httpx2.Response, key: Key) -> Exception:
+    def meaning(self, response: httpx2.Response, key: EndpointKey) -> Exception:
         """What it means to our caller that the endpoint does not answer with vectors."""
         status = response.status_code
         if status == 402 or (400 < status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
@@ -163,7 +163,7 @@ class Endpoint:
         length = {"dimensions": self.dimension} if self.shortens else {}
         return {"model": self.model, "input": list(texts), "encoding_format": "float", **length}
 
-    def _refused_key(self, status: int, key: Key) -> CarrelError:
+    def _refused_key(self, status: int, key: EndpointKey) -> CarrelError:
         if key.callers and status in _REFUSED_KEY:
             return Forbidden(
                 "The embeddings endpoint refused your key, with which this call embeds. Call with "
@@ -171,7 +171,7 @@ class Endpoint:
             )
         return self.misconfigured(status)
 
-    def _out_of_quota(self, key: Key) -> CarrelError:
+    def _out_of_quota(self, key: EndpointKey) -> CarrelError:
         if key.callers:
             return PaymentRequired(
                 "Your account at the embeddings endpoint has no quota left. Top it up there, or "
@@ -179,7 +179,7 @@ class Endpoint:
             )
         log.error("embeddings_refused", model=self.model, status=402, advice=_ADVICE[402])
         message = "The embeddings endpoint has no quota left for this deployment: try again later."
-        return Unavailable(message, retry_after=LONGEST_WAIT)
+        return Unavailable(message, retry_after=MAX_RETRY_AFTER)
 
     def _nonsense(self, message: str) -> PlatformFault:
         """An answer of no use; the message holds numbers, and nothing that was answered."""
@@ -229,8 +229,8 @@ def _is_out_of_quota(content: bytes) -> bool:
     return any(error.get(name) in _OUT_OF_QUOTA for name in ("code", "type"))
 
 
-def _busy(response: httpx2.Response, key: Key) -> CarrelError:
-    wait = retry_after(response.headers.get("retry-after", ""), utc_now())
+def _busy(response: httpx2.Response, key: EndpointKey) -> CarrelError:
+    wait = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
     if key.callers and response.status_code == 429:  # noqa: PLR2004 - Too Many Requests
         message = "The embeddings endpoint throttles your key: try again later."
         return RateLimited(message, retry_after=wait)

@@ -17,7 +17,7 @@ from google.genai import errors
 
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from shared.core.http import retry_after, retry_with_backoff
+from shared.core.http import parse_retry_after, retry_with_backoff
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _meaning(error: errors.APIError, refused: InvalidInput) -> CarrelError:
 def _busy(error: errors.APIError | None) -> Unavailable:
     asked = error.response.headers.get("retry-after", "") if error else ""
     return Unavailable(
-        "Vertex AI is busy or failing: try again later.", retry_after=retry_after(asked, utc_now())
+        "Vertex AI is busy or failing: try again later.",
+        retry_after=parse_retry_after(asked, utc_now()),
     )
 
 

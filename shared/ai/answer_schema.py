@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.json_schema import inlined
+from shared.core.json_schema import inline_references
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -30,7 +30,7 @@ _KNOWN: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "propertie
 @cache
 def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of an answer; its title is the shape's name. Nobody is to change it."""
-    return {"title": shape.__name__, **_told(inlined(shape.model_json_schema()))}
+    return {"title": shape.__name__, **_told(inline_references(shape.model_json_schema()))}
 
 
 def _told(schema: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
-from shared.core.cloud_storage import Folder, translated
+from shared.core.cloud_storage import StorageFolder, translate_errors
 from shared.core.errors import PlatformFault
 from shared.core.log import log
 
@@ -63,8 +63,8 @@ class BatchFiles:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Open nothing yet; the arguments are those of `Folder`."""
-        self._folder = Folder(
+        """Open nothing yet; the arguments are those of `StorageFolder`."""
+        self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
 
@@ -80,7 +80,7 @@ class BatchFiles:
             PlatformFault: The bucket is not there, or not for us.
         """
         feed = _Feed(blocks, asyncio.get_running_loop())
-        with translated(_refused):
+        with translate_errors(_refused):
             await asyncio.to_thread(self._write, name, feed)
 
     async def names(self, folder: str) -> list[str]:
@@ -90,7 +90,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The bucket is not there, or not for us.
         """
-        with translated(_refused):
+        with translate_errors(_refused):
             return await asyncio.to_thread(self._names, folder)
 
     async def lines(self, name: str) -> AsyncIterator[list[bytes]]:
@@ -100,7 +100,7 @@ class BatchFiles:
             Unavailable: Cloud Storage is down, slow or out of quota.
             PlatformFault: The file is not there, or not for us.
         """
-        with translated(_refused):
+        with translate_errors(_refused):
             reader = self._folder.blob(name).open(
                 "rb",
                 chunk_size=PIECE,
@@ -124,7 +124,7 @@ class BatchFiles:
             PlatformFault: The bucket is not there, or not for us.
         """
         for name in await self.names(folder):
-            with translated(_refused):
+            with translate_errors(_refused):
                 await asyncio.to_thread(self._delete, name)
 
     async def aclose(self) -> None:

@@ -27,7 +27,7 @@ class _KeyedEmbedder:
 
     batch_size = 32
 
-    def __init__(self, endpoint: Endpoint, key: Key) -> None:
+    def __init__(self, endpoint: OpenAIEndpoint, key: EndpointKey) -> None:
         self.model = endpoint.model
         self.dimension = endpoint.dimension
         self._endpoint = endpoint
@@ -121,7 +121,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         api_key: SecretStr | None = None,
         time_limit: float = 30.0,
         concurrency: int = 4,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         """Connect to nothing yet.
 
@@ -135,16 +135,16 @@ class OpenAIEmbedder(_KeyedEmbedder):
             concurrency: How many requests may be under way at once with one key.
             breaker: Leaves it alone while it is down; one of its own by default.
         """
-        endpoint = Endpoint(
+        endpoint = OpenAIEndpoint(
             url=f"{base_url.rstrip('/')}/embeddings",
             model=model,
             dimension=dimension,
             shortens=shortens,
             time_limit=time_limit,
             concurrency=concurrency,
-            breaker=breaker or Breaker("The embeddings endpoint"),
+            breaker=breaker or CircuitBreaker("The embeddings endpoint"),
         )
-        super().__init__(endpoint, Key(api_key, callers=False))
+        super().__init__(endpoint, EndpointKey(api_key, callers=False))
 
     def on_behalf_of(self, api_key: SecretStr) -> Embedder:
         """The same model over the same connections, with a caller's own key.
@@ -153,7 +153,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         `embed` then raises `Forbidden` (the endpoint refuses the key), `PaymentRequired` (its
         account is empty) and `RateLimited` (it is throttled), and no failure opens the breaker.
         """
-        return _KeyedEmbedder(self._endpoint, Key(api_key, callers=True))
+        return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, callers=True))
 
     async def aclose(self) -> None:
         """Close the connections, those of every caller too."""

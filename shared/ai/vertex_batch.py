@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from google.genai.types import BatchJob
 
-    from shared.ai.vertex_client import Endpoint
+    from shared.ai.vertex_client import VertexEndpoint
 
     Answer = TypeVar("Answer")
 
@@ -53,7 +53,7 @@ _REFUSED: Final = InvalidInput(
 )
 
 
-class Progress(Enum):
+class BatchProgress(Enum):
     """How far a job has come."""
 
     UNDER_WAY = auto()
@@ -62,7 +62,7 @@ class Progress(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobState:
+class BatchState:
     """A job as it was found.
 
     Attributes:
@@ -70,12 +70,12 @@ class JobState:
         said: What the provider calls that, as a code.
     """
 
-    progress: Progress
+    progress: BatchProgress
     said: str
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BatchRow:
     """One answer.
 
     Attributes:
@@ -91,7 +91,12 @@ class VertexBatch:
     """Batch prediction jobs for one model. An instance belongs to the loop it is first used in."""
 
     def __init__(
-        self, endpoint: Endpoint, *, model: str, dimension: int, time_limit: float = TIME_LIMIT
+        self,
+        endpoint: VertexEndpoint,
+        *,
+        model: str,
+        dimension: int,
+        time_limit: float = TIME_LIMIT,
     ) -> None:
         """Connect to nothing yet: importing the client takes most of a second.
 
@@ -116,12 +121,12 @@ class VertexBatch:
         asked = {"content": {"parts": [{"text": text}]}, "embed_content_config": config}
         return json.dumps({"key": key, "request": asked}, ensure_ascii=False).encode() + b"\n"
 
-    def answer(self, line: bytes) -> Row | None:
+    def answer(self, line: bytes) -> BatchRow | None:
         """What a line of the output says; None where that cannot be read."""
         try:
             data = json.loads(line)
             key = str(data["key"] if "key" in data else data["instance"]["key"])
-            return Row(key, self._vector(data))
+            return BatchRow(key, self._vector(data))
         except (ValueError, LookupError, TypeError):
             return None
 
@@ -168,7 +173,7 @@ class VertexBatch:
             raise PlatformFault("Vertex AI started a job without a name.")
         return job.name
 
-    async def look(self, job: str) -> JobState:
+    async def look(self, job: str) -> BatchState:
         """How far a job has come.
 
         Raises:
@@ -187,13 +192,13 @@ class VertexBatch:
 
         found = await self._call(attempt)
         if found is None:
-            return JobState(Progress.FAILED, _GONE)
+            return BatchState(BatchProgress.FAILED, _GONE)
         said = found.state.value if found.state else ""
         if said in _DONE:
-            return JobState(Progress.DONE, said)
+            return BatchState(BatchProgress.DONE, said)
         if said in _FAILED:
-            return JobState(Progress.FAILED, _code(said, found))
-        return JobState(Progress.UNDER_WAY, said)
+            return BatchState(BatchProgress.FAILED, _code(said, found))
+        return BatchState(BatchProgress.UNDER_WAY, said)
 
     async def cancel(self, job: str) -> None:
         """Ask for an end to a job whose answers nobody wants any more.

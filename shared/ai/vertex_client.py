@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class VertexEndpoint:
     """Where Vertex AI is asked, and in whose name.
 
     Attributes:
@@ -40,7 +40,9 @@ class Endpoint:
 class VertexClient:
     """Connections to Vertex AI. An instance belongs to the event loop it is first used in."""
 
-    def __init__(self, endpoint: Endpoint, time_limit: float, breaker: Breaker | None) -> None:
+    def __init__(
+        self, endpoint: VertexEndpoint, time_limit: float, breaker: CircuitBreaker | None
+    ) -> None:
         """Connect to nothing yet: importing the client takes most of a second.
 
         Args:
@@ -50,7 +52,7 @@ class VertexClient:
         """
         self._endpoint = endpoint
         self._time_limit = time_limit
-        self._breaker = breaker or Breaker("Vertex AI")
+        self._breaker = breaker or CircuitBreaker("Vertex AI")
 
     @property
     def aio(self) -> AsyncClient:

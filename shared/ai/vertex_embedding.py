@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
 from shared.ai.retrying import concurrently, deadline_for
-from shared.ai.vertex_client import Endpoint, VertexClient
+from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
     from google.genai.types import EmbedContentConfig, EmbedContentResponse
 
-    from shared.core.circuit_breaker import Breaker
+    from shared.core.circuit_breaker import CircuitBreaker
 
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
 
@@ -41,7 +41,7 @@ class VertexEmbedder:
         time_limit: float = 30.0,
         credentials: Credentials | None = None,
         base_url: str | None = None,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         """Connect to nothing yet: importing the client takes most of a second.
 
@@ -59,7 +59,7 @@ class VertexEmbedder:
         self.model = model
         self.dimension = dimension
         self._time_limit = time_limit
-        endpoint = Endpoint(
+        endpoint = VertexEndpoint(
             project=project, location=location, credentials=credentials, base_url=base_url
         )
         self._vertex = VertexClient(endpoint, time_limit, breaker)

@@ -3,7 +3,7 @@
 Of what the model answers, this is made:
 
 - the shape that was asked for                                   the answer
-- another shape, nothing, or an answer that is cut off           asked once more, then `BadAnswer`
+- another shape, nothing, or an answer that is cut off           asked again, then `InvalidAnswer`
 - the prompt is blocked, or the answer withheld for what it says `InvalidInput`
 
 The instruction is the system's, the text the user's: marked off so that it cannot pass for anything
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from shared.ai.embedding import require_unicode
-from shared.ai.generation import BadAnswer, Generated
-from shared.ai.vertex_client import Endpoint, VertexClient
+from shared.ai.generation import Generated, InvalidAnswer
+from shared.ai.vertex_client import VertexClient, VertexEndpoint
 from shared.core.errors import CarrelError, InvalidInput
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from shared.ai._gemini import Reply
     from shared.ai.generation import ModelT
-    from shared.core.circuit_breaker import Breaker
+    from shared.core.circuit_breaker import CircuitBreaker
 
 ATTEMPTS: Final = 2
 """How often the model may answer: once, and once more when it is told what is wrong."""
@@ -57,7 +57,7 @@ class VertexGenerator:
         time_limit: float = 90.0,
         credentials: Credentials | None = None,
         base_url: str | None = None,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         """Connect to nothing yet: importing the client takes most of a second.
 
@@ -73,7 +73,7 @@ class VertexGenerator:
         """
         self.model = model
         self._time_limit = time_limit
-        endpoint = Endpoint(
+        endpoint = VertexEndpoint(
             project=project, location=location, credentials=credentials, base_url=base_url
         )
         self._vertex = VertexClient(endpoint, time_limit, breaker)
@@ -124,7 +124,9 @@ class VertexGenerator:
             if not isinstance(found, str):
                 return Generated(found, **_cost(replies))
             contents += gemini.objection(reply, found)
-        raise BadAnswer("The language model twice answered in another shape than it was asked for.")
+        raise InvalidAnswer(
+            "The language model twice answered in another shape than it was asked for."
+        )
 
     async def _ask(
         self,

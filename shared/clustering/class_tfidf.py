@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from shared.text.terms import occurrences, terms
+from shared.text.terms import term_occurrences, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +125,7 @@ def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
     telling = set(terms(text)) - SAYING_LITTLE
     words = [
         (term, start, end)
-        for term, start, end in sorted(set(occurrences(text)), key=lambda each: each[1:])
+        for term, start, end in sorted(set(term_occurrences(text)), key=lambda each: each[1:])
         if term in telling and _is_word(text[start:end])
     ]
     for term, start, end in words:

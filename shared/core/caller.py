@@ -13,7 +13,7 @@ from shared.core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-USER_FORM: Final = (
+USER_ID_FORMAT: Final = (
     "an e-mail address or a name: lower-case letters, digits and . + @ _ - up to 128, beginning"
     " with a letter or a digit"
 )
@@ -34,16 +34,16 @@ class Scope(StrEnum):
     WRITE = "carrel:write"
 
 
-EVERYTHING = frozenset(Scope)
+FULL_ACCESS = frozenset(Scope)
 """All scopes."""
 
 
-def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
+def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
     """The scopes of these names, as they are stored."""
     return frozenset(map(Scope, names))
 
 
-def implied(scopes: frozenset[Scope]) -> frozenset[Scope]:
+def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
     """These scopes, and what they imply: who may write may read."""
     return scopes | {Scope.READ} if Scope.WRITE in scopes else scopes
 
@@ -67,31 +67,31 @@ class Caller(BaseModel):
 
     @classmethod
     def of(
-        cls, user_id: str, scopes: frozenset[Scope] = EVERYTHING, task: str | None = None
+        cls, user_id: str, scopes: frozenset[Scope] = FULL_ACCESS, task: str | None = None
     ) -> Caller:
         """Somebody whom the gateway knows."""
         return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, task=task)
 
-    def is_in(self, tier: Tier) -> bool:
+    def has_tier(self, tier: Tier) -> bool:
         """Whether tools of `tier` are open to this caller."""
         return tier is Tier.PUBLIC or self.tier is Tier.REGISTERED
 
     def may_call(self, tier: Tier, scope: Scope) -> bool:
         """Whether a tool of `tier` that needs `scope` is open to this caller."""
-        return self.is_in(tier) and scope in self.scopes
+        return self.has_tier(tier) and scope in self.scopes
 
 
-def is_user(text: str) -> bool:
+def is_user_id(text: str) -> bool:
     """Tell whether this is an id that a user may have."""
     return _USER.fullmatch(text) is not None
 
 
-def checked_user(user_id: str) -> str:
+def require_user_id(user_id: str) -> str:
     """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
 
     Raises:
         InvalidInput: It is none.
     """
-    if not is_user(user_id):
-        raise InvalidInput(f"{user_id[:128]!r} is no user. Use {USER_FORM}.")
+    if not is_user_id(user_id):
+        raise InvalidInput(f"{user_id[:128]!r} is no user. Use {USER_ID_FORMAT}.")
     return user_id

@@ -20,11 +20,11 @@ from shared.core.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FAILURES: Final = 5
+FAILURE_THRESHOLD: Final = 5
 """Failures in a row that are no chance any more."""
-PAUSE: Final = 30.0
+OPEN_SECONDS: Final = 30.0
 """Seconds that the other side is left alone."""
-SOON: Final = 5
+PROBE_RETRY_SECONDS: Final = 5
 """Seconds to suggest to those who come while a probe is under way."""
 
 
@@ -40,15 +40,15 @@ class Attempt:
     well: bool | None = None
 
 
-class Breaker:
+class CircuitBreaker:
     """Guards the calls of one function or one upstream, on one event loop."""
 
     def __init__(
         self,
         name: str,
         clock: Callable[[], float] = time.monotonic,
-        failures: int = FAILURES,
-        pause: float = PAUSE,
+        failures: int = FAILURE_THRESHOLD,
+        pause: float = OPEN_SECONDS,
     ) -> None:
         """Begin closed.
 
@@ -87,7 +87,7 @@ class Breaker:
         if wait <= 0 and self._probe is None:
             self._probe = attempt
             return
-        seconds = math.ceil(wait) if wait > 0 else SOON
+        seconds = math.ceil(wait) if wait > 0 else PROBE_RETRY_SECONDS
         message = f"{self._name} is temporarily unavailable: try again in {seconds} s."
         raise Unavailable(message, retry_after=seconds)
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from shared.core.errors import CarrelError
 
-    Refusal = Callable[[Exception, int], CarrelError]
+    ErrorMapper = Callable[[Exception, int], CarrelError]
     """What it means that Cloud Storage refuses us: its error, and the HTTP status."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _UNAUTHORIZED: Final = 401
 
 
-class Folder:
+class StorageFolder:
     """A prefix of a bucket; `notes` is not `notes-2024`.
 
     Attributes:
@@ -88,7 +88,7 @@ class Folder:
 
 
 @contextmanager
-def translated(refused: Refusal, *but: type[Exception]) -> Iterator[None]:
+def translate_errors(refused: ErrorMapper, *but: type[Exception]) -> Iterator[None]:
     """Errors of Google's client as ours, but for some.
 
     Raises:
@@ -103,29 +103,29 @@ def translated(refused: Refusal, *but: type[Exception]) -> Iterator[None]:
     try:
         yield
     except but as error:
-        hang_up(error)
+        close_response(error)
         raise
     except (api.RetryError, RequestException, DataCorruption, auth.TransportError) as error:
-        hang_up(error)
+        close_response(error)
         raise _down() from error
     except api.GoogleAPICallError as error:
-        hang_up(error)
+        close_response(error)
         raise _meaning(error, error.code, refused) from error
     except InvalidResponse as error:
-        hang_up(error)
+        close_response(error)
         raise _meaning(error, error.response.status_code, refused) from error
     except auth.GoogleAuthError as error:
         raise refused(error, _UNAUTHORIZED) from error
 
 
-def hang_up(error: Exception) -> None:
+def close_response(error: Exception) -> None:
     """Close what a refused download leaves open: Google's client forgets to."""
     close = getattr(getattr(error, "response", None), "close", None)
     if close is not None:
         close()
 
 
-def _meaning(error: Exception, status: int | None, refused: Refusal) -> CarrelError:
+def _meaning(error: Exception, status: int | None, refused: ErrorMapper) -> CarrelError:
     return _down() if status is None or status in _TRANSIENT else refused(error, status)
 
 

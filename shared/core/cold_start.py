@@ -12,7 +12,7 @@ import gc
 gc.disable()
 
 
-def over() -> None:
+def end() -> None:
     """Switch the collector on again, and leave what was imported out of its sight for good."""
     gc.freeze()
     gc.enable()

@@ -20,7 +20,7 @@ def utc_now() -> datetime:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def microseconds(moment: datetime) -> int:
+def to_microseconds(moment: datetime) -> int:
     """A moment as microseconds since 1970, which is Firestore's precision."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
@@ -59,15 +59,15 @@ class Period(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DateSpan:
     """A range of days in UTC, both ends included."""
 
     first: date = date.min
     last: date = date.max
 
-    def __and__(self, other: Span) -> Span:
+    def __and__(self, other: DateSpan) -> DateSpan:
         """The days that lie in both; empty if they do not overlap."""
-        return Span(max(self.first, other.first), min(self.last, other.last))
+        return DateSpan(max(self.first, other.first), min(self.last, other.last))
 
     def __contains__(self, moment: datetime) -> bool:
         """Whether a moment lies in it."""
@@ -91,7 +91,7 @@ class Span:
     @property
     def microseconds(self) -> range:
         """Its moments as microseconds since 1970."""
-        return range(microseconds(self.start), microseconds(self.end) + 1)
+        return range(to_microseconds(self.start), to_microseconds(self.end) + 1)
 
     @property
     def months(self) -> list[str]:
@@ -101,7 +101,7 @@ class Span:
         return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in range(first, last + 1)]
 
 
-ALWAYS: Final = Span()
+ALL_DATES: Final = DateSpan()
 _DAYS_ENDING_TODAY: Final = {
     Period.TODAY: 1,
     Period.LAST_3_DAYS: 3,
@@ -110,7 +110,7 @@ _DAYS_ENDING_TODAY: Final = {
 }
 
 
-def span_of(period: Period, now: datetime) -> Span:
+def period_dates(period: Period, now: datetime) -> DateSpan:
     """The days of a period, in UTC.
 
     `last_7_days` ends today; `last_month` and `last_year` are the previous calendar month and
@@ -118,10 +118,10 @@ def span_of(period: Period, now: datetime) -> Span:
     """
     today = now.astimezone(UTC).date()
     if period in _DAYS_ENDING_TODAY:
-        return Span(today - timedelta(days=_DAYS_ENDING_TODAY[period] - 1), today)
+        return DateSpan(today - timedelta(days=_DAYS_ENDING_TODAY[period] - 1), today)
     if period is Period.YESTERDAY:
-        return Span(today - timedelta(days=1), today - timedelta(days=1))
+        return DateSpan(today - timedelta(days=1), today - timedelta(days=1))
     if period is Period.LAST_YEAR:
-        return Span(date(today.year - 1, 1, 1), date(today.year - 1, 12, 31))
+        return DateSpan(date(today.year - 1, 1, 1), date(today.year - 1, 12, 31))
     last = today.replace(day=1) - timedelta(days=1)
-    return Span(last.replace(day=1), last)
+    return DateSpan(last.replace(day=1), last)

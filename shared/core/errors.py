@@ -130,7 +130,7 @@ class PlatformFault(CarrelError):
     status = 500
 
 
-def fault(tool: str, call_id: str) -> PlatformFault:
+def internal_error(tool: str, call_id: str) -> PlatformFault:
     """What a caller learns of a fault of ours."""
     message = f"{tool} failed on our side. Report it with the call id {call_id}."
     return PlatformFault(message, details={"call_id": call_id})
@@ -152,6 +152,6 @@ _STATUSES: dict[str, int] = {
 }
 
 
-def status_of(code: str) -> int:
+def http_status(code: str) -> int:
     """The HTTP status that belongs to an error's code; an unknown code is a fault of ours."""
     return _STATUSES.get(code, PlatformFault.status)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-RETRY_AFTER: Final = 10.0
+DEFAULT_RETRY_AFTER: Final = 10.0
 """Seconds to suggest to a caller when the service didn't say."""
-LONGEST_WAIT: Final = 3_600.0
+MAX_RETRY_AFTER: Final = 3_600.0
 """Seconds; a service that asks for more is told to a caller as asking for this."""
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 8.0
@@ -56,7 +56,7 @@ async def retry_with_backoff(
         deadline: When to stop, on the event loop's clock. An attempt must keep to it by itself.
 
     Raises:
-        Unavailable: That of the last attempt, with a `retry_after`.
+        Unavailable: That of the last attempt, with a `parse_retry_after`.
         RateLimited: Likewise.
     """
     backoff = _FIRST_PAUSE
@@ -66,16 +66,16 @@ async def retry_with_backoff(
         except (Unavailable, RateLimited) as failure:
             pause = (failure.retry_after or 0) + backoff * random.uniform(0.5, 1)  # noqa: S311 - jitter
             if asyncio.get_running_loop().time() + pause > deadline:
-                failure.retry_after = failure.retry_after or RETRY_AFTER
+                failure.retry_after = failure.retry_after or DEFAULT_RETRY_AFTER
                 raise
         await asyncio.sleep(pause)
         backoff = min(2 * backoff, _LONGEST_PAUSE)
 
 
-def retry_after(header: str, now: datetime) -> float | None:
+def parse_retry_after(header: str, now: datetime) -> float | None:
     """The seconds that a Retry-After header asks for: a number or a date (RFC 9110, 10.2.3)."""
     if _SECONDS.fullmatch(header):
-        return min(float(header), LONGEST_WAIT)
+        return min(float(header), MAX_RETRY_AFTER)
     from email.utils import parsedate_to_datetime
 
     try:
@@ -83,4 +83,4 @@ def retry_after(header: str, now: datetime) -> float | None:
     except (ValueError, OverflowError):
         return None
     seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
-    return min(max(0.0, seconds), LONGEST_WAIT)
+    return min(max(0.0, seconds), MAX_RETRY_AFTER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
     """Put definitions where they are used, since some readers take no `$ref`, and drop titles.
 
     A schema that refers to itself has no end: there may be none.

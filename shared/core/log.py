@@ -42,7 +42,7 @@ _SPAN_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceContext:
     """A place in a trace.
 
     Attributes:
@@ -56,14 +56,14 @@ class Trace:
     sampled: bool
 
 
-def trace_in(headers: Headers) -> Trace | None:
+def parse_trace(headers: Headers) -> TraceContext | None:
     """The trace that a request belongs to; None where no header says so in its proper form."""
     return _traceparent(headers) or _cloud_trace(headers)
 
 
-def traced(headers: Headers, project: str) -> AbstractContextManager[object]:
+def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]:
     """While this is entered, log lines show the trace that a request belongs to."""
-    trace = trace_in(headers)
+    trace = parse_trace(headers)
     if trace is None:
         return nullcontext()
     fields: dict[str, Any] = {
@@ -73,7 +73,7 @@ def traced(headers: Headers, project: str) -> AbstractContextManager[object]:
     return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
 
 
-def traceparent() -> dict[str, str]:
+def traceparent_header() -> dict[str, str]:
     """The header that takes the trace on to another function; none where there is no trace."""
     fields = get_contextvars()
     if TRACE not in fields:
@@ -84,7 +84,7 @@ def traceparent() -> dict[str, str]:
     return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED]:02x}"}
 
 
-def _traceparent(headers: Headers) -> Trace | None:
+def _traceparent(headers: Headers) -> TraceContext | None:
     found = headers.getlist("traceparent")
     form = _TRACEPARENT.match(found[0].strip()) if len(found) == 1 else None
     if not form:
@@ -95,10 +95,10 @@ def _traceparent(headers: Headers) -> Trace | None:
     whole = not rest or (rest.startswith("-") and version != _FIRST_VERSION)
     if not whole or not _named(trace_id) or not _named(span_id):
         return None
-    return Trace(trace_id, span_id, bool(int(flags, 16) & 1))
+    return TraceContext(trace_id, span_id, bool(int(flags, 16) & 1))
 
 
-def _cloud_trace(headers: Headers) -> Trace | None:
+def _cloud_trace(headers: Headers) -> TraceContext | None:
     """`TRACE_ID/SPAN_ID;o=OPTIONS`, the span as a decimal number; it and the options may miss."""
     found = headers.getlist("x-cloud-trace-context")
     form = _CLOUD_TRACE.fullmatch(found[0].strip()) if len(found) == 1 else None
@@ -106,7 +106,7 @@ def _cloud_trace(headers: Headers) -> Trace | None:
         return None
     span_id = f"{int(form[2] or 0):016x}"
     named = _named(span_id) and len(span_id) == 2 * _SPAN_BYTES
-    return Trace(form[1].lower(), span_id if named else None, form[3] == "1")
+    return TraceContext(form[1].lower(), span_id if named else None, form[3] == "1")
 
 
 def _named(identifier: str) -> bool:
@@ -145,7 +145,7 @@ def _where_only(*arguments: Any, **more: Any) -> logging.LogRecord:
         "message": "library",
         "logger": record.name,
         "where": f"{record.pathname}:{record.lineno}",
-        **(describe(error) if error else {}),
+        **(error_fields(error) if error else {}),
     }
     record.msg, record.args = json.dumps(line), ()
     record.exc_info = record.stack_info = None
@@ -155,12 +155,12 @@ def _where_only(*arguments: Any, **more: Any) -> logging.LogRecord:
 logging.setLogRecordFactory(_where_only)
 
 
-def only_warnings() -> None:
+def log_only_warnings() -> None:
     """Keep quiet about what goes well: for a terminal, where the command itself says that."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
-def describe(error: BaseException) -> dict[str, Any]:
+def error_fields(error: BaseException) -> dict[str, Any]:
     """Where an error comes from: its type and the lines it passed, without its words.
 
     An error's message may quote what a person wrote; the lines of our code cannot.
@@ -169,5 +169,5 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {
         "error": type(error).__name__,
         "stack": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
-        "cause": describe(error.__cause__) if error.__cause__ else None,
+        "cause": error_fields(error.__cause__) if error.__cause__ else None,
     }

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from shared.core.addresses import check_endpoint, check_origin, is_loopback
-from shared.core.caller import USER_FORM, is_user
+from shared.core.caller import USER_ID_FORMAT, is_user_id
 from shared.core.dates import time_zone
 
 MAX_QUOTED_CHARACTERS: Final = 150_000
@@ -134,8 +134,8 @@ class AccessSettings(SettingGroup):
     @field_validator("local_user")
     @classmethod
     def _check_user(cls, user_id: str | None) -> str | None:
-        if user_id and not is_user(user_id):
-            raise ValueError(f"LOCAL_USER must be {USER_FORM}")
+        if user_id and not is_user_id(user_id):
+            raise ValueError(f"LOCAL_USER must be {USER_ID_FORMAT}")
         return user_id
 
 

@@ -20,12 +20,12 @@ _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that look like white space."""
 
 
-def wrong(message: str) -> PydanticCustomError:
+def validation_error(message: str) -> PydanticCustomError:
     """What a check of an argument raises: these very words, and nothing that was given."""
     return PydanticCustomError("wrong", message)
 
 
-def one_line(text: str) -> str:
+def validate_line(text: str) -> str:
     """A text without white space around it.
 
     Raises:
@@ -33,11 +33,11 @@ def one_line(text: str) -> str:
     """
     line = text.strip()
     if any(map(_is_control, line)) or _VARIANTS.search(line):
-        raise wrong("must be one line without control characters and invisible ones")
+        raise validation_error("must be one line without control characters and invisible ones")
     return _seen(line)
 
 
-def prose(text: str) -> str:
+def validate_prose(text: str) -> str:
     """A text as it is.
 
     Raises:
@@ -46,7 +46,7 @@ def prose(text: str) -> str:
     """
     hidden = any(_is_control(each) for each in text if each not in _BREAKS)
     if hidden or _VARIANTS.search(text):
-        raise wrong(
+        raise validation_error(
             "must hold no control characters but line breaks and tabs, and no invisible ones: take"
             " out zero-width spaces, and colours of a terminal, such as \\u001b[31m"
         )
@@ -61,7 +61,7 @@ def is_blank(text: str) -> bool:
 
 def _seen(text: str) -> str:
     if is_blank(text):
-        raise wrong("must hold more than white space")
+        raise validation_error("must hold more than white space")
     return text
 
 

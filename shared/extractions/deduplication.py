@@ -5,7 +5,7 @@ taking it for one hides what somebody wrote, so a doubt counts against it. Two a
 
 - the cosine of their vectors reaches what was measured for the embedding model, and
 - what they answer (the approach recommended, the solution, the description, the titles of the
-  steps) has a resemblance of at least 0.25 in its terms: `shared.text.near_duplicates`.
+  steps) has a resemblance of at least 0.25 in its terms: `shared.text.terms`.
 
 Either alone fails. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th percentile” and
 “... The median” have a cosine of 0.84, more than most that are told anew; and “renaming a column”
@@ -32,8 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.extractions.model import Content, Decision, Extraction, Methodology, Pattern, Pitfall
-from shared.text.near_duplicates import resemblance
-from shared.text.terms import terms
+from shared.text.terms import resemblance, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from google.cloud.firestore import Increment
 
 from shared.core.ids import safe_id
 from shared.extractions.model import SCHEMA_VERSION
-from shared.firestore.database import together
+from shared.firestore.database import combine_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def removal(database: Database, known: ExtractionSummaries) -> list[Write]:
 def deletions(database: Database, known: ExtractionSummaries) -> Iterator[Write]:
     """What deletes extractions, and marks them as gone."""
     for name in known:
-        yield together([_deletion(database, name), _mark(database, name)])
+        yield combine_writes([_deletion(database, name), _mark(database, name)])
 
 
 def topic_writes(

@@ -13,7 +13,7 @@ from shared.extractions.topic_names import normal_topic
 from shared.extractions.views import Attribution, ExtractionArguments, Metadata, ResultT, result_of
 from shared.knowledge.source_repository import Sources
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import fitting, write_cursor
+from shared.runtime.pagination import encode_cursor, fit_page
 from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Links, Tool
 
@@ -94,7 +94,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
     titles = await _titles(page.found, named, ctx)
     # Of a source that was just deleted, what it said is on its way out.
     kept = [each for each in page.found if each.extraction.source_id in titles]
-    results = fitting(
+    results = fit_page(
         [
             result_of(kind, each.extraction, titles[each.extraction.source_id], each.similarity)
             for each in kept
@@ -108,7 +108,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) 
         sources_cited=list(dict.fromkeys(each.source_title for each in results)),
         result_count=len(results),
         search_type="filtered" if args.query is None else "semantic",
-        next_cursor=write_cursor(args, end) if end else None,
+        next_cursor=encode_cursor(args, end) if end else None,
         nearest_topics=told.topics,
         message=told.message,
     )

@@ -41,7 +41,9 @@ class Outdated:
         while found := await self._database.find(
             outdated_query(self._database.client, self._version)
         ):
-            count += await self._database.commit_what_holds([_again(each, now) for each in found])
+            count += await self._database.commit_skipping_conflicts(
+                [_again(each, now) for each in found]
+            )
         return count
 
 

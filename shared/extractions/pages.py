@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from shared.extractions.repository import MOST_NEAR, Extractions, place
 from shared.index.embedding_space import EmbeddingSpace
-from shared.runtime.pagination import read_cursor
+from shared.runtime.pagination import decode_cursor
 from shared.runtime.schemas import DocumentId
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def page_of(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Pa
 
 
 async def _listed(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
-    after = read_cursor(args, args.cursor, _LISTED)
+    after = decode_cursor(args, args.cursor, _LISTED)
     extractions = await Extractions(ctx.database).page(
         wanted.kind, wanted.topic, wanted.source_id, args.limit + 1, after
     )
@@ -108,7 +108,7 @@ async def _listed(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Pa
 
 async def _ranked(query: str, wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
     """The nearest that come after what was shown, which is found again with them."""
-    step, name, seen = read_cursor(args, args.cursor, _RANKED) or _FIRST
+    step, name, seen = decode_cursor(args, args.cursor, _RANKED) or _FIRST
     vector, embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )

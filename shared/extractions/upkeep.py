@@ -14,8 +14,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.extractions.extracted_chunks import COLLECTION, GONE, TOPICS, removal, topic_writes
 from shared.extractions.model import ExtractionType, facets
-from shared.firestore.database import Stale, together
-from shared.firestore.writes import put
+from shared.firestore.database import WriteConflict, combine_writes
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ExtractionUpkeep:
                 idle.append(_deletion(mark))
             else:
                 done += await self._inherited(mark, duplicates)
-        done["settled"] += await self._database.commit_what_holds(idle) if idle else 0
+        done["settled"] += await self._database.commit_skipping_conflicts(idle) if idle else 0
         return done
 
     async def count(self) -> int:
@@ -95,25 +95,25 @@ class ExtractionUpkeep:
         writes: list[Write] = []
         if heir_id:
             others = [each for each in duplicates if each.id != heir_id]
-            writes += [put(each, {"duplicate_of": heir_id}) for each in others]
+            writes += [put_if_unchanged(each, {"duplicate_of": heir_id}) for each in others]
         if heir:
             writes += self._showing(heir, chunks[heir.get("chunk_id")])
         more = heir_id and len(duplicates) == MOST_REPEATED
-        writes.append(put(mark, {"heir": heir_id}) if more else _deletion(mark))
+        writes.append(put_if_unchanged(mark, {"heir": heir_id}) if more else _deletion(mark))
         try:
             await self._database.commit(writes)
-        except Stale:
+        except WriteConflict:
             return Counter()
         return Counter(settled=1, shown=int(heir is not None))
 
     def _showing(self, heir: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind, topics = ExtractionType(heir.get("type")), heir.get("topics")
         found_by = facets(kind, topics, heir.get("source_id"))
-        yield put(heir, {"facets": found_by, "duplicate_of": DELETE_FIELD})
+        yield put_if_unchanged(heir, {"facets": found_by, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)
         known = {name: each for name, each in before[heir.id].items() if name != "duplicate"}
         after = {**before, heir.id: {**known, "topics": topics}}
-        yield put(chunk, {"extracted": after})
+        yield put_if_unchanged(chunk, {"extracted": after})
         yield from topic_writes(self._database, before, after)
 
     async def page(self, after: str) -> list[Snapshot]:
@@ -131,21 +131,21 @@ class ExtractionUpkeep:
 
     async def remove(self, orphans: Sequence[Snapshot]) -> int:
         """Delete orphans that have not changed since; return how many they were."""
-        writes = [together(list(self._removal(each))) for each in orphans]
-        return await self._database.commit_what_holds(writes) if writes else 0
+        writes = [combine_writes(list(self._removal(each))) for each in orphans]
+        return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     def _removal(self, orphan: Snapshot) -> Iterator[Write]:
         data = orphan.to_dict() or {}
         topics = [] if data.get("duplicate_of") else data.get("topics", [])
         # Refused if it changed, and with it all that follows.
-        yield put(orphan, {"facets": []})
+        yield put_if_unchanged(orphan, {"facets": []})
         yield from removal(self._database, {orphan.id: {"type": data["type"], "topics": topics}})
 
     async def forget_empty_topics(self) -> int:
         """Delete topics of which nothing is left; return how many. Nothing to do costs one read."""
         found = await self._database.find(empty_query(self._database.client))
         writes = list(map(_deletion, found))
-        return await self._database.commit_what_holds(writes) if writes else 0
+        return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
         names = sorted({(each.to_dict() or {}).get("chunk_id", "") for each in extractions} - {""})

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     Document = DocumentSnapshot[Any]
     """A document as it was read."""
     Write = Callable[[AsyncWriteBatch], object]
-    """Adds to a batch what must be written together: one write, or several (see `together`)."""
+    """Adds one write to a batch, or several that belong together (see `combine_writes`)."""
 
-RACE_SECONDS: Final = 20.0
+CONFLICT_SECONDS: Final = 20.0
 """How long to try again where somebody else is always faster; a call's own time may end sooner."""
 FIRST_PAUSE: Final = 0.01
-LONGEST_PAUSE: Final = 0.5
+MAX_PAUSE: Final = 0.5
 """Seconds. The pause doubles with every race that is lost."""
 
-MOST_BYTES: Final = 4_000_000
+MAX_COMMIT_BYTES: Final = 4_000_000
 """What a commit may hold: the emulator takes requests of 4 MiB, the cloud of 10."""
 
 ResultT = TypeVar("ResultT")
@@ -70,11 +70,11 @@ _STALE = (
 )
 
 
-class Stale(Conflict):
+class WriteConflict(Conflict):
     """A commit was refused because a document changed, vanished or appeared since it was read."""
 
 
-class TooLarge(PlatformFault):
+class CommitTooLarge(PlatformFault):
     """A commit holds more than the database takes at once; Google's client would try for long."""
 
 
@@ -209,7 +209,7 @@ class Database:
             What the server says of each write; nothing where its answer was lost on the way.
 
         Raises:
-            Stale: A document changed since it was read.
+            WriteConflict: A document changed since it was read.
             LeaseLost: Another run has taken the lease.
         """
         listed = list(writes)
@@ -218,7 +218,7 @@ class Database:
         async with self._one_commit:
             return await self._commit(listed)
 
-    async def commit_what_holds(self, writes: Sequence[Write]) -> int:
+    async def commit_skipping_conflicts(self, writes: Sequence[Write]) -> int:
         """Commit the writes whose preconditions hold and drop the others; return how many held.
 
         The batch is halved around what was refused, so that one document that somebody edited
@@ -234,7 +234,7 @@ class Database:
             committed += 0 if isinstance(outcome, Stale) else len(batch)
         return committed
 
-    async def until_it_holds(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Read, decide and commit again for as long as somebody else commits in between.
 
         Transactions would hold locks while they think; this holds none.
@@ -242,13 +242,13 @@ class Database:
         Raises:
             Unavailable: It lost every race, and nothing was written.
         """
-        pause, over = FIRST_PAUSE, time.monotonic() + RACE_SECONDS
+        pause, over = FIRST_PAUSE, time.monotonic() + CONFLICT_SECONDS
         while time.monotonic() < over:
             try:
                 return await attempt()
-            except Stale:
+            except WriteConflict:
                 await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_PAUSE)
         message = "Too much is written there at once."
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
@@ -260,7 +260,7 @@ class Database:
             commit_id = self.lease.renew_in(batch)
             try:
                 *results, renewal = await self._send(batch)
-            except Stale:
+            except WriteConflict:
                 # Answers get lost: this commit may have landed, for Google's client sends it again,
                 # or an earlier renewal of ours, and then only the time we know of it is old.
                 present = await self.lease.present(self)
@@ -295,8 +295,8 @@ class Database:
         if self._read_only:
             log.error("write_not_declared", hint="its effect is READ")
             raise PlatformFault("This function declares that it only reads.")
-        if sum(write._pb.ByteSize() for write in batch._write_pbs) > MOST_BYTES:  # noqa: SLF001
-            raise TooLarge("The database takes no more than 4 MB at once.")
+        if sum(write._pb.ByteSize() for write in batch._write_pbs) > MAX_COMMIT_BYTES:  # noqa: SLF001
+            raise CommitTooLarge("The database takes no more than 4 MB at once.")
         self.meter.commits += 1
         async with self._request(stale=_STALE):
             results = await batch.commit()
@@ -304,7 +304,7 @@ class Database:
         return list(results)
 
 
-def together(writes: Sequence[Write]) -> Write:
+def combine_writes(writes: Sequence[Write]) -> Write:
     """One write out of several: where a batch is halved, they are not parted."""
 
     def add(batch: AsyncWriteBatch) -> None:
@@ -321,7 +321,7 @@ def _translated(stale: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     except _DOWN as error:
         raise Unavailable(_UNREACHABLE, retry_after=5) from error
     except stale as error:
-        raise Stale(f"The database refused: {type(error).__name__}.") from error
+        raise WriteConflict(f"The database refused: {type(error).__name__}.") from error
     except (exceptions.FailedPrecondition, exceptions.NotFound) as error:
         # Of a query: in the cloud an index is missing or still being built, or the database is.
         log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.firestore.database import Lease, Stale, together
+from shared.firestore.database import Lease, WriteConflict, combine_writes
 from shared.firestore.runs import Runs, new_run_id
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Leases:
         try:
             results = await self._database.commit([_take(snapshot, taken), *self._died(snapshot)])
             written = results[0].update_time
-        except Stale:
+        except WriteConflict:
             present = await self._database.get(reference)
             if not present.exists or present.get("holder") != holder:
                 return expiry
@@ -70,7 +70,7 @@ class Leases:
         if present.exists and present.get("holder") == lease.holder:
             option = LastUpdateOption(present.update_time)
             writes = [lambda batch: batch.delete(reference, option), *last]
-            await self._database.commit_what_holds([together(writes)])
+            await self._database.commit_skipping_conflicts([combine_writes(writes)])
 
 
 def _take(seen: DocumentSnapshot[Any], data: dict[str, Any]) -> Write:

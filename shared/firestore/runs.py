@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "runs"
-KEPT: Final = timedelta(days=30)
+RETENTION: Final = timedelta(days=30)
 _TIME: Final = "%Y%m%dT%H%M%S"
 
 
@@ -127,7 +127,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 def _listed_by(run: Run) -> dict[str, Any]:
     """What lists and expiry of runs go by."""
-    return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + KEPT}
+    return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 
 
 def _run(snapshot: DocumentSnapshot[Any]) -> Run:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Write
 
 
-def put(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
+def put_if_unchanged(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
     """Write these fields of a document, unless it has changed since it was seen."""
     if not seen.exists:
         return lambda batch: batch.create(seen.reference, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shared.core.dates import microseconds
+from shared.core.dates import to_microseconds
 from shared.index.indexed_state import IndexedState
 from shared.text.terms import terms
 
@@ -18,5 +18,5 @@ def indexed_state(document: Searchable) -> IndexedState:
     return IndexedState(
         terms=Counter(terms(document.indexed_text)),
         facets={facet.id: name for facet, name in document.facets.items()},
-        dated_at=microseconds(document.dated_at) if document.dated_at else 0,
+        dated_at=to_microseconds(document.dated_at) if document.dated_at else 0,
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.errors import Conflict, Unavailable
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,7 +154,7 @@ class EmbeddingSpace:
         """Say that the base moves to this model. Nothing is to be changed for a while yet.
 
         Raises:
-            Stale: Somebody changed the space since it was read.
+            WriteConflict: Somebody changed the space since it was read.
         """
         model, dimension = _space(embedder)
         move = {"model": model, "dimension": dimension, "since": now, "cleared": False}
@@ -180,7 +180,7 @@ class EmbeddingSpace:
         stamp = dict(zip(("model", "dimension"), wanted, strict=True))
         try:
             await self._database.commit([lambda batch: batch.create(self._reference, stamp)])
-        except Stale:
+        except WriteConflict:
             return False
         self._confirmed[wanted] = time.monotonic()
         return True

@@ -203,7 +203,7 @@ class PostingsTruncation:
             totals = stored.pop(self._names.totals, None)
             average = to_totals(totals.to_dict() if totals else None).average
             writes = [self._cut(each, keep, average) for each in stored.values()]
-            await self._database.commit_what_holds(writes)
+            await self._database.commit_skipping_conflicts(writes)
 
     async def _overlong(self, collection: str, limit: int) -> list[PostingsRef]:
         query = overlong_query(self._database.collection(collection), self.most, limit)

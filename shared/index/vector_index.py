@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.core.dates import ALWAYS, from_microseconds, microseconds
+from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.index.searchable import DocumentT, Searchable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.core.dates import Span
+    from shared.core.dates import DateSpan
     from shared.firestore.database import Database
 
     DateCursor = tuple[int, str]
@@ -140,7 +140,7 @@ class Documents(Generic[DocumentT]):
         self,
         limit: int,
         facets: Sequence[str] = (),
-        span: Span = ALWAYS,
+        span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
     ) -> list[DocumentT]:
         """Documents, those of the latest date first. One round trip.
@@ -163,7 +163,7 @@ class Documents(Generic[DocumentT]):
 
 def date_cursor(document: Searchable) -> DateCursor:
     """Where a document that was listed by date stands."""
-    return microseconds(document.dated_at) if document.dated_at else 0, document.id
+    return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 
 
 def nearest_query(
@@ -190,7 +190,7 @@ def newest_query(
     documents: AsyncCollectionReference,
     limit: int,
     facets: Sequence[str],
-    span: Span,
+    span: DateSpan,
     after: DateCursor | None,
 ) -> AsyncQuery:
     """Documents by date, downwards."""
@@ -204,7 +204,7 @@ def newest_query(
     return query.limit(limit)
 
 
-def dated_query(documents: AsyncCollectionReference, span: Span) -> AsyncQuery:
+def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
     """The documents whose date lies in these days."""
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
@@ -220,5 +220,5 @@ def vector_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncVectorQu
 def date_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncQuery]:
     """Every query by date, for the proof that each has its index."""
     for facets in ([], ["tag:a", "tag:b"]):
-        yield newest_query(documents, 1, facets, ALWAYS, None)
-        yield newest_query(documents, 1, facets, ALWAYS, (0, "a"))
+        yield newest_query(documents, 1, facets, ALL_DATES, None)
+        yield newest_query(documents, 1, facets, ALL_DATES, (0, "a"))

@@ -54,7 +54,7 @@ class Cards:
         for start in range(0, len(chunk_ids), BLOCK):
             stored = await self._stored(chunk_ids[start : start + BLOCK])
             writes = list(_writes(stored, cards, model, now))
-            written += await self._database.commit_what_holds(writes)
+            written += await self._database.commit_skipping_conflicts(writes)
         return written
 
     async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
@@ -75,7 +75,7 @@ class Cards:
         while page := await self._database.find(page_query(self._database.client, last)):
             old = [each for each in page if _is_outdated(each, maker)]
             change = documents.step_pending(STEP, now)
-            waiting += await self._database.commit_what_holds(
+            waiting += await self._database.commit_skipping_conflicts(
                 [_update(each, change) for each in old]
             )
             last = page[-1]

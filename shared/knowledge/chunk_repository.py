@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import ALWAYS
+from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.index.facets import HAS_CARD, Facet
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.core.dates import Span
+    from shared.core.dates import DateSpan
     from shared.firestore.database import Database
 
 COLLECTION: Final = "chunks"
@@ -193,7 +193,7 @@ class ChunkLists:
         data = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return {name: fields["position"] for name, fields in data.items() if fields}
 
-    async def count(self, span: Span = ALWAYS) -> int:
+    async def count(self, span: DateSpan = ALL_DATES) -> int:
         """How many chunks have their date in these days. One round trip."""
         query = dated_query(self._database.collection(COLLECTION), span)
         return await self._database.count(query)
@@ -224,7 +224,7 @@ def with_facet_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
 def _chunk_lists_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield of_source_query(client, "a", 1, 1)
-    yield dated_query(client.collection(COLLECTION), ALWAYS)
+    yield dated_query(client.collection(COLLECTION), ALL_DATES)
     yield with_facet_query(client, HAS_CARD)
 
 

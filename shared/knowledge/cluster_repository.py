@@ -233,7 +233,7 @@ class Clusters:
     async def _commit(self, writes: Iterable[Write]) -> int:
         listed = list(writes)
         blocks = (listed[start : start + BLOCK] for start in range(0, len(listed), BLOCK))
-        return sum([await self._database.commit_what_holds(block) for block in blocks])
+        return sum([await self._database.commit_skipping_conflicts(block) for block in blocks])
 
 
 def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:

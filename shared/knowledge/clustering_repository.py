@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.firestore.database import Stale, together
+from shared.firestore.database import WriteConflict, combine_writes
 from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
 from shared.knowledge.cluster_repository import clusters_query
 
@@ -165,12 +165,12 @@ class Clusterings:
         counted = [self._changed_write(len(moves))] if since else []
         try:
             await self._database.commit([*(self._write(each, now) for each in moves), *counted])
-        except Stale:
+        except WriteConflict:
             # Other jobs write to chunks too: only what is embedded must be what it was.
             held = await self._held(moves)
             counted = [self._changed_write(1)] if since else []
-            return await self._database.commit_what_holds(
-                [together([self._write(each, now), *counted]) for each in held]
+            return await self._database.commit_skipping_conflicts(
+                [combine_writes([self._write(each, now), *counted]) for each in held]
             )
         return len(moves)
 

@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.deferral import MAX_TRIES
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,11 +72,11 @@ class Roots:
         """Write the folders if they differ from those that were read.
 
         Raises:
-            Stale: Another run wrote them in the meantime.
+            WriteConflict: Another run wrote them in the meantime.
         """
         if tuple(roots) != stored.roots:
             data = {"roots": list(map(_to_data, roots))}
-            await self._database.commit([put(stored.snapshot, data)])
+            await self._database.commit([put_if_unchanged(stored.snapshot, data)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
-from shared.core.dates import from_microseconds, microseconds
+from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec
 from shared.index.facets import Facet, Kind, named_facet
 from shared.knowledge.source import SOURCE_FIELDS, SourceFields
@@ -64,7 +64,7 @@ class StoredSource(SourceFields):
         """Where it stands in an order."""
         match order:
             case Order.RECENT:
-                return microseconds(self.updated_at), self.source_id
+                return to_microseconds(self.updated_at), self.source_id
             case Order.TITLE:
                 return self.title_key, self.source_id
 

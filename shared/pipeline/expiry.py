@@ -78,7 +78,7 @@ class Expiry:
 
     async def delete(self, found: Sequence[DocumentSnapshot[Any]]) -> int:
         """Delete what did not change since it was found; return how many that were."""
-        return await self._database.commit_what_holds(list(map(_deletion, found)))
+        return await self._database.commit_skipping_conflicts(list(map(_deletion, found)))
 
     async def count(self, now: datetime) -> int:
         """How many have expired. One round trip."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -124,7 +124,7 @@ class IndexRepair:
         count = 0
         for block in _blocks(lists):
             writes = [self._careful_write(name, lists[name], seen.get(name)) for name in block]
-            count += await self._database.commit_what_holds(writes)
+            count += await self._database.commit_skipping_conflicts(writes)
         return count
 
     async def count(self) -> int:
@@ -141,7 +141,9 @@ class IndexRepair:
     async def correct(self, seen: StoredTotals, totals: Totals) -> bool:
         """Write the totals as they are to be, unless they changed; whether they did not."""
         data = {"documents": totals.documents, "length": totals.length}
-        return bool(await self._database.commit_what_holds([put(seen.snapshot, data)]))
+        return bool(
+            await self._database.commit_skipping_conflicts([put_if_unchanged(seen.snapshot, data)])
+        )
 
     async def _pages(self, query: AsyncQuery) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
         page = await self._database.find(query.limit(PAGE))
@@ -167,7 +169,7 @@ class IndexRepair:
             option = LastUpdateOption(seen.update_time)
             return lambda batch: batch.delete(reference, option)
         gone = (seen.to_dict() or {}).keys() - data.keys()
-        return put(seen, {**data, **dict.fromkeys(gone, DELETE_FIELD)})
+        return put_if_unchanged(seen, {**data, **dict.fromkeys(gone, DELETE_FIELD)})
 
 
 class RepairProgress:

@@ -118,7 +118,7 @@ class Indexing:
             The lists that have grown too long.
 
         Raises:
-            Stale: A chunk was edited since it was read. Nothing was written.
+            WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
         differences = [change.difference for change in changes]
         lists = postings_changes(KNOWLEDGE, differences)
@@ -150,7 +150,9 @@ class Indexing:
         while True:
             query = ids_query(self._database.client, last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]
-            count += await self._database.commit_what_holds([self._wait(name, now) for name in ids])
+            count += await self._database.commit_skipping_conflicts(
+                [self._wait(name, now) for name in ids]
+            )
             if len(ids) < REQUEUED:
                 return count
             last = ids[-1]

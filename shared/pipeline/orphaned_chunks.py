@@ -12,7 +12,7 @@ from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import deletion_update
 from shared.knowledge.source_repository import COLLECTION as SOURCES
@@ -59,7 +59,9 @@ class OrphanedChunks:
 
     async def delete_chunks(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
         """Delete chunks as ingest does, unless they changed; the index job does the rest."""
-        return await self._in_parts([put(each, deletion_update(now)) for each in chunks])
+        return await self._in_parts(
+            [put_if_unchanged(each, deletion_update(now)) for each in chunks]
+        )
 
     async def tombstones(
         self, before: datetime, last: DocumentSnapshot[Any] | None
@@ -84,7 +86,7 @@ class OrphanedChunks:
 
     async def _in_parts(self, writes: Sequence[Write]) -> int:
         parts = (writes[start : start + TOGETHER] for start in range(0, len(writes), TOGETHER))
-        return sum([await self._database.commit_what_holds(part) for part in parts])
+        return sum([await self._database.commit_skipping_conflicts(part) for part in parts])
 
 
 def chunks_query(client: AsyncClient, after: str) -> AsyncQuery:

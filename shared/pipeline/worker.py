@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import CarrelError, PlatformFault, Unavailable
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue, RefusedChunks
@@ -48,7 +48,7 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
         raise
     except (CarrelError, AttributeError, LookupError, TypeError, ValueError) as error:
         await _require_database(ctx, error)
-        log.error("set_apart", **describe(error))
+        log.error("set_apart", **error_fields(error))
         told = error.message if isinstance(error, CarrelError) else "is not as it is stored"
         report.failures.append(Failure(name, told))
         return False
@@ -188,5 +188,5 @@ async def _attempt(
 
 def _told(error: Exception, step: str) -> CarrelError:
     """An error as it is recorded; one that nobody thought of stops no other chunk either."""
-    log.warning("step_failed", step=step, **describe(error))
+    log.warning("step_failed", step=step, **error_fields(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)

@@ -25,4 +25,4 @@ class Capability(StrEnum):
     """Has texts embedded in bulk by way of BULK_BUCKET."""
 
 
-EVERYTHING: Final = frozenset(Capability)
+ALL_CAPABILITIES: Final = frozenset(Capability)

@@ -17,7 +17,7 @@ from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailab
 from shared.core.log import log
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
-from shared.runtime.capabilities import EVERYTHING, Capability
+from shared.runtime.capabilities import ALL_CAPABILITIES, Capability
 from shared.runtime.outcome import as_outcome
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."
 AnswerT = TypeVar("AnswerT", bound="Result | Outcome[Any]")
-Part = Literal["embedding", "bm25"]
+TimedPart = Literal["embedding", "bm25"]
 """A part of a call whose time is worth knowing."""
-REMEMBERED: Final = 256
+QUERY_CACHE_SIZE: Final = 256
 """Query vectors that a process keeps: walking through pages embeds nothing twice."""
-PATIENCE: Final = 20
+BREAKER_THRESHOLD: Final = 20
 """Failures in a row of a language model before it is left alone. Only jobs ask it: eight
 texts at once, and then one that any model answers, which must not be refused for the others."""
 
@@ -72,9 +72,9 @@ class Context:
     _app: App
     _request: CallRequest | None = None
     deadline: float | None = None
-    capabilities: frozenset[Capability] = EVERYTHING
+    capabilities: frozenset[Capability] = ALL_CAPABILITIES
     idempotency: IdempotencyGuard | None = None
-    milliseconds: dict[Part, float] = field(default_factory=dict)
+    milliseconds: dict[TimedPart, float] = field(default_factory=dict)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -127,12 +127,12 @@ class Context:
         with self.timed("embedding"):
             [vector] = await embedder.embed([query], Purpose.QUERY)
         vectors[asked] = vector
-        if len(vectors) > REMEMBERED:
+        if len(vectors) > QUERY_CACHE_SIZE:
             vectors.popitem(last=False)
         return vector
 
     @contextmanager
-    def timed(self, part: Part) -> Iterator[None]:
+    def timed(self, part: TimedPart) -> Iterator[None]:
         """Add the time until the block ends to that of a part."""
         began = time.perf_counter()
         try:
@@ -152,7 +152,7 @@ class Context:
             answer: The result, or the outcome that says what the call costs too.
 
         Raises:
-            Stale: A document changed since it was read; `until_it_holds` tries again.
+            WriteConflict: A document changed since it was read; `retry_on_conflict` tries again.
         """
         if self.idempotency:
             await self.idempotency.commit(writes, as_outcome(answer))
@@ -216,12 +216,12 @@ class App:
         """The capabilities of one run of a job."""
         return self._context(caller, meter, Database(self.connection, meter))
 
-    def context_for(
+    def call_context(
         self,
         request: CallRequest,
         meter: Meter,
         *,
-        capabilities: frozenset[Capability] = EVERYTHING,
+        capabilities: frozenset[Capability] = ALL_CAPABILITIES,
         read_only: bool = False,
     ) -> Context:
         """The capabilities of one call, which may reach this, and write unless it only reads."""
@@ -288,14 +288,14 @@ def _configured_generator(settings: Settings) -> Generator | None:
     if settings.generation_provider == "extractive":
         return None
     from shared.ai.vertex_generation import VertexGenerator
-    from shared.core.circuit_breaker import Breaker
+    from shared.core.circuit_breaker import CircuitBreaker
 
     return VertexGenerator(
         project=settings.google_cloud_project,
         location=settings.generation_location,
         model=settings.generation_model,
         base_url=settings.vertex_base_url,
-        breaker=Breaker("Vertex AI", failures=PATIENCE),
+        breaker=CircuitBreaker("Vertex AI", failures=BREAKER_THRESHOLD),
     )
 
 

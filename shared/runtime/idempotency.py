@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import Conflict
-from shared.firestore.database import Stale
-from shared.firestore.replays import Replay, Replays
-from shared.runtime.schemas import IDEMPOTENCY_KEY, Repeatable
+from shared.firestore.database import WriteConflict
+from shared.firestore.idempotency_records import IdempotencyRecord, IdempotencyRecords
+from shared.runtime.schemas import IDEMPOTENCY_KEY, IdempotentArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.runtime.outcome import Outcome
     from shared.runtime.schemas import Arguments, Result
 
-ANSWERS_KEPT: Final = timedelta(days=2)
+ANSWER_RETENTION: Final = timedelta(days=2)
 """How long an answer is stored, at least."""
 
 
@@ -33,7 +33,7 @@ class AlreadyCompleted(Exception):
         replay: What it answered then.
     """
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: IdempotencyRecord) -> None:
         """Carry the answer out of the handler, which need not know of it."""
         super().__init__()
         self.replay = replay
@@ -55,7 +55,7 @@ class IdempotencyGuard:
         database: Database,
         clock: Clock,
         output: type[Result],
-        arguments: Repeatable,
+        arguments: IdempotentArguments,
         request: CallRequest,
     ) -> None:
         """Look for the answer, of this kind, under the path of the call's user."""
@@ -67,11 +67,11 @@ class IdempotencyGuard:
         self._call_id = request.call_id
         self._database = database
         self._clock = clock
-        self._replays = Replays(database, str(request.caller.user_id))
+        self._replays = IdempotencyRecords(database, str(request.caller.user_id))
         self.has_key = arguments.idempotency_key is not None
         self.committed = False
 
-    async def refuse_repetition(self) -> None:
+    async def raise_if_completed(self) -> None:
         """Return if the call was not finished yet. Without a key, nobody can have sent it before.
 
         Raises:
@@ -86,24 +86,24 @@ class IdempotencyGuard:
 
         Raises:
             AlreadyCompleted: The same call, sent twice at once, was finished by the other.
-            Stale: A document changed since it was read.
+            WriteConflict: A document changed since it was read.
         """
         if self.committed:
             raise RuntimeError("a call commits once")
         if not isinstance(outcome.result, self._output):
             raise TypeError("the stored answer is what the tool answers")
-        replay = Replay(
+        replay = IdempotencyRecord(
             run=self._run,
             arguments=self._arguments,
             result=outcome.result.model_dump_json(),
             price=outcome.price,
-            expires_at=self._clock() + ANSWERS_KEPT,
+            expires_at=self._clock() + ANSWER_RETENTION,
             about=outcome.belongs_to,
         )
         record = self._replays.write(self._call_id, replay)
         try:
             await self._database.commit([*writes, record])
-        except Stale:
+        except WriteConflict:
             await self._look()
             if not self.committed:
                 raise
@@ -132,6 +132,6 @@ def idempotency_guard(
     request: CallRequest,
 ) -> IdempotencyGuard | None:
     """The guard of a call that writes and answers with this kind; None for any other."""
-    if not isinstance(arguments, Repeatable) or request.caller.user_id is None:
+    if not isinstance(arguments, IdempotentArguments) or request.caller.user_id is None:
         return None
     return IdempotencyGuard(database, clock, output, arguments, request)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from shared.core.errors import InvalidInput, ToolFailure, Unavailable, fault
-from shared.core.log import describe, log
+from shared.core.errors import InvalidInput, ToolFailure, Unavailable, internal_error
+from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
-from shared.runtime.outage_advice import WriteState, explained, outage
-from shared.runtime.outcome import Outcome, as_outcome, audit_facts
+from shared.runtime.outage_advice import WriteState, outage_error, with_advice
+from shared.runtime.outcome import Outcome, as_outcome, validate_facts
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MAX_QUOTED_NAME: Final = 80
 """Characters of a field's name that are quoted."""
 
 
-def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:
+def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:
     """Check arguments.
 
     Args:
@@ -55,21 +55,21 @@ def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> Argum
         return kind.model_validate_json(json.dumps(_with_whole_numbers(arguments)), strict=True)
     except _TooMany:
         message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
-        raise invalid(name, {"arguments": message}) from None
+        raise argument_error(name, {"arguments": message}) from None
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         details = {
-            field_name(each["loc"]): _problem(kind, name, each)
+            field_path(each["loc"]): _problem(kind, name, each)
             for each in problems[:MAX_REPORTED_PROBLEMS]
         }
-        raise invalid(name, details, more=len(problems) - len(details)) from None
+        raise argument_error(name, details, more=len(problems) - len(details)) from None
 
 
 class _TooMany(Exception):
     """An object has so many fields that merely reporting them would take a second."""
 
 
-def invalid(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
+def argument_error(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
     """The error that says what is wrong with the arguments of `name`, field by field."""
     wrong = "; ".join(f"{field}: {message}" for field, message in details.items())
     wrong += f"; and {more} more" if more else ""
@@ -122,23 +122,23 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
-def field_name(location: Sequence[int | str]) -> str:
+def field_path(location: Sequence[int | str]) -> str:
     """A place in the arguments, as errors name it."""
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
-async def call(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
+async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     started = time.perf_counter()
-    ctx = app.context_for(
+    ctx = app.call_context(
         request, Meter(), capabilities=tool.capabilities, read_only=tool.effect is Effect.READ
     )
     task = request.caller.task
     try:
-        arguments = parse(tool.input, request.arguments, tool.name)
+        arguments = parse_arguments(tool.input, request.arguments, tool.name)
         task = _task_of(tool, arguments, request.caller)
         outcome, replayed = await _run(tool, arguments, request, ctx)
-        facts = audit_facts(outcome.facts)
+        facts = validate_facts(outcome.facts)
         receipt = Receipt(price=outcome.price, replayed=replayed or None, notes=facts)
         answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
@@ -167,7 +167,7 @@ async def _run(
     seconds = request.deadline - time.time()
     if seconds <= 0:
         problem = f"{tool.name} was not run, as its time was up"
-        raise outage(tool, request, problem, WriteState.NOTHING_DONE)
+        raise outage_error(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
             return await _run_or_replay(tool, arguments, request, ctx)
@@ -175,9 +175,9 @@ async def _run(
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise outage(tool, request, problem, _write_state(ctx)) from None
+        raise outage_error(tool, request, problem, _write_state(ctx)) from None
     except Unavailable as error:
-        failure = explained(tool, request, error, _write_state(ctx))
+        failure = with_advice(tool, request, error, _write_state(ctx))
         failure.facts = error.facts
         raise failure from error
 
@@ -194,9 +194,9 @@ async def _run_or_replay(
     guard = idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
     try:
         if guard:
-            await guard.refuse_repetition()
+            await guard.raise_if_completed()
         outcome = as_outcome(await tool.run(arguments, replace(ctx, idempotency=guard)))
-        if guard and guard.has_key and outcome.repeatable and not guard.committed:
+        if guard and guard.has_key and outcome.replayable and not guard.committed:
             await guard.commit([], outcome)  # there was nothing to change
     except AlreadyCompleted as completed:
         result = tool.output.model_validate_json(completed.replay.result)
@@ -213,18 +213,20 @@ def _success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
 def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
     """The error as the caller may see it. An internal fault reveals only the call id."""
     if isinstance(error, Unavailable):
-        log.warning("unavailable", tool=tool.name, call_id=request.call_id, **describe(error))
+        log.warning("unavailable", tool=tool.name, call_id=request.call_id, **error_fields(error))
     if isinstance(error, ToolFailure):
         answer = CallAnswer.failed(error)
         try:
-            receipt = Receipt(notes=audit_facts(error.facts))
+            receipt = Receipt(notes=validate_facts(error.facts))
         except (TypeError, ValueError) as refused:
             # The caller still gets the error; facts that might hold content are dropped.
-            log.error("facts_refused", tool=tool.name, call_id=request.call_id, **describe(refused))
+            log.error(
+                "facts_refused", tool=tool.name, call_id=request.call_id, **error_fields(refused)
+            )
             return answer
         return answer.model_copy(update={"receipt": receipt})
-    log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-    return CallAnswer.failed(fault(tool.name, request.call_id))
+    log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
+    return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
 def _measured(ctx: Context, seconds: float) -> dict[str, Any]:

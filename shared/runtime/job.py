@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Unavailable
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from shared.runtime.capabilities import Capability
     from shared.runtime.context import App, Context
 
-RECORDED: Final = 20
+MAX_RECORDED_ITEMS: Final = 20
 """How many failures, and how many warnings, the record of a run names."""
-RECORDED_LENGTH: Final = 500
+MAX_RECORDED_LENGTH: Final = 500
 """Characters that it says of one."""
 
 
@@ -131,7 +131,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class AlreadyRunning:
     """Another run holds the lease.
 
     Attributes:
@@ -146,7 +146,7 @@ async def run_job(
     app: App,
     progress: Callable[[int], None] = lambda _: None,
     seconds: float | None = None,
-) -> Report | Busy:
+) -> Report | AlreadyRunning:
     """Run a job once, under its lease.
 
     Args:
@@ -166,7 +166,7 @@ async def run_job(
         job.lease or job.name, ctx.settings.lease_seconds, ctx.clock, run_id
     )
     if isinstance(lease, datetime):
-        return Busy(until=lease)
+        return AlreadyRunning(until=lease)
     keeper = _Keeper(run_id, ctx, progress)
     keeping = asyncio.create_task(keeper.keep())
     report: Report | None = None
@@ -219,9 +219,9 @@ class _Keeper:
             self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
-            failures=tuple(map(_recorded, report.failures[:RECORDED])),
+            failures=tuple(map(_recorded, report.failures[:MAX_RECORDED_ITEMS])),
             failed=len(report.failures),
-            warnings=tuple(map(_recorded, report.warnings[:RECORDED])),
+            warnings=tuple(map(_recorded, report.warnings[:MAX_RECORDED_ITEMS])),
             warned=len(report.warnings),
             note=report.note,
         )
@@ -240,7 +240,7 @@ class _Keeper:
 
 
 def _recorded(failure: Failure) -> str:
-    return f"{failure.name}: {failure.reason}"[:RECORDED_LENGTH]
+    return f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
 
 
 async def _release(job: Job, ended: Run, ctx: Context) -> None:
@@ -249,7 +249,7 @@ async def _release(job: Job, ended: Run, ctx: Context) -> None:
         async with asyncio.timeout(5):
             await Leases(ctx.database).release([Runs(ctx.database).record(ended)])
     except (CarrelError, TimeoutError) as error:
-        log.warning("lease_not_released", job=job.name, **describe(error))
+        log.warning("lease_not_released", job=job.name, **error_fields(error))
 
 
 def _log_run(job: Job, run: Run, seconds: float) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import JSONResponse
 
 from shared.core.errors import CarrelError, PlatformFault
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.job import Busy, run_job
+from shared.runtime.job import AlreadyRunning, run_job
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,10 +39,10 @@ def serve_job(job: Job) -> Handler:
         try:
             outcome = await run_job(job, app)
         except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
-            log.error("job_stopped", job=job.name, **describe(error))
+            log.error("job_stopped", job=job.name, **error_fields(error))
             public = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
             return JSONResponse({"error": public.to_wire()}, status_code=public.status)
-        if isinstance(outcome, Busy):
+        if isinstance(outcome, AlreadyRunning):
             return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
         state = "finished" if outcome.finished else "out of time"
         failures = [asdict(failure) for failure in outcome.failures[:MAX_FAILURES]]

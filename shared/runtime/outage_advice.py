@@ -29,7 +29,7 @@ class WriteState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Called(Protocol):
+class CalledTool(Protocol):
     """A tool, as far as it matters here."""
 
     @property
@@ -48,8 +48,8 @@ class Called(Protocol):
         ...
 
 
-def outage(
-    tool: Called,
+def outage_error(
+    tool: CalledTool,
     request: CallRequest,
     problem: str,
     outcome: WriteState,
@@ -70,8 +70,8 @@ def outage(
     return _unavailable(tool, message, outcome, {"tool": tool.name}, retry_after)
 
 
-def explained(
-    tool: Called, request: CallRequest, error: Unavailable, outcome: WriteState
+def with_advice(
+    tool: CalledTool, request: CallRequest, error: Unavailable, outcome: WriteState
 ) -> Unavailable:
     """What a tool itself raised, with how to go on. It may know better, in `details`."""
     outcome = WriteState(error.details.get("outcome", outcome))
@@ -82,7 +82,7 @@ def explained(
 
 
 def _advice(
-    tool: Called, request: CallRequest, outcome: WriteState, retry_after: float, it: str = "it"
+    tool: CalledTool, request: CallRequest, outcome: WriteState, retry_after: float, it: str = "it"
 ) -> str:
     again = f"call it again in {math.ceil(retry_after)} s."
     if tool.effect is Effect.READ:
@@ -98,13 +98,13 @@ def _advice(
 
 
 def _unavailable(
-    tool: Called, message: str, outcome: WriteState, details: dict[str, Any], retry_after: float
+    tool: CalledTool, message: str, outcome: WriteState, details: dict[str, Any], retry_after: float
 ) -> Unavailable:
     told = {} if _may_be_repeated(tool) else {"outcome": outcome.value}
     return Unavailable(message, details=details | told, retry_after=retry_after)
 
 
-def _may_be_repeated(tool: Called) -> bool:
+def _may_be_repeated(tool: CalledTool) -> bool:
     return tool.idempotent or tool.effect is Effect.READ
 
 

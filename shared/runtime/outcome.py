@@ -32,7 +32,7 @@ class Outcome(Generic[ResultT]):
     Attributes:
         result: What the caller is answered.
         price: What the call costs its caller, in millionths of a dollar; None: what its tool costs.
-        facts: For the log and the audit, where no content may stand. See `audit_facts`.
+        facts: For the log and the audit, where no content may stand. See `validate_facts`.
         belongs_to: The path, below the user's, of what the answer belongs to: when that is erased,
             the stored answer goes too. None: of nothing that can be erased.
         repeatable: Whether the answer may be stored under the call's idempotency key; if not, the
@@ -43,15 +43,15 @@ class Outcome(Generic[ResultT]):
     price: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     belongs_to: str | None = None
-    repeatable: bool = True
+    replayable: bool = True
 
     def __post_init__(self) -> None:
         """Refuse facts that could be content before anything is written.
 
         Raises:
-            TypeError, ValueError: See `audit_facts`.
+            TypeError, ValueError: See `validate_facts`.
         """
-        audit_facts(self.facts)
+        validate_facts(self.facts)
 
 
 def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
@@ -59,7 +59,7 @@ def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
     return answer if isinstance(answer, Outcome) else Outcome(answer)
 
 
-def audit_facts(facts: Mapping[str, Any]) -> AuditFacts:
+def validate_facts(facts: Mapping[str, Any]) -> AuditFacts:
     """These facts, if nothing among them could be content; what is wrong is not quoted.
 
     Raises:

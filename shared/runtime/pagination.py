@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from shared.core.base64url import from_base64url, to_base64url
-from shared.core.dates import ALWAYS
+from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ tokens; a token is about four bytes of English, and seldom less than two of any 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
 """A cursor as it is handed out."""
 
-Moment = Annotated[int, Field(ge=ALWAYS.microseconds.start, lt=ALWAYS.microseconds.stop)]
+CursorMoment = Annotated[
+    int, Field(ge=ALL_DATES.microseconds.start, lt=ALL_DATES.microseconds.stop)
+]
 """A moment in a position: microseconds since 1970."""
-Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A whole number in a position, as large as Firestore takes."""
 
 _FREE: Final = {"cursor", "limit", "detail"}
@@ -40,15 +42,15 @@ _DIGITS: Final = 12
 """Of the hash that a cursor begins with."""
 
 
-def write_cursor(args: Arguments, position: Sequence[str | int]) -> str:
+def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
     """Where the next page of this call begins; only for a call of the same arguments."""
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
     checked = _digest(args, text) + text
     return to_base64url(checked.encode())
 
 
-def read_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
-    """The position that `write_cursor` wrote; None where there is no cursor: the first page.
+def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
+    """The position that `encode_cursor` wrote; None where there is no cursor: the first page.
 
     Args:
         args: The arguments of this call.
@@ -71,7 +73,7 @@ def read_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) ->
         ) from None
 
 
-def fitting(items: Sequence[ItemT]) -> list[ItemT]:
+def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
     """As many whole items, from the first, as an answer may hold; at least one."""
     sizes = accumulate(len(item.model_dump_json().encode()) for item in items)
     fit = sum(size <= MAX_BYTES for size in sizes)

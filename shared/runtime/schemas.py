@@ -17,7 +17,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Repeatable(Arguments):
+class IdempotentArguments(Arguments):
     """The base of the input of tools that write: sent again with the same key, they write once."""
 
     idempotency_key: str | None = Field(

@@ -11,12 +11,12 @@ import functions_framework.aio
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from shared.core.errors import CarrelError, InvalidInput, status_of
+from shared.core.errors import CarrelError, InvalidInput, http_status
 from shared.core.http import media_type
-from shared.core.log import traced
+from shared.core.log import bind_trace
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
         except ValidationError:
             refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
-        return _response(await call(tool, call_request, app))
+        return _response(await invoke(tool, call_request, app))
 
     return entry_point(answer, app)
 
@@ -56,11 +56,11 @@ def entry_point(answer: Handler, app: App) -> Handler:
 
     # The framework looks functions up by their own name, which must be the deployed target's.
     async def handle(request: Request) -> JSONResponse:
-        with traced(request.headers, app.settings.google_cloud_project):
+        with bind_trace(request.headers, app.settings.google_cloud_project):
             return await answer(request)
 
     entry = cast("Handler", functions_framework.aio.http(handle))
-    cold_start.over()
+    cold_start.end()
     return entry
 
 
@@ -75,5 +75,5 @@ async def health(name: str, app: App) -> JSONResponse:
 
 
 def _response(answer: CallAnswer) -> JSONResponse:
-    status = status_of(answer.error.code) if answer.error else 200
+    status = http_status(answer.error.code) if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from shared.core.caller import Scope
-from shared.core.json_schema import inlined
-from shared.runtime.schemas import Arguments, Repeatable, Result
+from shared.core.json_schema import inline_references
+from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -142,8 +142,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
-        output = _published(inlined(self.output.model_json_schema(mode="serialization")))
-        taken = inlined(self.input.model_json_schema(mode="validation"))
+        output = _published(inline_references(self.output.model_json_schema(mode="serialization")))
+        taken = inline_references(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
             "title": self.title,
@@ -165,7 +165,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
 def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
     """A tool's own fields, then what all share: models fill in what comes first."""
-    common = Repeatable.model_fields.keys()
+    common = IdempotentArguments.model_fields.keys()
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 

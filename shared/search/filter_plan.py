@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from shared.core.dates import ALWAYS, Span
+from shared.core.dates import ALL_DATES, DateSpan
 from shared.index.facets import Facet, Kind
 from shared.index.vector_index import MAX_ANY
 
@@ -50,17 +50,17 @@ class Selection:
     """Filters that a document must all pass, and the days in which its date must lie."""
 
     filters: tuple[FacetFilter, ...] = ()
-    span: Span = ALWAYS
+    span: DateSpan = ALL_DATES
 
     @property
     def everything(self) -> bool:
         """Whether every document passes."""
-        return not self.filters and self.span == ALWAYS
+        return not self.filters and self.span == ALL_DATES
 
     @property
     def single(self) -> bool:
         """Whether this is a single filter without dates: the server can apply it alone."""
-        return len(self.filters) == 1 and self.span == ALWAYS
+        return len(self.filters) == 1 and self.span == ALL_DATES
 
     @property
     def months(self) -> list[Facet]:
@@ -76,7 +76,7 @@ class Selection:
     def admits(self, document: Searchable) -> bool:
         """Whether a document passes, judged by the document itself."""
         date = document.dated_at
-        if self.span != ALWAYS and (date is None or date not in self.span):
+        if self.span != ALL_DATES and (date is None or date not in self.span):
             return False
         facets = document.facets
         return all(any(facet in facets for facet in filter_.facets) for filter_ in self.filters)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from shared.core.errors import PlatformFault, RateLimited, Unavailable
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.index.bm25 import score
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress
 from shared.index.postings import NO_POSTINGS
@@ -167,7 +167,7 @@ async def _embed(query: SearchQuery, ctx: Context) -> Vector | None:
         if not query.is_lexical:
             raise
         if isinstance(error, PlatformFault):
-            log.error("question_not_embedded", **describe(error))
+            log.error("question_not_embedded", **error_fields(error))
         return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic_core import to_jsonable_python
 
 from shared.core.errors import CarrelError, InvalidInput, NotFound
-from shared.runtime.invocation import parse
+from shared.runtime.invocation import parse_arguments
 from shared.runtime.messages import WireError
 from shared.runtime.schemas import Undo
 from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
@@ -87,7 +87,7 @@ async def change(
             return result
         return await ctx.commit([tasks.change(found, after)], result)
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def as_it_is(changed: Changed) -> Changed:
@@ -142,7 +142,7 @@ def checked(kind: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | ItemRe
         fields = ", ".join(kind.model_fields)
         return failed(InvalidInput("", details={"item": f"must be an object with {fields}"}))
     try:
-        return parse(kind, item, tool)
+        return parse_arguments(kind, item, tool)
     except InvalidInput as error:
         return failed(error)
 

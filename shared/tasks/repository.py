@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.tasks.model import Priority, Status, Task
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ class Tasks:
     def add(self, counter: Counter, tasks: Sequence[Task]) -> list[Write]:
         """The writes that add tasks, which the counter numbers from its next number on."""
         return [
-            put(counter.seen, {"last": counter.last + len(tasks)}),
+            put_if_unchanged(counter.seen, {"last": counter.last + len(tasks)}),
             *(self._create(task) for task in tasks),
         ]
 
     def change(self, stored: StoredTask, task: Task) -> Write:
         """The write that puts a task in the place of what was read."""
-        return put(stored.seen, _fields(task))
+        return put_if_unchanged(stored.seen, _fields(task))
 
     def _create(self, task: Task) -> Write:
         reference = self._database.document(self._collection, str(task.number))

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.text.snippets import LEAD, LENGTH, beginning, character_ends
-from shared.text.terms import MAX_TERM, occurrences
+from shared.text.snippets import LEAD, LENGTH, character_ends, truncate
+from shared.text.terms import MAX_TERM, term_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -41,8 +41,8 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
         query_terms: The terms of the query, as `terms` makes them.
     """
     line = " ".join(content.split())
-    found = [each for each in occurrences(line) if each[0] in query_terms]
-    words = {term: beginning(line[start:end], MAX_TERM) for term, start, end in reversed(found)}
+    found = [each for each in term_occurrences(line) if each[0] in query_terms]
+    words = {term: truncate(line[start:end], MAX_TERM) for term, start, end in reversed(found)}
     matched = list(dict.fromkeys(words[term] for term, _, _ in found))
     return Excerpt(_around(line, _best_start(found)), matched)
 
@@ -50,9 +50,9 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 def _around(line: str, match: int) -> str:
     """A line from a little before a match on."""
     if match <= LEAD or len(line) <= LENGTH:
-        return beginning(line, LENGTH)
+        return truncate(line, LENGTH)
     start = _word_start(line, min(match - LEAD, len(line) - LENGTH + 1), match)
-    return "…" + beginning(line[start:], LENGTH - 1)
+    return "…" + truncate(line[start:], LENGTH - 1)
 
 
 def _best_start(found: Sequence[_Occurrence]) -> int:

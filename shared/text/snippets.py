@@ -20,10 +20,10 @@ scripts without spaces and in what nobody reads: these are cut, between two char
 
 def snippet(content: str) -> str:
     """How a passage begins, on one line, cut between words; `…` says that it goes on."""
-    return beginning(" ".join(content.split()), LENGTH)
+    return truncate(" ".join(content.split()), LENGTH)
 
 
-def beginning(line: str, length: int) -> str:
+def truncate(line: str, length: int) -> str:
     """The beginning of a line, not longer than `length` with the `…` that says that it goes on."""
     if len(line) <= length:
         return line

@@ -34,7 +34,7 @@ def nearest_names(wanted: str, names: Sequence[str], limit: int = 3) -> list[str
     return sorted(near, key=lambda name: -likeness[name])[:limit]
 
 
-def unknown_name(what: str, wanted: str, names: Sequence[str]) -> str:
+def unknown_name_message(what: str, wanted: str, names: Sequence[str]) -> str:
     """Say that there is no such `tag`, `author` ..., and which there are like it."""
     near = nearest_names(wanted, [name for name in names if name != wanted])  # names get old
     if not near:

@@ -42,6 +42,7 @@ import Stemmer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
 _DATA: Final = Path(__file__).parent / "data"
 
@@ -61,7 +62,7 @@ AMBIGUOUS: Final = frozenset(
 look like them (ALS, ER, MIT)."""
 
 
-ANALYSIS: Final = 1
+ANALYZER_VERSION: Final = 1
 """Raise it when a text's terms change: what is indexed is then indexed anew."""
 
 MAX_TERM: Final = 64
@@ -123,7 +124,7 @@ def terms(text: str) -> list[str]:
     return found + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
 
 
-def occurrences(text: str) -> Iterator[tuple[str, int, int]]:
+def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     """Where the terms of a text stand in it: each with its start and end, in code points.
 
     Near enough to mark them for a reader: where normalising a text makes words of it that it does
@@ -135,6 +136,16 @@ def occurrences(text: str) -> Iterator[tuple[str, int, int]]:
         spans += _pair_spans(match) if match["unspaced"] else [match.span()]
     for start, end in sorted(spans):
         yield from ((term, start, end) for term in _word_terms(text[start:end]))
+
+
+def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """Return the Jaccard index of two sets of terms, from 0 to 1; 0 if both are empty.
+
+    Broder calls this the resemblance of two documents ("On the Resemblance and Containment of
+    Documents", SEQUENCES 1997).
+    """
+    union = len(one | other)
+    return len(one & other) / union if union else 0.0
 
 
 def _normal(text: str) -> str:

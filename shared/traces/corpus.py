@@ -14,7 +14,7 @@ from shared.index.facets import Kind, named_facet
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import FacetFilter, Selection
-from shared.text.suggestions import unknown_name
+from shared.text.suggestions import unknown_name_message
 from shared.traces.model import Trace
 from shared.traces.repository import IndexEntry, Traces
 from shared.traces.trust import Status
@@ -64,7 +64,7 @@ async def unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
     if not tags:
         return []
     names = [each.name for each in await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, NAMES)]
-    return [unknown_name("tag", tag, names) for tag in tags]
+    return [unknown_name_message("tag", tag, names) for tag in tags]
 
 
 MAX_TERMS: Final = 500

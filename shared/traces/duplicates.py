@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
-from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, resemblance
+from shared.text.terms import resemblance
+from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -73,6 +74,6 @@ async def require_no_duplicate(trace: Trace, entry: IndexEntry, ctx: Context) ->
         )
 
 
-def _words(trace: Trace) -> Words:
+def _words(trace: Trace) -> TraceTerms:
     said = trace.writing
-    return Words.of(said.title, said.context_text, said.solution_text)
+    return TraceTerms.of(said.title, said.context_text, said.solution_text)

@@ -16,7 +16,7 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
@@ -77,7 +77,7 @@ class TraceErasure:
             now: The time to stamp on the note.
 
         Raises:
-            Stale: Somebody put it back, or one of the others changed. Nothing was written.
+            WriteConflict: Somebody put it back, or one of the others changed. Nothing was written.
         """
         trace = stored.trace
         note, option = self._note(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
@@ -104,11 +104,11 @@ class TraceErasure:
 
     def replaced_by(self, seen: DocumentSnapshot[Any], trace_id: str) -> Write:
         """The write that says which trace took the place of one that nobody finds."""
-        return put(seen, {"superseded_by": trace_id})
+        return put_if_unchanged(seen, {"superseded_by": trace_id})
 
     def replaces(self, seen: DocumentSnapshot[Any], trace_id: str | None) -> Write:
         """The write that says which trace one replaces."""
-        return put(seen, {"supersedes": trace_id})
+        return put_if_unchanged(seen, {"supersedes": trace_id})
 
     async def _heads(self, trace_id: str) -> Mapping[VoteType, int]:
         """How many voted for it and against it: who votes now makes the commit refuse."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, StringConstraints
 
-from shared.core.text_validation import one_line, prose
+from shared.core.text_validation import validate_line, validate_prose
 from shared.index.facets import Facet, Kind, named_facet
 from shared.traces.trust import Ballot, Status, Tally, VoteType
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _on_one_line(text: str) -> str:
-    return one_line(" ".join(text.split()))
+    return validate_line(" ".join(text.split()))
 
 
 Title = Annotated[
@@ -26,7 +26,9 @@ Title = Annotated[
 """What it solves, in a line."""
 
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(prose)]
+Text = Annotated[
+    str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(validate_prose)
+]
 """The problem, or the solution."""
 
 

@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import id_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
@@ -203,7 +203,7 @@ class Traces(Documents[Trace]):
         found = _indexed_fields(trace, entry) if entry else unindexed_fields()
         mark = entry.mark if entry else NOT_INDEXED
         return [
-            put(stored.snapshot, TRACE.write(trace) | found),
+            put_if_unchanged(stored.snapshot, TRACE.write(trace) | found),
             *self._listed(trace, stored.mark, mark),
         ]
 
@@ -215,7 +215,7 @@ class Traces(Documents[Trace]):
 
     def tallied(self, stored: StoredTrace, tally: Tally) -> Write:
         """A trace with other votes."""
-        return put(stored.snapshot, {"tally": asdict(tally)})
+        return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
 
     def cast(self, vote: Vote, ballot: Ballot, text: str | None, now: datetime) -> Write:
         """A vote on the texts of `vote.revision`, in the place of the one that was read."""
@@ -225,7 +225,7 @@ class Traces(Documents[Trace]):
             data["said_at"] = now
         elif vote.snapshot.exists:
             data["said_at"] = DELETE_FIELD
-        return put(vote.snapshot, data)
+        return put_if_unchanged(vote.snapshot, data)
 
     def uncast(self, vote: Vote) -> Write:
         """No vote any more."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.traces.erasure import ERASED
 from shared.traces.repository import (
     COLLECTION,
@@ -104,8 +104,8 @@ class TrustUpkeep:
 
     async def correct_tally(self, seen: DocumentSnapshot[Any], tally: Tally) -> bool:
         """Write what the votes add up to, unless the trace changed; whether it did not."""
-        correction = put(seen, {"tally": asdict(tally)})
-        return bool(await self._database.commit_what_holds([correction]))
+        correction = put_if_unchanged(seen, {"tally": asdict(tally)})
+        return bool(await self._database.commit_skipping_conflicts([correction]))
 
     async def record(self, user_id: str) -> DocumentSnapshot[Any]:
         """The record of a contributor, as it stands. One round trip."""
@@ -113,7 +113,9 @@ class TrustUpkeep:
 
     async def correct_record(self, seen: DocumentSnapshot[Any], record: Record) -> bool:
         """Write what the votes add up to, unless it changed; whether it did not."""
-        return bool(await self._database.commit_what_holds([put(seen, asdict(record))]))
+        return bool(
+            await self._database.commit_skipping_conflicts([put_if_unchanged(seen, asdict(record))])
+        )
 
     async def seen_until(self) -> datetime | None:
         """Up to which vote the latest ones were looked at. One round trip."""

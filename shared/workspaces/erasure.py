@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import from_microseconds
-from shared.firestore.replays import Replays
-from shared.firestore.writes import put
+from shared.firestore.idempotency_records import IdempotencyRecords
+from shared.firestore.writes import put_if_unchanged
 from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, WORKSPACES
 
 if TYPE_CHECKING:
@@ -57,17 +57,22 @@ class WorkspaceErasure:
                 return False
             if idle_since is not None and snapshot.get("touched_at") >= idle_since:
                 return False
-            await self._database.commit([put(snapshot, {"erasing": True, "touched_at": _LONG_AGO})])
+            await self._database.commit(
+                [put_if_unchanged(snapshot, {"erasing": True, "touched_at": _LONG_AGO})]
+            )
             return True
 
-        return await self._database.until_it_holds(attempt)
+        return await self._database.retry_on_conflict(attempt)
 
     async def pages(self) -> AsyncIterator[Counter[str]]:
         """Delete a page at a time, and yield how many of each kind were deleted. Begin first.
 
         If another run finishes the erasure meanwhile, documents that are uploaded afterwards stay.
         """
-        database, replays = self._database, Replays(self._database, self._workspace.user_id)
+        database, replays = (
+            self._database,
+            IdempotencyRecords(self._database, self._workspace.user_id),
+        )
         for kind in (DOCUMENTS, PARTS, PASSAGES):
             query = names_query(database.client, f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
             while snapshots := await database.find(query):
@@ -88,7 +93,7 @@ class WorkspaceErasure:
             workspace = await self._workspace.load()
             if not workspace.erasing:
                 return False
-            guard = put(workspace.snapshot, {"erasing": True})
+            guard = put_if_unchanged(workspace.snapshot, {"erasing": True})
             await self._database.commit(
                 [guard, *map(_deletion, snapshots)]
                 if snapshots
@@ -96,7 +101,7 @@ class WorkspaceErasure:
             )
             return True
 
-        return await self._database.until_it_holds(attempt)
+        return await self._database.retry_on_conflict(attempt)
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:

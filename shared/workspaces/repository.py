@@ -27,8 +27,8 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.errors import Conflict
 from shared.firestore.codec import Codec
-from shared.firestore.database import Stale
-from shared.firestore.writes import put
+from shared.firestore.database import WriteConflict
+from shared.firestore.writes import put_if_unchanged
 from shared.index.vector_index import (
     MAX_ANY,
     Documents,
@@ -258,8 +258,8 @@ class Workspace:
             workspace["created_at"] = now
         marker = self._marker(document)
         writes = [
-            put(record.workspace.snapshot, workspace),
-            put(record.snapshot, _CODEC.write(document)),
+            put_if_unchanged(record.workspace.snapshot, workspace),
+            put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
         if previous := record.document:  # stops whoever still works on the earlier upload
@@ -272,7 +272,7 @@ class Workspace:
         """The write that records the use of the workspace; none if a recent use is recorded."""
         if workspace.touched_at is None or now - workspace.touched_at < TOUCH_INTERVAL:
             return []
-        return [put(workspace.snapshot, {"touched_at": now})]
+        return [put_if_unchanged(workspace.snapshot, {"touched_at": now})]
 
     def lease_write(self, record: DocumentRecord, until: datetime) -> Write:
         """The write by which a call takes over the embedding; refused if another was faster."""
@@ -290,7 +290,7 @@ class Workspace:
     async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
         """Record that a document cannot be embedded, unless it changed. One round trip."""
         write = _put(record, status=DocumentStatus.FAILED, reason=reason)
-        await self._database.commit_what_holds([write])
+        await self._database.commit_skipping_conflicts([write])
 
     async def store_passages(
         self,
@@ -362,13 +362,13 @@ class Workspace:
         async def attempt() -> None:
             try:
                 await self._database.commit([self.existence_guard(document), *writes])
-            except Stale:
+            except WriteConflict:
                 if await self.all_exist([document]):
                     raise  # lost a race with another writer: try again
                 message = "The document was erased during its upload. Upload it again."
                 raise DocumentErased(message) from None
 
-        await self._database.until_it_holds(attempt)
+        await self._database.retry_on_conflict(attempt)
 
     def _marker(self, document: WorkspaceDocument) -> AsyncDocumentReference:
         return self._reference(PARTS, f"{document.document_id}.{document.upload_id}")
@@ -446,7 +446,7 @@ def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
 
 def _put(record: DocumentRecord, **changes: Any) -> Write:
     """A write of some fields; refused if the document changed since it was read."""
-    return put(record.snapshot, _stored(changes))
+    return put_if_unchanged(record.snapshot, _stored(changes))
 
 
 def _stored(changes: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from infra.build.imports import DATA, OURS, data_of, reach
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
-from shared.runtime.capabilities import EVERYTHING, Capability
+from shared.runtime.capabilities import ALL_CAPABILITIES, Capability
 
 if TYPE_CHECKING:
     from infra.build.functions import Function
@@ -136,7 +136,7 @@ def test_whoever_does_not_embed_is_not_touched_by_another_model() -> None:
 
 
 def test_each_need_says_which_settings_follow() -> None:
-    assert EVERYTHING == SETTINGS_OF_NEEDS.keys()
+    assert ALL_CAPABILITIES == SETTINGS_OF_NEEDS.keys()
 
 
 def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -> None:

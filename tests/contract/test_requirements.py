@@ -20,7 +20,7 @@ from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.build.discovery import folder_of, tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
-from shared.runtime.invocation import parse
+from shared.runtime.invocation import parse_arguments
 from tests.support.fake_catalog import served
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
@@ -198,7 +198,7 @@ def test_bounds_and_words_of_traces_are_those_of_their_document() -> None:
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(GET_CHUNK.input, {"chunk_id": "c", "related_limit": limit}, GET_CHUNK.name)
+        parse_arguments(GET_CHUNK.input, {"chunk_id": "c", "related_limit": limit}, GET_CHUNK.name)
     assert ["related_limit"] == list(caught.value.details)
 
 

@@ -16,8 +16,8 @@ from infra.build import generated
 from infra.build.discovery import folder_of, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.invocation import parse
-from shared.runtime.schemas import Repeatable
+from shared.runtime.invocation import parse_arguments
+from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect
 from tests.support.note_tools import TOOLS as NOTEBOOK
 
@@ -36,7 +36,9 @@ def test_a_tool_that_writes_is_for_known_people_and_idempotent() -> None:
     writing = [tool for tool in (*TOOLS, *NOTEBOOK) if tool.effect is not Effect.READ]
     assert writing
     assert {Tier.REGISTERED} == {tool.tier for tool in writing}
-    repeatable = [tool for tool in (*TOOLS, *NOTEBOOK) if issubclass(tool.input, Repeatable)]
+    repeatable = [
+        tool for tool in (*TOOLS, *NOTEBOOK) if issubclass(tool.input, IdempotentArguments)
+    ]
     assert writing == repeatable
 
 
@@ -124,7 +126,7 @@ def test_inputs_are_closed_and_outputs_are_open(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_unknown_fields_are_rejected(tool: Tool[Any, Any]) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(tool.input, {"no_such_field": 1}, tool.name)
+        parse_arguments(tool.input, {"no_such_field": 1}, tool.name)
     assert "not a parameter" in caught.value.details["no_such_field"]
 
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.dates import utc_now
 from shared.firestore.database import Connection
 from tests.support.fakes.google import FakeGoogle
@@ -331,7 +331,7 @@ async def test_the_whole_way_from_registering_ends_with_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
     keyring = Keyring([SecretStr(SECRET)])
-    key, kept = new_key(keyring, "ada", "a key", EVERYTHING, created_at=utc_now())
+    key, kept = new_key(keyring, "ada", "a key", FULL_ACCESS, created_at=utc_now())
     access = Connection(settings.google_cloud_project, settings.access_database)
     await AccessStore(access).keys.add(kept)
     await access.aclose()

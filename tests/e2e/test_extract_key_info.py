@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
 from tests.e2e.access.conftest import in_access
@@ -130,7 +130,7 @@ async def test_the_log_line_holds_sizes_and_hashes_and_never_the_text(
 def key_for(project: str) -> str:
     """The text of a key of somebody who works in the task `essay`."""
     keyring = Keyring([SecretStr(SECRET)])
-    text, key = new_key(keyring, "anna", "tests", EVERYTHING, created_at=datetime.now(UTC))
+    text, key = new_key(keyring, "anna", "tests", FULL_ACCESS, created_at=datetime.now(UTC))
 
     async def keep(store: AccessStore) -> None:
         await store.keys.add(key)

@@ -15,7 +15,7 @@ from infra.build.discovery import ROOT
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
@@ -103,7 +103,7 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
 async def new_key_of(user_id: str, project: str) -> str:
     """The text of a key that the gateways of these tests accept."""
     keyring = Keyring([SecretStr(SECRET)])
-    text, key = new_key(keyring, user_id, "laptop", EVERYTHING, created_at=utc_now())
+    text, key = new_key(keyring, user_id, "laptop", FULL_ACCESS, created_at=utc_now())
     connection = Connection(project, Settings().access_database)
     await AccessStore(connection).keys.add(key)
     await connection.aclose()

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import assert_fits, call, message, post
@@ -124,7 +124,7 @@ async def test_a_database_that_is_down_is_a_processing_error(log: Path) -> None:
 def key_for(project: str, user: str) -> dict[str, str | None]:
     """The header that says who is calling."""
     keyring = Keyring([SecretStr(SECRET)])
-    text, key = new_key(keyring, user, "tests", EVERYTHING, created_at=datetime.now(UTC))
+    text, key = new_key(keyring, user, "tests", FULL_ACCESS, created_at=datetime.now(UTC))
 
     async def keep(store: AccessStore) -> None:
         await store.keys.add(key)

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
@@ -226,7 +226,7 @@ def test_every_revision_of_the_protocol_reads_the_words(
 def _new_key(realm: str, user: str) -> str:
     """A key, and something to spend."""
     text, key = new_key(
-        Keyring([SecretStr(SECRET)]), user, "tests", EVERYTHING, created_at=datetime.now(UTC)
+        Keyring([SecretStr(SECRET)]), user, "tests", FULL_ACCESS, created_at=datetime.now(UTC)
     )
 
     async def keep(store: AccessStore) -> None:

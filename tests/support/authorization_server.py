@@ -20,7 +20,7 @@ from functions.gateway.oauth.authorization import Approvals, unseal
 from functions.gateway.oauth.routes import program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 
@@ -146,7 +146,7 @@ class AuthorizationServer:
     async def code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
         """The code that a program gets when the person approves."""
         request = await self.asked(client_id, **changes)
-        location = await self.approvals.approve(request, proof, EVERYTHING)
+        location = await self.approvals.approve(request, proof, FULL_ACCESS)
         return parse_qs(urlsplit(location).query)["code"][0]
 
     async def token(self, client: OAuthClientInformationFull, **fields: str) -> httpx2.Response:

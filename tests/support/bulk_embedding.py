@@ -14,10 +14,10 @@ from google.oauth2.credentials import Credentials
 from shared.ai.batch_files import BatchFiles
 from shared.ai.embedding import unit_vector
 from shared.ai.vertex_batch import VertexBatch
-from shared.ai.vertex_client import Endpoint
+from shared.ai.vertex_client import VertexEndpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
@@ -80,7 +80,7 @@ async def opened_base(
         credentials=endpoint.credentials,
         base_url=endpoint.base_url,
         time_limit=50,
-        breaker=Breaker("Vertex AI", pause=0),
+        breaker=CircuitBreaker("Vertex AI", pause=0),
     )
     app = App(settings, embedder=embedder, clock=clock)
     ctx = app.context(Caller(), Meter())
@@ -90,9 +90,9 @@ async def opened_base(
     await app.aclose()
 
 
-def _endpoint(vertex: FakeVertexBatch) -> Endpoint:
+def _endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
     credentials = Credentials(token="token")  # type: ignore[no-untyped-call]
-    return Endpoint(
+    return VertexEndpoint(
         project="p",
         location="europe-west1",
         credentials=credentials,

@@ -9,7 +9,7 @@ from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
@@ -57,11 +57,11 @@ def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
         credentials=Credentials(token="t"),  # type: ignore[no-untyped-call]
         base_url=server.base_url,
         time_limit=time_limit,
-        breaker=Breaker("Vertex AI", pause=0),
+        breaker=CircuitBreaker("Vertex AI", pause=0),
     )
 
 
-def context_for(
+def call_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
     """What a run of the job is given."""

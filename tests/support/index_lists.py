@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index_with
-from shared.core.dates import microseconds
+from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
@@ -62,7 +62,7 @@ class SearchPostings:
             entry = pack(tf, len(found))
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
         for facet, name in chunk.facets.items():
-            entry = microseconds(chunk.dated_at)
+            entry = to_microseconds(chunk.dated_at)
             self.entries.setdefault(("facets", facet.id), {})[chunk.chunk_id] = entry
             self.names.setdefault(("facets", facet.id), set()).add(name)
 

@@ -28,7 +28,7 @@ from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
@@ -124,7 +124,7 @@ async def _perform(order: dict[str, Any], app: App) -> None:
         async for _ in erasure.pages():
             pass
         return
-    answer = await call(
+    answer = await invoke(
         EXTRACT_KEY_INFO, request_of(EXTRACT_KEY_INFO, caller, order["arguments"]), app
     )
     if answer.error:

@@ -11,7 +11,7 @@ from shared.knowledge.chunk import chunks_of
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from shared.text.chunking import split
+from shared.text.chunking import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ SAILING = Source(
 
 def in_chunks(source: Source) -> ChunkedSource:
     """A source, cut as ingest cuts it."""
-    spans = [split(section.text) for section in source.sections]
+    spans = [split_chunks(section.text) for section in source.sections]
     return ChunkedSource(source, chunks_of(source, spans))
 
 

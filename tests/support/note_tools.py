@@ -9,9 +9,9 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.runtime.outcome import Outcome
-from shared.runtime.schemas import Arguments, Repeatable, Result
+from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PRICE = 1_000
 """What a note costs, in micro-dollars."""
 
 
-class Note(Repeatable):
+class Note(IdempotentArguments):
     """A note to write down."""
 
     text: str = Field(description="What to write down.", max_length=1_000)
@@ -64,9 +64,9 @@ async def write_note(args: Note, ctx: Context) -> Outcome[Written]:
         seen = await database.get(notes)
         texts = [*(seen.get("texts") if seen.exists else []), args.text]
         outcome = Outcome(Written(number=len(texts)), price=len(args.text))
-        return await ctx.commit([put(seen, {"texts": texts})], outcome)
+        return await ctx.commit([put_if_unchanged(seen, {"texts": texts})], outcome)
 
-    written = await database.until_it_holds(attempt)
+    written = await database.retry_on_conflict(attempt)
     if args.then == "break":
         raise RuntimeError(args.text)
     if args.then == "dawdle":

@@ -10,7 +10,7 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.analysis import indexed_state
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Facet, Kind, id_facet, month_facet, named_facet
@@ -92,10 +92,10 @@ async def _save(
     async def attempt() -> None:
         seen = await database.get(database.document(COLLECTION, jotting_id))
         difference = IndexDifference(jotting_id, read_indexed_state(seen.to_dict() or {}), wanted)
-        document = put(seen, fields | {"indexed": wanted.document()})
+        document = put_if_unchanged(seen, fields | {"indexed": wanted.document()})
         await database.commit([document, *postings_writes(database, NAMES, difference)])
 
-    await database.until_it_holds(attempt)
+    await database.retry_on_conflict(attempt)
 
 
 def _present(jotting_id: str, data: dict[str, Any]) -> Jotting | None:

@@ -21,7 +21,7 @@ from functions.gateway.oauth.google import Google
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited
 from shared.firestore.database import Connection
 from tests.support.clock import SettableClock
@@ -36,7 +36,7 @@ ASKED: Final = AuthorizationRequest(
     client_name="Claude",
     redirect_uri="https://claude.example/callback",
     redirect_uri_given=True,
-    scopes=EVERYTHING,
+    scopes=FULL_ACCESS,
     state="client's own",
     code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 )
@@ -115,7 +115,7 @@ class SignInApp:
         """The consent page's address."""
         return issuer_of(self.settings) + self.address(asked)
 
-    async def make_key(self, scopes: frozenset[Scope] = EVERYTHING) -> tuple[str, str]:
+    async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
         """A key of `USER`: its text and its id."""
         text, key = new_key(self.keyring, USER, "a key", scopes, created_at=self.clock())
         await AccessStore(self.access).keys.add(key)

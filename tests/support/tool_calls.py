@@ -55,7 +55,7 @@ async def call(
     """Call a tool as a user, or as a stranger."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = tool_named(name)
-    return await invocation.call(tool, request_of(tool, caller, arguments, seconds=seconds), app)
+    return await invocation.invoke(tool, request_of(tool, caller, arguments, seconds=seconds), app)
 
 
 async def call_result(

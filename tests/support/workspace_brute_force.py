@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.index import bm25
 from shared.index.bm25 import Postings, Totals, pack
-from shared.text.passages import cleaned, split_passages
+from shared.text.passages import normalize_line, split_passages
 from shared.text.terms import terms
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
@@ -41,7 +41,9 @@ class Expected:
 async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) -> Expected:
     """Score what both legs bring of the passages of some materials."""
     passages = {
-        cleaned(text[span.start : span.end]) for text in texts for span in split_passages(text)
+        normalize_line(text[span.start : span.end])
+        for text in texts
+        for span in split_passages(text)
     } - {""}
     names = {content_id(passage): passage for passage in passages}
     [asked, *vectors] = await WordEmbedder().embed([query, *names.values()], Purpose.DOCUMENT)
@@ -64,7 +66,7 @@ def assert_same(expected: Expected, result: Mapping[str, Any], top_k: int) -> No
     assert expected.passages == result["considered"]
     for one, other, context in zip(best, scores, result["contexts"], strict=True):
         assert abs(one - other) < 2e-4, (one, other, context)
-        assert abs(expected.scores[cleaned(context)] - other) < 2e-4, (context, other)
+        assert abs(expected.scores[normalize_line(context)] - other) < 2e-4, (context, other)
 
 
 def _bm25(names: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:

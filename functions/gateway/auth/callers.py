@@ -16,7 +16,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from shared.core.ids import safe_id
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -165,7 +165,7 @@ class Callers:
         try:
             await AccessStore(self._access).keys.used(key.key_id, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, the key is valid
-            log.warning("key_use_not_noted", **describe(error))
+            log.warning("key_use_not_noted", **error_fields(error))
 
     async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
         """A key and its user's account, at once where the user is remembered."""

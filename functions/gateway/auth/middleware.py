@@ -10,7 +10,7 @@ from functions.gateway.auth.callers import credential_in
 from functions.gateway.auth.client_address import client_address
 from functions.gateway.auth.public_url import challenge
 from functions.gateway.http_errors import error_response, retry_after_header
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import CarrelError, Forbidden, Unauthorized
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ class Authentication:
             # 401 would have clients look for a sign-in, and open a browser for nothing.
             message = f"{error.message} {_NO_CREDENTIAL}" if sent else error.message
             return error_response(Forbidden(message))
-        return error_response(error, self._challenge(EVERYTHING, "invalid_token" if sent else None))
+        return error_response(
+            error, self._challenge(FULL_ACCESS, "invalid_token" if sent else None)
+        )
 
     def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
         """The header that says how to sign in; none on a laptop, where nobody can."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_name, invalid
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, argument_error, field_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def invalid_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | No
         problems[name] = problem
         if len(problems) == MAX_REPORTED_PROBLEMS:
             break
-    return invalid(tool, problems) if problems else None
+    return argument_error(tool, problems) if problems else None
 
 
 def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -46,10 +46,10 @@ def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
             levels.pop()
             del path[-1:]
         elif isinstance(value, float) and not math.isfinite(value):
-            yield field_name([*path, key]), _NOT_FINITE
+            yield field_path([*path, key]), _NOT_FINITE
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
-                yield field_name([*path, key][:1]), _TOO_DEEP
+                yield field_path([*path, key][:1]), _TOO_DEEP
             else:
                 path.append(key)
                 levels.append(_items(value))

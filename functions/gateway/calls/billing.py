@@ -19,7 +19,7 @@ from shared.accounts.call_record import DONE, Bill, CallEntry, CallRecord, argum
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PlatformFault, Unauthorized, Unavailable
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.runtime.outage_advice import WriteState
 from shared.runtime.tool import Effect
 
@@ -151,7 +151,7 @@ def not_failing(operation: str, bill: Bill) -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets the answer
         context = {"operation": operation, "call_id": bill.call_id, "tool": bill.tool}
-        log.error("billing_failed", **context, **describe(error))
+        log.error("billing_failed", **context, **error_fields(error))
 
 
 def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:

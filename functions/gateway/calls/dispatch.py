@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import ValidationError
 
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import PlatformFault, Unavailable
-from shared.core.log import log, traceparent
+from shared.core.log import log, traceparent_header
 from shared.runtime.messages import CallAnswer
-from shared.runtime.outage_advice import RETRY_AFTER, WriteState, outage
+from shared.runtime.outage_advice import RETRY_AFTER, WriteState, outage_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -70,7 +70,7 @@ class HttpDispatcher:
         self._names = urls.keys() if names is None else names
         self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: Breaker(name, clock) for name in self._urls}
+        self._breakers = {name: CircuitBreaker(name, clock) for name in self._urls}
         # Whole calls are timed below: a tool that drips may keep each single read short.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
@@ -117,7 +117,7 @@ class HttpDispatcher:
         return await self._client.post(
             url,
             content=request.model_dump_json().encode(),  # the client would keep both
-            headers={"content-type": "application/json", **headers, **traceparent()},
+            headers={"content-type": "application/json", **headers, **traceparent_header()},
         )
 
     async def _health(self, url: str) -> str:
@@ -154,7 +154,9 @@ def _unreachable(
     tool: Declaration, request: CallRequest, outcome: WriteState, retry_after: float | None = None
 ) -> CallAnswer:
     problem = f"{tool.name} is temporarily unreachable"
-    return CallAnswer.failed(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))
+    return CallAnswer.failed(
+        outage_error(tool, request, problem, outcome, retry_after or RETRY_AFTER)
+    )
 
 
 class IdTokens:

@@ -22,10 +22,10 @@ from pydantic import BaseModel, ValidationError
 
 from functions.gateway.calls.billing import LedgerBilling, not_failing
 from shared.accounts.account import dollars
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
-from shared.core.http import retry_after
+from shared.core.http import parse_retry_after
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ExternalBilling:
         access: Connection,
         clock: Clock,
         *,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         """Reach the service at `url`, with `token` as the bearer token."""
@@ -63,7 +63,7 @@ class ExternalBilling:
         # Whole exchanges are timed below: a service that drips may keep each single read short.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)
         self._records = LedgerBilling(access, clock, accounts=False)
-        self._breaker = breaker or Breaker("The billing service")
+        self._breaker = breaker or CircuitBreaker("The billing service")
         self._timeout = timeout
 
     async def reserve(self, bill: Bill) -> Reservation:
@@ -182,7 +182,7 @@ def _refuse(response: httpx2.Response, bill: Bill) -> None:
             details={"price": bill.price},
         )
     if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-        asked = retry_after(response.headers.get("retry-after", ""), utc_now())
+        asked = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
         wait = RETRY_AFTER if asked is None else max(1, math.ceil(asked))
         raise Unavailable(f"The billing service is busy. Try again in {wait} s.", retry_after=wait)
     if response.is_client_error:

@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.calls.arguments import invalid_arguments
 from functions.gateway.calls.billing import bill_for, close
 from functions.gateway.calls.call_log import log_call
-from shared.core.errors import CarrelError, Unauthorized, Unavailable, fault
-from shared.core.log import describe, log
+from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
+from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
 
@@ -95,8 +95,8 @@ class Calls:
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - a fault of ours is an answer too, and is billed
-            log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-            return CallAnswer.failed(fault(tool.name, request.call_id))
+            log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
+            return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
 _UNANSWERED: Final = CallAnswer.failed(Unavailable("The caller left before there was an answer."))

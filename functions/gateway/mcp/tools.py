@@ -59,7 +59,7 @@ class Tools:
 
 def _closed(tool: Declaration, visitor: Visitor) -> MCPError:
     """The refusal of a tool that is closed to a visitor; the HTTP answer says how to open it."""
-    if not visitor.caller.is_in(tool.tier):
+    if not visitor.caller.has_tier(tool.tier):
         visitor.ask_to_sign_in(tool.effect.scope)
         return _error(Unauthorized(f"Sign in to call {tool.name}."))
     scopes = " ".join(sorted(visitor.ask_for_scope(tool.effect.scope)))

@@ -22,7 +22,7 @@ from shared.accounts.grant import CODE_LIFETIME, Grant, Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.caller import Scope
-from shared.core.dates import from_microseconds, microseconds
+from shared.core.dates import from_microseconds, to_microseconds
 from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class AuthorizationRequest:
 
 def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
     """A text for an address, which only we can make and which is valid for ten minutes."""
-    asked_at = microseconds(clock())
+    asked_at = to_microseconds(clock())
     fields = asdict(request) | {"scopes": sorted(request.scopes), "asked_at": asked_at}
     plain = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     body = to_base64url(plain.encode())

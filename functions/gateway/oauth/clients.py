@@ -22,7 +22,7 @@ from pydantic import AnyUrl, Field
 from functions.gateway.oauth.redirect_uris import MAX_LENGTH, allowed, matches
 from shared.accounts.grant import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Scope, implied
+from shared.core.caller import FULL_ACCESS, Scope, with_implied_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
 
-ALL_SCOPES: Final = sorted(EVERYTHING)
+ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 PUBLIC: Final = "none"
 IN_FORM: Final = "client_secret_post"
@@ -85,9 +85,11 @@ class Client(OAuthClientInformationFull):
             InvalidScopeError: There is no such scope here.
         """
         names = (requested_scope or "").split()
-        if not set(names) <= EVERYTHING:
+        if not set(names) <= FULL_ACCESS:
             raise InvalidScopeError(f"the scopes here are {' and '.join(ALL_SCOPES)}")
-        return sorted(implied(frozenset(Scope(name) for name in names))) or [*ALL_SCOPES]
+        return sorted(with_implied_scopes(frozenset(Scope(name) for name in names))) or [
+            *ALL_SCOPES
+        ]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         """Where the answer goes: to the only address, or to the one that was asked for.

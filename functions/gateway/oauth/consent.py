@@ -22,7 +22,7 @@ from functions.gateway.oauth.consent_page import SAFE_HEADERS, consent_page, mes
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.http import bounded, parameters_of
 from shared.accounts.grant import Proof
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import CarrelError, Forbidden, InvalidInput
 from shared.core.log import log
 
@@ -115,7 +115,7 @@ class Consent:
             retry_url = f"{CONSENT_PATH}?request={sealed}"
             await self._count_attempt(request)
             proof = await google.proof(_code(request), state, browser_id)
-            return _redirect(await self.approvals.approve(authorization, proof, EVERYTHING))
+            return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
         except CarrelError as error:
             _log_refusal(error)
             return message_page("You are not signed in", error, retry_url)

@@ -21,7 +21,7 @@ from functions.gateway.auth.public_url import issuer_of
 from functions.gateway.oauth.redirect_uris import source_of
 from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
-from shared.core.caller import checked_user
+from shared.core.caller import require_user_id
 from shared.core.errors import Forbidden, Unauthorized, Unavailable
 from shared.core.log import log
 
@@ -158,7 +158,7 @@ class Google:
                 f"{person.email} may not sign in here. Choose another account, or ask the owner of"
                 " this server to add it."
             )
-        return Proof(user_id=checked_user(person.email), kind="google", email=person.email)
+        return Proof(user_id=require_user_id(person.email), kind="google", email=person.email)
 
     def still_allowed(self, proof: Proof) -> bool:
         """Whether somebody who signed in before would be let in again.

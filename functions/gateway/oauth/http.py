@@ -18,7 +18,7 @@ from functions.gateway.body_limits import BodyLimit
 from functions.gateway.http_errors import retry_after_header
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.core.http import media_type
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -123,5 +123,5 @@ def _publishable(error: Exception) -> CarrelError:
         return error
     if isinstance(error, TimeoutError):
         return Unavailable("The database does not answer right now.", retry_after=5)
-    log.error("sign_in_failed", **describe(error))
+    log.error("sign_in_failed", **error_fields(error))
     return PlatformFault("Something went wrong here. Try again later.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.chunk import KnowledgeCard
 from shared.text.sentences import sentences
-from shared.text.snippets import beginning
+from shared.text.snippets import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,13 +49,13 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
 
     best = _different(key_sentences(text, title))
     if not best:
-        return KnowledgeCard(beginning(whole, SUMMARY))
+        return KnowledgeCard(truncate(whole, SUMMARY))
     summary = _fitting(best, min(SUMMARY, int(PART * len(whole))))
     others = [each for each in best if each not in summary]
     takeaways = others[: min(max(len(best) // PER_TAKEAWAY, FEWEST), MOST)]
     return KnowledgeCard(
-        beginning(" ".join(_in_order(summary)), SUMMARY),
-        tuple(beginning(line, TAKEAWAY) for line in _in_order(takeaways)),
+        truncate(" ".join(_in_order(summary)), SUMMARY),
+        tuple(truncate(line, TAKEAWAY) for line in _in_order(takeaways)),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
-from shared.ai.metering import metered
+from shared.ai.generation import count_tokens
 from shared.knowledge.chunk import KnowledgeCard
 
 if TYPE_CHECKING:

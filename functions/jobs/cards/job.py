@@ -82,8 +82,8 @@ async def _written(chunk: PendingChunk, generator: Generator, ctx: Context) -> K
     """The card that the model writes; None if it never will, though it works for other texts."""
     try:
         return await generate_card(generator, chunk.title, chunk.content, ctx.meter)
-    except (InvalidInput, BadAnswer) as error:
-        if isinstance(error, BadAnswer) and chunk.tries + 1 < MAX_TRIES:
+    except (InvalidInput, InvalidAnswer) as error:
+        if isinstance(error, InvalidAnswer) and chunk.tries + 1 < MAX_TRIES:
             raise
     await probe(generator, ctx.meter)
     return None

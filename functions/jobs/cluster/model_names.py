@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from shared.ai.generation import BadAnswer
-from shared.ai.metering import metered
+from shared.ai.generation import InvalidAnswer, count_tokens
 from shared.core.errors import CarrelError, InvalidInput
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.knowledge.cluster_repository import BY_WORDS_ALONE, Clusters
 from shared.knowledge.clustering_repository import Clusterings
 from shared.runtime.job import Failure
@@ -30,7 +29,7 @@ LENGTH: Final = 700
 """Characters of each."""
 FEWEST_WORDS, MOST_WORDS = 3, 6
 """Of a name."""
-REFUSALS: Final = (BadAnswer, InvalidInput)
+REFUSALS: Final = (InvalidAnswer, InvalidInput)
 """Of this topic; other errors would hit any."""
 INSTRUCTION: Final = (
     "These passages from somebody's notes were found to be about one topic. Name it: what do they"
@@ -116,7 +115,7 @@ async def _ask(
     try:
         return await metered(generator.generate(INSTRUCTION, told, ClusterName), ctx.meter)
     except CarrelError as error:
-        log.warning("topic_not_named", **describe(error))
+        log.warning("topic_not_named", **error_fields(error))
         return error
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.ai.metering import metered
+from shared.ai.generation import count_tokens
 from shared.extractions.deduplication import (
     CANDIDATES,
     distinct,
@@ -131,7 +131,7 @@ class PassageReader:
 
     async def _asked(self, text: str) -> Findings:
         asked = self._generator.generate(INSTRUCTION, text, Findings)
-        return await metered(asked, self._context.meter)
+        return await count_tokens(asked, self._context.meter)
 
     async def _embedded(self, found: Sequence[Extraction]) -> list[Embedded]:
         """What says different things, with its vectors."""

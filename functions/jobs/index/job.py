@@ -9,7 +9,7 @@ from functions.jobs.index.commits import commits
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.index.analysis import indexed_state
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import PostingsTruncation
@@ -64,11 +64,11 @@ async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report
 async def _follow_analysis(indexing: Indexing, ctx: Context) -> None:
     """Once texts are analysed in another way, all of them must be."""
     found = await indexing.analysis()
-    if found == ANALYSIS:
+    if found == ANALYZER_VERSION:
         return
     if found is not None:
         await indexing.requeue(ctx.clock())
-    await indexing.stamp(ANALYSIS)
+    await indexing.stamp(ANALYZER_VERSION)
 
 
 async def _shorten_traces(ctx: Context, report: Report) -> None:

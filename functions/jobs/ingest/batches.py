@@ -9,7 +9,7 @@ from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.knowledge.chunk import chunks_of
 from shared.knowledge.ingestion import BLOCK, ChunkedSource
 from shared.knowledge.source import Source
-from shared.text.chunking import split
+from shared.text.chunking import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ def chunked(source: Source) -> ChunkedSource:
     Raises:
         Unreadable: It fits no document.
     """
-    spans = [split(section.text) for section in source.sections]
+    spans = [split_chunks(section.text) for section in source.sections]
     made = ChunkedSource(source, chunks_of(source, spans))
     if excess := made.excess:
         raise Unreadable(excess)

@@ -9,7 +9,7 @@ from functions.jobs.ingest.bucket.sync import follow_bucket
 from functions.jobs.ingest.path import count, read_path
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, follow_readwise
 from shared.core.errors import CarrelError, InvalidInput
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
@@ -53,7 +53,7 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
         except LeaseLost:
             raise
         except CarrelError as error:
-            log.error("origin_failed", origin=name, **describe(error))
+            log.error("origin_failed", origin=name, **error_fields(error))
             errors.append(error)
     if errors:
         raise errors[0]

@@ -43,8 +43,8 @@ async def read_path(path: str, ctx: Context, budget: Budget, report: Report) -> 
     if budget.spent:
         report.finished = False
         return
-    listing = await ctx.database.until_it_holds(partial(_listing, Path(path), ctx))
-    report.note = one_line(f"{report.note} {_note(listing)}")
+    listing = await ctx.database.retry_on_conflict(partial(_listing, Path(path), ctx))
+    report.note = to_one_line(f"{report.note} {_note(listing)}")
     follows_readwise = ctx.settings.readwise_token is not None
     left = blocks(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
@@ -118,6 +118,6 @@ def _sources(listing: FileListing, report: Report, *, without_books: bool) -> It
     for item in read_files(listing, without_books=without_books):
         if isinstance(item, InputProblem):
             items = report.warnings if item.kept else report.failures
-            items.append(Failure(item.name, one_line(item.reason)))
+            items.append(Failure(item.name, to_one_line(item.reason)))
         else:
             yield item

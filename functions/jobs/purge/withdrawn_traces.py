@@ -59,7 +59,7 @@ async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) ->
 async def _erase(
     trace_id: str, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    begun = await ctx.database.until_it_holds(lambda: _begin(trace_id, before, ctx))
+    begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
     if not begun:
         return
     report.counts["traces"] += 1

@@ -21,7 +21,7 @@ from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Source
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.text.chunking import split
+from shared.text.chunking import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +126,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for source in read(export):
         if isinstance(source, Source):
-            for chunk in chunks_of(source, [split(each.text) for each in source.sections]):
+            for chunk in chunks_of(source, [split_chunks(each.text) for each in source.sections]):
                 found.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
     return found
 

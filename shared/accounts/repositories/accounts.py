@@ -12,7 +12,7 @@ from shared.accounts.account import Account, Hold
 from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.errors import InvalidInput
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,10 +56,12 @@ class Accounts:
                 return account
             after = account.credit(amount, now)
             noted = {"amount": amount, "at": SERVER_TIMESTAMP}
-            await self._database.commit([put(seen, money_of(after)), put(landed, noted)])
+            await self._database.commit(
+                [put_if_unchanged(seen, money_of(after)), put_if_unchanged(landed, noted)]
+            )
             return after
 
-        return await self._database.until_it_holds(attempt)
+        return await self._database.retry_on_conflict(attempt)
 
     async def set_budget(self, user_id: str, amount: int | None) -> None:
         """Set what a month may cost, in micro-dollars; None for no limit.
@@ -95,7 +97,7 @@ class Accounts:
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
         writes: list[Write] = [lambda batch: batch.set(self._at(user_id), fields, merge=True)]
-        await self._database.until_it_holds(lambda: self._database.commit(writes))
+        await self._database.retry_on_conflict(lambda: self._database.commit(writes))
 
     def _at(self, user_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, user_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.accounts.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, Ledger, State
 from shared.accounts.repositories import accounts
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +46,11 @@ class CallRecords:
         async def attempt() -> None:
             seen = await self._database.get(self._at(bill.call_id))
             if not seen.exists or seen.get("outcome") != DONE:
-                await self._database.commit([put(seen, _fields(CallRecord(bill=bill), now))])
+                await self._database.commit(
+                    [put_if_unchanged(seen, _fields(CallRecord(bill=bill), now))]
+                )
 
-        await self._database.until_it_holds(attempt)
+        await self._database.retry_on_conflict(attempt)
 
     async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
         """Set money aside for a call, under this name; its record may say that it was paid before.
@@ -86,13 +88,13 @@ class CallRecords:
             after = decide(before)
             writes = []
             if after.record is not before.record:
-                writes.append(put(call, _fields(after.record, now)))
+                writes.append(put_if_unchanged(call, _fields(after.record, now)))
             if owner and after.account and after.account is not before.account:
-                writes.append(put(owner, accounts.money_of(after.account)))
+                writes.append(put_if_unchanged(owner, accounts.money_of(after.account)))
             await self._database.commit(writes)
             return after.record
 
-        return await self._database.until_it_holds(attempt)
+        return await self._database.retry_on_conflict(attempt)
 
     async def _see(
         self, call_id: str, user_id: str | None

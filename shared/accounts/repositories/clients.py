@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.accounts.grant import OAuthClient
 from shared.firestore.codec import Codec
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +44,7 @@ class OAuthClients:
     async def keep_until(self, client_id: str, moment: datetime) -> None:
         """Let a registration last until then, if it is still there."""
         fields = {"expires_at": moment}
-        with suppress(Stale):
+        with suppress(WriteConflict):
             await self._database.commit([lambda batch: batch.update(self._at(client_id), fields)])
 
     def _at(self, client_id: str) -> AsyncDocumentReference:

@@ -8,9 +8,9 @@ from google.cloud.firestore import FieldFilter
 
 from shared.accounts.grant import Grant, Proof
 from shared.accounts.repositories.accounts import Accounts
-from shared.core.caller import scopes_of
+from shared.core.caller import parse_scopes
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class OAuthGrants:
         Raises:
             Unavailable: The database does not answer, and what became of it is unknown.
         """
-        return await self._database.until_it_holds(lambda: self._attempt(grant_id, decide))
+        return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         seen = await self._database.get(self._at(grant_id))
@@ -76,7 +76,7 @@ class OAuthGrants:
         after = decide(before)
         if after != before:
             ends = [await self._end(after)] if after.ended_at else []
-            await self._database.commit([put(seen, _CODEC.write(after)), *ends])
+            await self._database.commit([put_if_unchanged(seen, _CODEC.write(after)), *ends])
         return after
 
     async def _end(self, grant: Grant) -> Write:
@@ -87,7 +87,9 @@ class OAuthGrants:
         return self._database.document(COLLECTION, grant_id)
 
 
-_CODEC: Final = Codec(Grant, "grant_id", readers={"scopes": scopes_of, "proof": Codec(Proof).load})
+_CODEC: Final = Codec(
+    Grant, "grant_id", readers={"scopes": parse_scopes, "proof": Codec(Proof).load}
+)
 
 
 def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import AsyncQuery, FieldFilter
 
 from shared.accounts.access_key import AccessKey
-from shared.core.caller import scopes_of
+from shared.core.caller import parse_scopes
 from shared.core.errors import NotFound
 from shared.firestore.codec import Codec
 
@@ -60,13 +60,13 @@ class AccessKeys:
                 await self._update(key_id, {"revoked_at": now})
             return key
 
-        return await self._database.until_it_holds(attempt)
+        return await self._database.retry_on_conflict(attempt)
 
     async def used(self, key_id: str, now: datetime) -> None:
         """Remember that a key is in use.
 
         Raises:
-            Stale: It is gone, or somebody else changes it at this moment.
+            WriteConflict: It is gone, or somebody else changes it at this moment.
         """
         await self._update(key_id, {"used_at": now})
 
@@ -92,7 +92,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield keys_query(client, "anna")
 
 
-_CODEC: Final = Codec(AccessKey, readers={"scopes": scopes_of})
+_CODEC: Final = Codec(AccessKey, readers={"scopes": parse_scopes})
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.accounts.token_bucket import Bucket
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +32,7 @@ class Limits:
         A lease whose answer is lost on the way is taken again, so that it costs the caller a block.
         """
         reference = self._database.document("limits", limit_id)
-        return await self._database.until_it_holds(lambda: self._attempt(reference, rate, now))
+        return await self._database.retry_on_conflict(lambda: self._attempt(reference, rate, now))
 
     async def _attempt(
         self, reference: AsyncDocumentReference, rate: Rate, now: datetime
@@ -41,5 +41,5 @@ class Limits:
         bucket = Bucket(rate, seen.get(_FULL_AT)) if seen.exists else Bucket(rate)
         leased, rest = bucket.lease(now)
         if leased.tokens:
-            await self._database.commit([put(seen, {_FULL_AT: rest.full_at})])
+            await self._database.commit([put_if_unchanged(seen, {_FULL_AT: rest.full_at})])
         return leased

@@ -21,10 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.ai.vertex_batch import MODELS, Progress, VertexBatch
-from shared.ai.vertex_client import Endpoint
+from shared.ai.vertex_batch import MODELS, BatchProgress, VertexBatch
+from shared.ai.vertex_client import VertexEndpoint
 from shared.core.errors import CarrelError, PlatformFault
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
 from shared.pipeline.embedding.bulk_repository import BulkRepository, BulkState, BulkTask
 from shared.pipeline.embedding.online import PAGE, STEP, embed_pages, keep
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from shared.ai.batch_files import BatchFiles
-    from shared.ai.vertex_batch import JobState, Row
+    from shared.ai.vertex_batch import BatchRow, BatchState
     from shared.core.settings import Settings
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
@@ -93,7 +93,7 @@ def bulk_of(settings: Settings) -> BulkServices | None:
         return None
     from shared.ai.batch_files import BatchFiles
 
-    endpoint = Endpoint(
+    endpoint = VertexEndpoint(
         project=settings.google_cloud_project,
         location=settings.vertex_location,
         base_url=settings.vertex_base_url,
@@ -189,7 +189,7 @@ class BulkRun:
         except LeaseLost:
             raise
         except CarrelError as error:
-            log.error("bulk_not_started", task=task.name, **describe(error))
+            log.error("bulk_not_started", task=task.name, **error_fields(error))
             task = replace(task, tries=task.tries + 1)
             given_up = task.tries >= MOST_FAILURES
             state = BulkState(None, MOST_FAILURES) if given_up else BulkState(task, self._failures)
@@ -223,7 +223,7 @@ class BulkRun:
         state = await self._awaited(task)
         if state is None:
             return False
-        if state.progress is Progress.FAILED:
+        if state.progress is BatchProgress.FAILED:
             return await self._failed(task, f"The batch job ended as {state.said}.")
         answers = await self._fetched(task)
         if answers is None:
@@ -236,7 +236,7 @@ class BulkRun:
         await self._remembered(replace(task, stored=True))
         return True
 
-    async def _awaited(self, task: BulkTask) -> JobState | None:
+    async def _awaited(self, task: BulkTask) -> BatchState | None:
         """The job's end, or None if it is under way when the time is over.
 
         What began to wait since the task began is embedded meanwhile, text by text.
@@ -248,7 +248,7 @@ class BulkRun:
         while True:
             await embed_pages(since, self._context, self._budget, self._report)
             state = await self._bulk.vertex.look(str(task.job))
-            if state.progress is not Progress.UNDER_WAY:
+            if state.progress is not BatchProgress.UNDER_WAY:
                 return state
             left = self._budget.deadline - time.monotonic()
             if left <= self._bulk.pause:
@@ -303,7 +303,7 @@ class BulkRun:
         return task
 
 
-def _named(row: Row) -> tuple[str, str]:
+def _named(row: BatchRow) -> tuple[str, str]:
     """The id of the passage that an answer is for, and the hash of what it said."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

@@ -44,7 +44,7 @@ async def announced(ctx: Context) -> SpaceMove | None:
     """Begin to move the base to the configured model; None where it is there already.
 
     Raises:
-        Stale: Somebody else changed what the base is embedded with.
+        WriteConflict: Somebody else changed what the base is embedded with.
     """
     space = EmbeddingSpace(ctx.database)
     standing = await space.standing()

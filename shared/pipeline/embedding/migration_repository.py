@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MAX_WRITES
 from shared.traces import repository as trace_repository
@@ -91,8 +91,8 @@ class ReembeddingStore:
         while True:
             page = await self._page(corpus, after)
             changes = [(each, corpus.cleared(_fields(each), move, now)) for each in page]
-            writes = [put(each, change) for each, change in changes if change]
-            if await self._database.commit_what_holds(writes) == len(writes):
+            writes = [put_if_unchanged(each, change) for each, change in changes if change]
+            if await self._database.commit_skipping_conflicts(writes) == len(writes):
                 return _place(page)
 
     async def unembedded(
@@ -107,13 +107,13 @@ class ReembeddingStore:
     async def embedded(self, made: Sequence[tuple[UnembeddedDocument, Vector]], model: str) -> int:
         """Store vectors, but not where something changed since it was read; return how many."""
         writes = [
-            put(
+            put_if_unchanged(
                 each.seen,
                 {"embedding": FirestoreVector(list(vector)), "embedding_model": model},
             )
             for each, vector in made
         ]
-        return await self._database.commit_what_holds(writes)
+        return await self._database.commit_skipping_conflicts(writes)
 
     async def count(self) -> int:
         """How many documents there are to embed, as far as that is not left to other jobs."""

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
 from tests.support.gateway_process import INLINE, SECRET, Running, run_gateway
@@ -104,7 +104,7 @@ def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
 def key_maker(realm: str) -> MakeKey:
     """What makes keys for this project: `make_key("anna", scopes=...)`."""
 
-    def make(user: str, scopes: frozenset[Scope] = EVERYTHING) -> str:
+    def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(
             Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
         )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.core.caller import Scope, implied
+from shared.core.caller import Scope, with_implied_scopes
 from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
 from tests.support.planted_words import SIGN_IN_PATHS
 
@@ -246,7 +246,7 @@ def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> 
 
 
 def test_who_may_write_may_read(gateway: Running, make_key: MakeKey) -> None:
-    key = make_key("writer", scopes=implied(frozenset({Scope.WRITE})))
+    key = make_key("writer", scopes=with_implied_scopes(frozenset({Scope.WRITE})))
     assert ALL == tools(gateway, bearer(key))
 
 

@@ -18,8 +18,8 @@ from shared.accounts.grant import (
     Proof,
 )
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
-from shared.firestore.database import Connection, Stale
+from shared.core.caller import FULL_ACCESS
+from shared.firestore.database import Connection, WriteConflict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ GRANT = Grant(
     grant_id="0123456789abcdef" * 2,
     user_id="ada@example.com",
     client_id="https://claude.example/client.json",
-    scopes=EVERYTHING,
+    scopes=FULL_ACCESS,
     code_challenge="x" * 43,
     redirect_uri="https://program.example/back",
     redirect_uri_given=True,
@@ -69,7 +69,7 @@ async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
     await store.grants.add(used)
     assert used == await store.grants.get(GRANT.grant_id)
     assert await store.grants.get("none") is None
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await store.grants.add(GRANT)
 
 

@@ -13,7 +13,7 @@ from google.api_core.exceptions import Aborted
 from shared.accounts.access_key import AccessKey
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MOST_LISTED
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ KEY = AccessKey(
     key_id="0" * 12,
     user_id="anna",
     name="laptop",
-    scopes=EVERYTHING,
+    scopes=FULL_ACCESS,
     text_hash="h",
     created_at=NOON,
 )

@@ -14,7 +14,7 @@ from infra.cli.main import main
 from infra.local.emulator import PROJECT
 from infra.local.local_database import emulator
 from shared.core.errors import Conflict, InvalidInput
-from shared.runtime.invocation import parse
+from shared.runtime.invocation import parse_arguments
 from shared.runtime.tool import Tool
 from tests.support.ports import free_port
 
@@ -98,7 +98,7 @@ def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> N
     assert isinstance(tool, Tool)
     assert ("count_words", "Count words") == (tool.name, tool.title)
     assert "name" in tool.declaration()["inputSchema"]["properties"]
-    assert "Ann" == parse(tool.input, {"name": "Ann"}, tool.name).model_dump()["name"]
+    assert "Ann" == parse_arguments(tool.input, {"name": "Ann"}, tool.name).model_dump()["name"]
 
 
 @pytest.mark.anyio

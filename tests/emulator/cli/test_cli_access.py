@@ -17,7 +17,7 @@ from infra.cli.main import main
 from shared.accounts.access_key import key_id_of, new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
     [text] = result.stdout.splitlines()
     [key] = keys_in(project)
     assert key.key_id == key_id_of(KEYRING, text)
-    assert ("ann@example.com", "laptop", EVERYTHING) == (key.user_id, key.name, key.scopes)
+    assert ("ann@example.com", "laptop", FULL_ACCESS) == (key.user_id, key.name, key.scopes)
     assert None is key.expires_at
     for word in ("Authorization: Bearer", "X-API-Key", "TASK@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr
@@ -123,7 +123,7 @@ def test_a_list_tells_keys_that_have_ended(project: str) -> None:
         KEYRING,
         "old",
         "k",
-        EVERYTHING,
+        FULL_ACCESS,
         created_at=past,
         expires_at=past + timedelta(days=1),
     )

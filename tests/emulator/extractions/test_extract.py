@@ -11,7 +11,7 @@ from functions.jobs.extract.job import JOB, NO_MODEL, extract, waiting
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from shared.runtime.job import Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.extract_job import (
     KEYS,
     KEYS_QUOTE,
@@ -244,7 +244,7 @@ async def test_two_runs_at_once_are_one(settings: Settings) -> None:
     backends = [App(settings, embedder=WordEmbedder(), generator=model) for _ in range(2)]
     await shelve(backends[0].context(Caller(), Meter()), book("tables", KEYS, RETRIES))
     outcomes = await asyncio.gather(*(run_job(JOB, app) for app in backends))
-    assert {Report, Busy} == {type(each) for each in outcomes}
+    assert {Report, AlreadyRunning} == {type(each) for each in outcomes}
     assert 2 == len(model.texts)
     for app in backends:
         await app.aclose()

@@ -12,7 +12,7 @@ from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
@@ -85,7 +85,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
         credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
         time_limit=LIMIT,
-        breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
+        breaker=CircuitBreaker("Vertex AI", pause=0),  # the next run is an hour away
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())

@@ -10,7 +10,7 @@ from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.runtime.context import App
 from tests.support.ports import free_port
 
@@ -88,7 +88,7 @@ async def test_many_documents_are_one_round_trip_and_all_cost(
 async def test_no_documents_are_no_request(database: Database, meter: Meter) -> None:
     assert await database.get_all([]) == []
     assert await database.commit([]) == []
-    assert await database.commit_what_holds([]) == 0
+    assert await database.commit_skipping_conflicts([]) == 0
     assert counted(meter) == (0, 0, 0)
 
 
@@ -123,7 +123,7 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
     database: Database, meter: Meter
 ) -> None:
     await put_in(database, "b")
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await database.commit(
             [
                 setting(database, "a", 1),
@@ -141,7 +141,7 @@ async def test_a_document_changed_or_gone_since_it_was_read_is_stale(
     await put_in(database, "a")
     option = LastUpdateOption((await database.get(note(database, "a"))).update_time)
     await (note(database, "a").delete() if gone else note(database, "a").set({"value": 1}))
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await database.commit(
             [lambda batch: batch.update(note(database, "a"), {"value": 2}, option)]
         )
@@ -153,7 +153,9 @@ async def test_only_stale_writes_are_dropped(database: Database, meter: Meter) -
     read = [await note(database, name).get() for name in names]
     await note(database, "b").set({"value": 1})
     await note(database, "g").delete()
-    kept = await database.commit_what_holds([_update(database, snapshot) for snapshot in read])
+    kept = await database.commit_skipping_conflicts(
+        [_update(database, snapshot) for snapshot in read]
+    )
     expected = dict.fromkeys("acdefh", 2) | {"b": 1}
     assert (kept, expected) == (6, await values(database))
     assert meter.documents_written == 6

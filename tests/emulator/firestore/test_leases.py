@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.firestore.database import Lease, LeaseLost, Stale
+from shared.firestore.database import Lease, LeaseLost, WriteConflict
 from shared.firestore.leases import Leases
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ async def test_a_run_that_lost_its_lease_writes_nothing_more(
     with pytest.raises(LeaseLost, match="Another run holds the lease of embed"):
         await database.commit([writing(database, "after")])
     with pytest.raises(LeaseLost):
-        await database.commit_what_holds([writing(database, "after"), writing(database, "last")])
+        await database.commit_skipping_conflicts(
+            [writing(database, "after"), writing(database, "last")]
+        )
     assert await notes(database) == {"before"}
 
 
@@ -141,7 +143,7 @@ async def test_a_stale_write_does_not_pass_for_a_lost_lease(database: Database) 
     await Leases(database).acquire("embed", 30, noon)
     reference = database.document("notes", "a")
     await reference.set({})
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await database.commit([lambda batch: batch.create(reference, {})])
     await database.commit([writing(database, "b")])
     assert await notes(database) == {"a", "b"}

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def test_an_account_with_a_field_that_we_do_not_know_is_read(store: Access
 
 async def test_a_key_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
     ring = Keyring([SecretStr("s" * 32)])
-    _, key = new_key(ring, "anna", "x", EVERYTHING, created_at=datetime.now(UTC))
+    _, key = new_key(ring, "anna", "x", FULL_ACCESS, created_at=datetime.now(UTC))
     await store.keys.add(key)
     await add_field(store, "keys", key.key_id)
     assert key == await store.keys.get(key.key_id)

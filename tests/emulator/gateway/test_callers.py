@@ -14,7 +14,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Caller, Scope, Tier
+from shared.core.caller import FULL_ACCESS, Caller, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
@@ -52,7 +52,7 @@ async def key_of(
     access: Access,
     user: str,
     *,
-    scopes: frozenset[Scope] = EVERYTHING,
+    scopes: frozenset[Scope] = FULL_ACCESS,
     expires_at: datetime | None = None,
 ) -> tuple[str, AccessKey]:
     text, key = new_key(
@@ -121,7 +121,7 @@ async def test_another_text_with_the_id_of_a_key_does_not_hold(
     access: Access, store: AccessStore
 ) -> None:
     text, key = await key_of(access, "anna")
-    other, _ = new_key(access.keyring, "ben", "x", EVERYTHING, created_at=NOON)
+    other, _ = new_key(access.keyring, "ben", "x", FULL_ACCESS, created_at=NOON)
     await store.database.commit(
         [
             lambda batch: batch.update(
@@ -138,7 +138,7 @@ async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
     access: Access, store: AccessStore, time: SettableClock
 ) -> None:
     text, _ = await key_of(access, "anna")
-    token = access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id="g")
+    token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
     others, _ = await key_of(access, "ben")
     for credential in (text, token, others):
         assert await caller_with(access, credential)
@@ -162,7 +162,7 @@ async def test_a_tokens_sign_in_that_was_ended_takes_the_token_with_it(
     access: Access, store: AccessStore
 ) -> None:
     one, other = (
-        access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id=grant)
+        access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id=grant)
         for grant in ("g-1", "g-2")
     )
     await store.database.commit([await store.accounts.ending("anna", "g-1")])

@@ -14,7 +14,7 @@ from functions.gateway.auth.callers import Credential
 from functions.gateway.calls.dispatch import HttpDispatcher
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import declared
 from tests.support.faulty_tool_server import Reply, ToolServer
@@ -46,7 +46,7 @@ async def opened(project: str, **settings: Any) -> AsyncIterator[Access]:
 
 async def key_of(access: Access) -> str:
     """The text of a key of Anna's."""
-    text, key = new_key(access.keyring, "anna", "laptop", EVERYTHING, created_at=access.clock())
+    text, key = new_key(access.keyring, "anna", "laptop", FULL_ACCESS, created_at=access.clock())
     await AccessStore(access.connection).keys.add(key)
     return text
 
@@ -67,7 +67,7 @@ async def test_a_key_that_holds_is_the_key_to_embed_with(project: str) -> None:
 
 async def test_who_signs_in_has_no_key_and_neither_has_a_stranger(project: str) -> None:
     async with opened(project, public_access=True, **CALLERS) as access:
-        token = access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id="g")
+        token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
         for credential in (Credential(token), None):
             visitor = await access.callers.identify(credential, ADDRESS)
             assert visitor.embedding_key is None

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from functions.gateway.calls.external_billing import ExternalBilling
 from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.circuit_breaker import PAUSE, Breaker
+from shared.core.circuit_breaker import OPEN_SECONDS, CircuitBreaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.firestore.database import Connection
 from tests.support.clock import NOON, SettableClock
@@ -348,7 +348,7 @@ async def test_a_failure_to_cancel_fails_nothing(
 async def test_a_service_that_keeps_failing_is_left_alone(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
-    breaker = Breaker("The billing service", failures=2)
+    breaker = CircuitBreaker("The billing service", failures=2)
     service.script.extend([BROKEN] * 4)
     billing = ExternalBilling(service.url, SecretStr(TOKEN), access, clock, breaker=breaker)
     for _ in range(2):
@@ -364,7 +364,7 @@ async def test_a_service_that_keeps_failing_is_left_alone(
 async def test_a_service_that_refuses_is_well(
     service: FakeBilling, access: Connection, clock: SettableClock, answer: Reply
 ) -> None:
-    breaker = Breaker("The billing service", failures=2)
+    breaker = CircuitBreaker("The billing service", failures=2)
     service.script.extend([BROKEN, BROKEN, answer, BROKEN, BROKEN])
     billing = ExternalBilling(service.url, SecretStr(TOKEN), access, clock, breaker=breaker)
     for _ in range(3):
@@ -379,7 +379,7 @@ async def test_a_caller_who_leaves_says_nothing_of_the_service(
 ) -> None:
     """Nor does the one who leaves as the probe keep all others out."""
     seconds = [0.0]
-    breaker = Breaker("The billing service", clock=lambda: seconds[0], failures=1)
+    breaker = CircuitBreaker("The billing service", clock=lambda: seconds[0], failures=1)
     service.script.extend([GARBAGE, SLOW])
     service.on_hang = partial(monotonic.turn_soon, 60)
     billing = ExternalBilling(
@@ -387,7 +387,7 @@ async def test_a_caller_who_leaves_says_nothing_of_the_service(
     )
     with pytest.raises(Unavailable, match="cannot be reached"):
         await billing.reserve(BILL)
-    seconds[0] += PAUSE
+    seconds[0] += OPEN_SECONDS
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(60):
             await billing.reserve(BILL)

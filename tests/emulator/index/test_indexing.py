@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
@@ -73,7 +73,7 @@ async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
     found = await waiting(ctx, 2)
     await write(ctx, f"chunks/{found[1].chunk_id}", {"position": 7})
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await Indexing(ctx.database).apply([change(each, 5) for each in found])
     assert {} == await stored_lists(ctx)
     assert all("index" in data["pending"] for data in (await chunks(ctx)).values())

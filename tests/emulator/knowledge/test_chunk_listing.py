@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.core.dates import ALWAYS, Span
+from shared.core.dates import ALL_DATES, DateSpan
 from shared.index.facets import HAS_CARD, Kind, named_facet
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import ChunkLists, Chunks
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-JUNE_11 = Span(date(2024, 6, 11), date(2024, 6, 11))
+JUNE_11 = DateSpan(date(2024, 6, 11), date(2024, 6, 11))
 KEPT = named_facet(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
@@ -35,7 +35,7 @@ async def diary(ctx: Context) -> None:
     await shelve(ctx, source("a", dates=dates, tags=("Kept",)), source("b", dates=dates))
 
 
-async def walk(ctx: Context, facets: Sequence[str] = (), span: Span = ALWAYS) -> list[str]:
+async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES) -> list[str]:
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
     after: DateCursor | None = None

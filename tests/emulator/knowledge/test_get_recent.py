@@ -15,7 +15,7 @@ from shared.core.dates import Period
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
-from shared.runtime.pagination import write_cursor
+from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 
@@ -218,7 +218,7 @@ async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
 )
 async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int]) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
-        await get_recent(In(cursor=write_cursor(In(), position)), ctx)
+        await get_recent(In(cursor=encode_cursor(In(), position)), ctx)
 
 
 async def test_a_call_is_two_round_trips_and_a_later_page_one(

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
-from shared.runtime.pagination import MAX_BYTES, write_cursor
+from shared.runtime.pagination import MAX_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, write
 from tests.support.many_sources import cost, metered, shelve, source
 
@@ -156,7 +156,7 @@ async def test_a_cursor_of_another_source_is_refused(ctx: Context) -> None:
 async def test_a_forged_cursor_reads_nothing(
     ctx: Context, meter: Meter, position: list[str | int]
 ) -> None:
-    forged = write_cursor(In(source_id="letters"), position)
+    forged = encode_cursor(In(source_id="letters"), position)
     with pytest.raises(InvalidInput, match="cursor"):
         await page(ctx, forged)
     assert meter.documents_read == 0

@@ -12,7 +12,7 @@ from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from tests.support.extractions import TOOLS, decision, hold, of
 from tests.support.knowledge import BAKING, put_in
 from tests.support.many_sources import source
@@ -39,7 +39,7 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 
 async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
     """The result of a call that succeeds."""
-    answer = await call(ALL[name], request_of(ALL[name], Caller(), arguments), app)
+    answer = await invoke(ALL[name], request_of(ALL[name], Caller(), arguments), app)
     assert answer.error is None, answer.error
     assert answer.result is not None
     return answer.result

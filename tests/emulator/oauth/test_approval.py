@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from functions.gateway.oauth.authorization import AuthorizationRequest, seal, unseal
 from shared.accounts.grant import Proof
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 from tests.support.authorization_server import (
     ISSUER,
@@ -38,7 +38,7 @@ REQUEST = AuthorizationRequest(
     client_name="Program",
     redirect_uri=REDIRECT,
     redirect_uri_given=True,
-    scopes=EVERYTHING,
+    scopes=FULL_ACCESS,
     state="a state",
     code_challenge=challenge(VERIFIER),
 )
@@ -50,7 +50,7 @@ async def test_approval_without_proof_is_impossible(
     server: AuthorizationServer, proof: object
 ) -> None:
     with pytest.raises(Unauthorized):
-        await server.approvals.approve(REQUEST, cast("Any", proof), EVERYTHING)
+        await server.approvals.approve(REQUEST, cast("Any", proof), FULL_ACCESS)
     assert [] == await server.documents_of("oauth_grants")
 
 
@@ -92,7 +92,7 @@ async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, m
 
 @pytest.mark.anyio
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
-    location = await server.approvals.approve(REQUEST, PERSON, EVERYTHING)
+    location = await server.approvals.approve(REQUEST, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?")
     assert {"code", "state", "iss"} == set(query_of(location))
     assert ("a state", ISSUER) == (query_of(location)["state"], query_of(location)["iss"])
@@ -101,7 +101,7 @@ async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServ
 @pytest.mark.anyio
 async def test_what_stood_in_the_redirect_address_stays_there(server: AuthorizationServer) -> None:
     request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
-    location = await server.approvals.approve(request, PERSON, EVERYTHING)
+    location = await server.approvals.approve(request, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
     assert "state" not in query_of(location)
 
@@ -137,7 +137,7 @@ async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
 @pytest.mark.anyio
 async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServer) -> None:
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
-    await server.approvals.approve(REQUEST, proof, EVERYTHING)
+    await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     [grant] = await server.documents_of("oauth_grants")
     assert "0123456789ab" == grant["proof"]["key_id"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited, Unavailable
 from tests.support.authorization_server import (
     ISSUER,
@@ -43,7 +43,7 @@ async def test_without_a_scope_all_are_asked_for(
 ) -> None:
     client = await server.register()
     request = await server.asked(client.client_id, scope=scope)
-    assert EVERYTHING == request.scopes
+    assert FULL_ACCESS == request.scopes
 
 
 async def test_the_only_redirect_address_need_not_be_named(server: AuthorizationServer) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from functions.gateway.oauth.authorization import grant_of_code
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from tests.support.sign_in_app import ASKED, USER, SignInApp, asking, hidden_in
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ async def test_a_key_lets_its_user_in_with_what_was_asked(
     assert grant_id is not None
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
     assert grant is not None
-    assert (USER, EVERYTHING, key_id) == (grant.user_id, grant.scopes, grant.proof.key_id)
+    assert (USER, FULL_ACCESS, key_id) == (grant.user_id, grant.scopes, grant.proof.key_id)
 
 
 async def test_a_key_with_blanks_around_it_is_the_same_key(

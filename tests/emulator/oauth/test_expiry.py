@@ -12,7 +12,7 @@ from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.revoking import revoke_key, revoke_user
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     NOON,
@@ -56,7 +56,7 @@ async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
 async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON)
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
     token = (await server.signed_in(client, proof)).refresh_token
@@ -70,7 +70,7 @@ async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
 async def test_what_a_key_proved_ends_with_it_at_once(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON)
     await server.store.keys.add(key)
     tokens = await server.signed_in(client, Proof(user_id="ada", kind="key", key_id=key.key_id))
     others = await server.signed_in(client)
@@ -87,7 +87,7 @@ async def test_no_token_outlives_the_key_that_it_comes_from(
 ) -> None:
     ends = NOON + timedelta(minutes=10)
     _, key = new_key(
-        server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON, expires_at=ends
+        server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON, expires_at=ends
     )
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id, expires_at=ends)
@@ -102,7 +102,7 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     future = NOON + timedelta(days=300)  # a key that a clock in the future has made
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=future)
+    _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=future)
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
     by_key, by_google = await server.signed_in(client, proof), await server.signed_in(client)
@@ -117,7 +117,7 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
 async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON)
     await server.store.keys.add(key)
     unknown = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)

@@ -12,7 +12,7 @@ from functions.gateway.oauth.authorization import grant_of_code
 from functions.gateway.oauth.google import Google
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     ADA,
@@ -56,7 +56,7 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
         grant_id = grant_of_code(sign_in_app.keyring, code, ASKED.client_id)
         grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
-    assert (ADA, EVERYTHING) == (grant.user_id, grant.scopes)
+    assert (ADA, FULL_ACCESS) == (grant.user_id, grant.scopes)
     assert Proof(user_id=ADA, kind="google", email=ADA) == grant.proof
 
 

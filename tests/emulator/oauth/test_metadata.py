@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from functions.gateway.auth.public_url import challenge
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     ISSUER,
@@ -102,7 +102,7 @@ class Browser:
         """Follow the program's link, and approve."""
         parameters = query_of(url)
         asked = await self._server.asked(parameters.pop("client_id"), **parameters)
-        self._location = await self._server.approvals.approve(asked, PERSON, EVERYTHING)
+        self._location = await self._server.approvals.approve(asked, PERSON, FULL_ACCESS)
 
     async def back(self) -> AuthorizationCodeResult:
         """What the program finds in the address where the browser ended."""
@@ -117,7 +117,7 @@ def guard(server: AuthorizationServer) -> None:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             return JSONResponse({"user": server.access.tokens.read(token).user_id})
         except Unauthorized:
-            told = {"www-authenticate": challenge(server.access.settings, EVERYTHING)}
+            told = {"www-authenticate": challenge(server.access.settings, FULL_ACCESS)}
             return JSONResponse({}, status_code=401, headers=told)
 
     server.app.routes.append(Route("/mcp", answer, methods=["POST"]))

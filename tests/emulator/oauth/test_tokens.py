@@ -11,7 +11,7 @@ import pytest
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.provider import refresh_token_of
 from shared.accounts.grant import TOKENS_OUTLIVE
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from tests.support.authorization_server import (
     ISSUER,
     PERSON,
@@ -44,7 +44,7 @@ async def test_a_code_becomes_tokens_for_the_person_who_approved(
         tokens.scope,
     )
     said = server.access.tokens.read(tokens.access_token)
-    assert (PERSON.user_id, client.client_id, EVERYTHING) == (
+    assert (PERSON.user_id, client.client_id, FULL_ACCESS) == (
         said.user_id,
         said.client_id,
         said.scopes,

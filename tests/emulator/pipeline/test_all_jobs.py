@@ -32,7 +32,7 @@ from shared.firestore.runs import Runs, RunState
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import App
-from shared.runtime.job import Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.workspaces.model import content_id
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
@@ -118,7 +118,7 @@ async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], 
 async def completed(job: Job, app: App) -> Report:
     """Run a job to its end, as soon as the lease of the run that was killed is over."""
     async with asyncio.timeout(WAIT):
-        while isinstance(outcome := await run_job(job, app), Busy):
+        while isinstance(outcome := await run_job(job, app), AlreadyRunning):
             pass
     return outcome
 
@@ -137,7 +137,7 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
             await answered.wait()  # until the other scheduler knows what becomes of it
         return await job.run(ctx, budget)
 
-    async def fire(app: App) -> Busy | Report:
+    async def fire(app: App) -> AlreadyRunning | Report:
         outcome = await run_job(replace(job, run=run), app)
         answered.set()
         return outcome

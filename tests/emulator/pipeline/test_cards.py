@@ -22,8 +22,8 @@ from shared.runtime.job import Report, run_job
 from tests.support.cards import (
     NOON,
     bring,
+    call_context,
     cards_of,
-    context_for,
     generator_of,
     notes,
     passage,
@@ -62,7 +62,7 @@ def server() -> Iterator[FakeVertex]:
 async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Context]]:
     """Makes what a run is given that has a language model, at another time."""
     generator = generator_of(server)
-    yield lambda moment=NOON: context_for(settings, generator, moment)
+    yield lambda moment=NOON: call_context(settings, generator, moment)
     await generator.aclose()
 
 
@@ -150,7 +150,7 @@ async def test_a_run_with_nothing_to_do_costs_one_read(
 
 
 async def test_without_a_language_model_the_texts_speak_for_themselves(settings: Settings) -> None:
-    ctx = context_for(settings)
+    ctx = call_context(settings)
     await bring(ctx, BAKING, notes(3))
     report = await cards(ctx, ample())
     assert Report(Counter({"cards": 6, "extractive": 6})) == report
@@ -161,7 +161,7 @@ async def test_without_a_language_model_the_texts_speak_for_themselves(settings:
 async def test_a_text_without_a_sentence_loses_its_card(
     settings: Settings,
 ) -> None:
-    ctx = context_for(settings)
+    ctx = call_context(settings)
     code = "```\nx = 1\n```"
     await bring(ctx, Source("code", "Code", sections=(Section(code),)))
     ((name, _),) = (await chunks(ctx)).items()
@@ -297,10 +297,10 @@ async def test_a_text_that_always_fails_is_parked_and_blocks_none(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)
-    await bring(context_for(settings), notes(10))
+    await bring(call_context(settings), notes(10))
     server.troubles[ODD] = refusal(503, retry_after="3600")
-    report, moment = await runs(lambda moment: context_for(settings, generator, moment), 5)
-    ctx = context_for(settings, generator, moment + timedelta(days=1))
+    report, moment = await runs(lambda moment: call_context(settings, generator, moment), 5)
+    ctx = call_context(settings, generator, moment + timedelta(days=1))
     assert 1 == len(report.failures)
     assert 9 == len(await cards_of(ctx))
     odd = (await chunks_by_content(ctx))[passage(3)]
@@ -343,7 +343,7 @@ async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
 async def test_cards_of_another_model_are_made_again_when_asked(
     model: Callable[..., Context], settings: Settings
 ) -> None:
-    plain = context_for(settings)
+    plain = call_context(settings)
     await bring(plain, notes(3), BAKING)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
     await cards(plain, ample())
@@ -363,7 +363,7 @@ async def test_cards_of_another_model_are_made_again_when_asked(
 async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:
     generator = generator_of(server)
     app = App(settings, generator=generator)
-    await bring(context_for(settings), notes(2))
+    await bring(call_context(settings), notes(2))
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.cost.output_tokens > 0

@@ -16,7 +16,7 @@ from infra.build.discovery import ROOT
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.cards import bring, context_for, generator_of, notes, written
+from tests.support.cards import bring, call_context, generator_of, notes, written
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
 from tests.support.stored_documents import chunks
 
@@ -57,7 +57,7 @@ async def state(ctx: Context) -> dict[str, Any]:
 async def run(settings: Settings, server: FakeVertex) -> Report:
     """Run the job to its end, later."""
     generator = generator_of(server)
-    later = context_for(settings).clock() + timedelta(days=36_500)
+    later = call_context(settings).clock() + timedelta(days=36_500)
     app = App(settings, generator=generator, clock=lambda: later)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
@@ -90,17 +90,17 @@ async def test_a_run_killed_while_the_model_wrote_is_completed(
     with FakeVertex() as server:
         server.answers["Card"] = written
         for each in (calm, settings):
-            await bring(context_for(each), notes(PASSAGES))
+            await bring(call_context(each), notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG
         killed(settings, server, dict(os.environ))
         made = sum(
-            "knowledge_card" in data for data in (await chunks(context_for(settings))).values()
+            "knowledge_card" in data for data in (await chunks(call_context(settings))).values()
         )
         server.script.clear()
         server.usual = Reply()
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
     assert PASSAGES - made == report.counts["cards"]
-    assert await state(context_for(calm)) == await state(context_for(settings))
+    assert await state(call_context(calm)) == await state(call_context(settings))

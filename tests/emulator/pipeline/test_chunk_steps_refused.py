@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import PlatformFault
-from shared.firestore.database import MOST_BYTES
+from shared.firestore.database import MAX_COMMIT_BYTES
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
@@ -81,8 +81,8 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) ->
 
 
 async def test_writes_that_are_too_much_at_once_are_committed_in_parts(ctx: Context) -> None:
-    text = "x" * (MOST_BYTES // 6)
+    text = "x" * (MAX_COMMIT_BYTES // 6)
     writes = [beside(ctx, str(n), text) for n in range(10)]
-    assert 10 == await ctx.database.commit_what_holds(writes)
+    assert 10 == await ctx.database.commit_skipping_conflicts(writes)
     with pytest.raises(PlatformFault):
-        await ctx.database.commit_what_holds([*writes, beside(ctx, "odd", TOO_LONG)])
+        await ctx.database.commit_skipping_conflicts([*writes, beside(ctx, "odd", TOO_LONG)])

@@ -22,7 +22,7 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App
-from shared.runtime.job import Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
@@ -302,7 +302,7 @@ async def test_two_runs_at_once_are_one(ctx: Context, app: App) -> None:
     await put_in(ctx, *map(about, THEMES))
     lease = await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     assert not isinstance(lease, datetime)
-    assert isinstance(await run_job(JOB, app), Busy)
+    assert isinstance(await run_job(JOB, app), AlreadyRunning)
 
 
 async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:

@@ -115,7 +115,7 @@ async def test_the_model_sees_central_passages_and_their_shared_words(
 async def test_a_refused_topic_keeps_a_name_of_its_words_for_good(
     ctx: Context, namer: Namer
 ) -> None:
-    namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": BadAnswer("No name.")}
+    namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
     await five_topics(ctx)
     report = await run(ctx)
     found = await names(ctx)
@@ -131,7 +131,7 @@ async def test_what_a_refused_or_bad_answer_cost_is_counted(
 ) -> None:
     namer.refuses = {
         "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
-        "chess": BadAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
+        "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
     }
     await five_topics(ctx)
     await run(ctx)

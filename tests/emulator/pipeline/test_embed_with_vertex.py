@@ -12,7 +12,7 @@ from functions.jobs.embed.job import embed
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
@@ -49,7 +49,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
         credentials=Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
         time_limit=50,
-        breaker=Breaker("Vertex AI", pause=0),  # the next run is a quarter of an hour away
+        breaker=CircuitBreaker("Vertex AI", pause=0),  # the next run is a quarter of an hour away
     )
     app = App(settings, embedder=embedder)
     ctx = app.context(Caller(), Meter())

@@ -12,7 +12,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMove
 from shared.runtime.context import App
 from tests.support.stored_documents import documents
@@ -167,7 +167,7 @@ async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> N
     space = await moving(ctx)
     standing = await space.standing()
     await space.announce(standing, OTHER, NOON)
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await space.announce(standing, PRESENT, NOON)
 
 

@@ -26,7 +26,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
-from shared.text.terms import ANALYSIS
+from shared.text.terms import ANALYZER_VERSION
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, chunks, documents, leases, nothing
@@ -295,7 +295,7 @@ async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, ap
     assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_lists(notes)).keys()
     assert await index(notes, ample()) == Report(Counter(indexed=10))
     await assert_exact(notes)
-    assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYSIS
+    assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYZER_VERSION
     assert await index(app.context(Caller(), Meter()), ample()) == Report()
 
 

@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from shared.runtime.job import Budget, Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
 from tests.support.commit_hooks import WatchedApp, after
@@ -242,13 +242,13 @@ async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
 
 async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
     await extracted(app, QUERY, materials=TEXT)
-    others: list[Report | Busy] = []
+    others: list[Report | AlreadyRunning] = []
 
     async def run() -> None:
         others.append(await run_job(JOB, app))
 
     await run_job(JOB, opened(WatchedApp, after(2, run)))
-    assert [Busy] == [type(each) for each in others]
+    assert [AlreadyRunning] == [type(each) for each in others]
     assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
 
 

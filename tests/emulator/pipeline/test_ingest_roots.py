@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
@@ -279,7 +279,7 @@ async def test_roots_that_another_run_wrote_are_not_overwritten(
     for number in (1, 2):
         stored = await Roots(ctx.database).read()
         await Roots(ctx.database).replace(stored, [Root(tmp_path, number)])
-        with pytest.raises(Stale):
+        with pytest.raises(WriteConflict):
             await Roots(ctx.database).replace(stored, [Root(tmp_path, 3)])
 
 

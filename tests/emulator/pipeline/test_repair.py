@@ -18,7 +18,7 @@ from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
 from shared.index.truncation import newest_entries
 from shared.runtime.context import App
-from shared.runtime.job import Budget, Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from tests.support.index_lists import (
     History,
     assert_exact,
@@ -189,7 +189,7 @@ async def test_repair_and_index_never_run_at_once(app: App) -> None:
 
     await run_job(replace(INDEX, run=meanwhile), app)
     await run_job(replace(JOB, run=meanwhile), app)
-    assert [Busy] * 4 == [type(outcome) for outcome in outcomes]
+    assert [AlreadyRunning] * 4 == [type(outcome) for outcome in outcomes]
 
 
 async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:

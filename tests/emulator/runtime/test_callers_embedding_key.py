@@ -55,9 +55,9 @@ async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
     await app.aclose()
 
 
-def context_for(app: App, key: str | None) -> Context:
+def call_context(app: App, key: str | None) -> Context:
     """What a call with this key is given."""
-    return app.context_for(request(key), Meter())
+    return app.call_context(request(key), Meter())
 
 
 async def test_a_job_without_a_key_is_told_to_have_one() -> None:
@@ -93,8 +93,8 @@ async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
     with FakeOpenAI() as server:
         async with opened(server) as app:
             for ctx in (
-                context_for(app, ANNAS),
-                context_for(app, BENS),
+                call_context(app, ANNAS),
+                call_context(app, BENS),
                 app.context(Caller(), Meter()),
             ):
                 await ctx.embedder.embed(["bread"], Purpose.DOCUMENT)
@@ -105,7 +105,7 @@ async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
 async def test_without_a_key_a_call_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
         async with opened(server) as app:
-            ctx = context_for(app, None)
+            ctx = call_context(app, None)
             await app.context(Caller(), Meter()).query_vector("bread")
             with pytest.raises(Forbidden, match="connect with an access key"):
                 await ctx.query_vector("bread")
@@ -116,10 +116,10 @@ async def test_a_vector_is_remembered_for_the_key_it_was_made_with() -> None:
     with FakeOpenAI() as server:
         server.keys = {ANNAS}
         async with opened(server) as app:
-            first = await context_for(app, ANNAS).query_vector("bread")
-            assert first == await context_for(app, ANNAS).query_vector("bread")
+            first = await call_context(app, ANNAS).query_vector("bread")
+            assert first == await call_context(app, ANNAS).query_vector("bread")
             with pytest.raises(Forbidden, match="refused your key"):
-                await context_for(app, BENS).query_vector("bread")
+                await call_context(app, BENS).query_vector("bread")
             remembered = pickle.dumps(app.query_vectors)
     assert [ANNAS, BENS] == [call.key for call in server.calls]
     assert ANNAS.encode() not in remembered
@@ -133,8 +133,8 @@ async def test_by_default_all_calls_share_the_deployments_embedder(
 ) -> None:
     with FakeOpenAI() as server:
         async with opened(server, **settings) as app:
-            assert app.embedder is context_for(app, None).embedder
-            assert app.embedder is context_for(app, ANNAS).embedder
+            assert app.embedder is call_context(app, None).embedder
+            assert app.embedder is call_context(app, ANNAS).embedder
 
 
 async def test_an_endpoint_is_asked_as_configured() -> None:

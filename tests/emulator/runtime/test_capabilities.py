@@ -8,9 +8,9 @@ import pytest
 
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.runtime.capabilities import Capability
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.job import Job, Report, run_job
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -41,7 +41,7 @@ async def write(_args: Nothing, ctx: Context) -> Done:
     """Write a document."""
     database = ctx.database
     seen = await database.get(database.document("notes", "one"))
-    await database.commit([put(seen, {"text": "milk"})])
+    await database.commit([put_if_unchanged(seen, {"text": "milk"})])
     return Done()
 
 
@@ -61,7 +61,7 @@ def tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> T
 
 async def code_of(wanted: Tool[Any, Any], app: App) -> str | None:
     """The error's code that a call ends with; None if it ends well."""
-    answer = await call(wanted, request_of(wanted, Caller.of("anna"), {}), app)
+    answer = await invoke(wanted, request_of(wanted, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.caller import Caller
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
@@ -30,14 +30,14 @@ async def write(
     **arguments: Any,
 ) -> CallAnswer:
     """Call it as the gateway does."""
-    return await call(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), app)
+    return await invoke(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), app)
 
 
 async def notes(app: App, user: str = "anna") -> list[str]:
     request = CallRequest(
         call_id="r", arguments={}, caller=Caller.of(user), deadline=time.time() + 20
     )
-    answer = await call(READ, request, app)
+    answer = await invoke(READ, request, app)
     assert answer.result
     texts: list[str] = answer.result["texts"]
     return texts
@@ -56,7 +56,7 @@ async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> No
 async def test_a_replayed_answer_is_worded_as_the_first_one(app: App) -> None:
     worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
     wanted = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
-    first, again = [await call(worded, wanted, app) for _ in range(2)]
+    first, again = [await invoke(worded, wanted, app) for _ in range(2)]
     assert "There are 1 notes." == first.text == again.text
 
 
@@ -154,6 +154,6 @@ async def test_a_call_commits_once(app: App) -> None:
     request = CallRequest(
         call_id="c", arguments={"text": "x"}, caller=Caller.of("anna"), deadline=time.time() + 9
     )
-    answer = await call(replace(WRITE, run=write_twice), request, app)
+    answer = await invoke(replace(WRITE, run=write_twice), request, app)
     assert answer.error
     assert "INTERNAL_ERROR" == answer.error.code

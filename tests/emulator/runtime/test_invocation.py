@@ -18,7 +18,7 @@ from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.capabilities import Capability
-from shared.runtime.invocation import call, parse
+from shared.runtime.invocation import invoke, parse_arguments
 from shared.runtime.messages import CallAnswer, CallRequest, WireError
 from shared.runtime.outcome import Outcome
 from shared.runtime.schemas import Arguments, Result
@@ -100,14 +100,14 @@ def request(seconds: float = 60, **arguments: Any) -> CallRequest:
 
 
 async def refused(tool: Tool[In, Out], wanted: CallRequest, app: App) -> dict[str, Any]:
-    answer = await call(tool, wanted, app)
+    answer = await invoke(tool, wanted, app)
     assert answer.result is None
     assert answer.error is not None
     return answer.error.model_dump(exclude_none=True)
 
 
 async def test_a_result_comes_with_a_receipt(app: App) -> None:
-    answer = await call(TOOL, request(word="so", times=2), app)
+    answer = await invoke(TOOL, request(word="so", times=2), app)
     assert answer.result == {"words": ["so", "so"]}
     assert answer.error is None
     assert answer.receipt.milliseconds > 0
@@ -115,7 +115,7 @@ async def test_a_result_comes_with_a_receipt(app: App) -> None:
 
 async def test_a_receipt_counts_documents_and_how_deep_a_call_went(app: App) -> None:
     tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
-    receipt = (await call(tool, request(word="so"), app)).receipt
+    receipt = (await invoke(tool, request(word="so"), app)).receipt
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
@@ -127,7 +127,7 @@ async def test_a_receipt_times_only_the_parts_that_a_call_needed(
         return Out(words=[])
 
     tool = replace(TOOL, run=embed, capabilities=frozenset({Capability.EMBEDDING}))
-    first, again = [(await call(tool, request(word="so"), app)).receipt for _ in range(2)]
+    first, again = [(await invoke(tool, request(word="so"), app)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert 0 <= first.embedding_ms <= first.milliseconds
     assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
@@ -148,7 +148,7 @@ async def test_a_receipt_says_what_the_handler_charged(app: App) -> None:
     async def charge(_args: In, _context: Context) -> Outcome[Out]:
         return Outcome(Out(words=[]), price=42)
 
-    answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), app)
+    answer = await invoke(replace(TOOL, run=charge, price=100), request(word="so"), app)
     assert 42 == answer.receipt.price
 
 
@@ -283,15 +283,15 @@ async def test_what_is_wrong_with_the_arguments_is_told_for_each(app: App) -> No
 
 
 async def test_arguments_are_not_logged(app: App, capsys: pytest.CaptureFixture[str]) -> None:
-    await call(TOOL, request(word=SECRET), app)
-    await call(TOOL, request(times=SECRET, **{SECRET: 1}), app)
+    await invoke(TOOL, request(word=SECRET), app)
+    await invoke(TOOL, request(times=SECRET, **{SECRET: 1}), app)
     assert SECRET not in capsys.readouterr().err
 
 
 async def test_what_goes_well_is_the_gateways_to_log(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await call(TOOL, request(word="so"), app)
+    await invoke(TOOL, request(word="so"), app)
     assert "" == capsys.readouterr().err
 
 
@@ -308,12 +308,12 @@ async def test_what_goes_well_is_the_gateways_to_log(
 )
 def test_types_are_not_guessed(arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(In, arguments, "repeat_word")
+        parse_arguments(In, arguments, "repeat_word")
     assert list(caught.value.details) == [field]
 
 
 def test_an_enumeration_is_its_string() -> None:
-    parsed = parse(In, {"word": "so", "tier": "registered"}, "repeat_word")
+    parsed = parse_arguments(In, {"word": "so", "tier": "registered"}, "repeat_word")
     assert In(word="so", tier=Tier.REGISTERED) == parsed
 
 

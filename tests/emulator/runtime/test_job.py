@@ -16,7 +16,7 @@ from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.runtime.context import App
-from shared.runtime.job import Budget, Busy, Failure, Job, Report, run_job
+from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
 from tests.support.stored_documents import documents, leases
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def test_of_two_runs_at_once_one_works_and_the_other_is_told(ctx: Context,
     await started.wait()
     second = await run_job(job(run), app)
     ended.set()
-    assert isinstance(second, Busy)
+    assert isinstance(second, AlreadyRunning)
     assert second.until > datetime.now(UTC)
     assert await first == Report()
     assert set(await documents(ctx, "shelves")) == {"a"}
@@ -151,5 +151,5 @@ async def test_a_dead_runs_work_is_taken_over_after_its_lease(
     later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
     outcomes = [await run_job(job(run), each) for each in (app, later)]
     await later.aclose()
-    assert [type(outcome) for outcome in outcomes] == [Busy, Report]
+    assert [type(outcome) for outcome in outcomes] == [AlreadyRunning, Report]
     assert await leases(ctx) == set()

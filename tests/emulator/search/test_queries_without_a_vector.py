@@ -9,7 +9,7 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from tests.support.extractions import decision, hold, of
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, put_in
@@ -45,7 +45,7 @@ def embedder(request: pytest.FixtureRequest) -> Malformed:
 
 
 async def search(app: App, **arguments: Any) -> CallAnswer:
-    return await call(TOOL, request_of(TOOL, Caller(), arguments), app)
+    return await invoke(TOOL, request_of(TOOL, Caller(), arguments), app)
 
 
 async def test_a_search_by_words_says_so_and_the_log_says_why(

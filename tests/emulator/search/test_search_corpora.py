@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.core.dates import Span
+from shared.core.dates import DateSpan
 from shared.index.facets import Kind, named_facet
 from shared.index.posting_changes import PostingsTruncation
 from shared.index.truncation import truncation_policies
@@ -153,7 +153,7 @@ async def test_without_a_question_the_newest_are_listed_page_by_page(
         after = page.next
     assert ["j03", "j02", "j01", "j00"] == seen
     assert 2 * (1 + 1) + 4 == meter.documents_read - read
-    two_days = Selection(span=Span(NOON.date(), NOON.date() + timedelta(days=1)))
+    two_days = Selection(span=DateSpan(NOON.date(), NOON.date() + timedelta(days=1)))
     page = await list_newest(two_days, 5, None, corpus(ctx))
     assert ["j01", "other", "j00"] == [each.id for each in page.documents]
 

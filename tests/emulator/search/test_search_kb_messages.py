@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
@@ -238,7 +238,7 @@ async def _called(app: App, arguments: dict[str, Any]) -> Any:
     wanted = CallRequest(
         call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
     )
-    return await call(TOOL, wanted, app)
+    return await invoke(TOOL, wanted, app)
 
 
 async def test_where_nothing_matches_it_says_how_much_is_not_indexed(ctx: Context) -> None:

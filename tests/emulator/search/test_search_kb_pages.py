@@ -10,7 +10,7 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
-from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
+from shared.runtime.pagination import MAX_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import FEW
 from shared.search.listing import FINGERPRINTS
@@ -192,14 +192,16 @@ async def test_a_damaged_cursor_is_refused_or_harmless(nine: Context, way: dict[
 @pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
 async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[str, Any]) -> None:
     for position in FORGED:
-        forged = write_cursor(In.model_validate(way), position)
+        forged = encode_cursor(In.model_validate(way), position)
         await _refused_or_harmless(nine, forged, way)
 
 
 def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
     shown = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
-    args = In.model_validate({"query": "anchor", "cursor": write_cursor(In(query="anchor"), shown)})
-    assert shown == read_cursor(args, args.cursor, FINGERPRINTS)
+    args = In.model_validate(
+        {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), shown)}
+    )
+    assert shown == decode_cursor(args, args.cursor, FINGERPRINTS)
 
 
 async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.core.dates import Span
+from shared.core.dates import DateSpan
 from shared.index.facets import Kind, named_facet
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
@@ -89,7 +89,7 @@ async def test_a_page_past_many_gone_takes_few_round_trips(ctx: Context, meter: 
 async def test_no_day_lists_nothing_and_reads_nothing(ctx: Context, meter: Meter) -> None:
     await put_in(ctx, dated(0, "s0", tags=("sea",)))
     read = meter.documents_read
-    no_day = Span(date(2024, 2, 2), date(2024, 2, 1))
+    no_day = DateSpan(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
         assert [] == (await newest(selection, 5, None, ctx)).documents
     assert read == meter.documents_read
@@ -98,7 +98,7 @@ async def test_no_day_lists_nothing_and_reads_nothing(ctx: Context, meter: Meter
 async def test_of_a_list_that_was_cut_the_newest_come_from_it(ctx: Context, meter: Meter) -> None:
     await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
     await cut_lists(ctx, "facets", cap=5)
-    late = Span(first=FIRST_DAY.date() + timedelta(days=9))
+    late = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
     assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, ctx)])
     assert 2 + 2 == meter.documents_read - read
@@ -120,7 +120,7 @@ async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
     await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
     found = await pages(ctx, Selection((SEA,)), 2)
     assert [2, 2] == [len(each.documents) for each in found]
-    found = await pages(ctx, Selection(span=Span(first=FIRST_DAY.date())), 2)
+    found = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
     assert [2, 2] == [len(each.documents) for each in found]
 
 

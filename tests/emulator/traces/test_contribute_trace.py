@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.index import analysis
-from shared.text import near_duplicates
-from shared.traces import screening
+from shared.traces import near_duplicates, screening
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
 from tests.support.traces import contribute, found, sample, stored, tags, take_back

@@ -14,7 +14,7 @@ from functions.jobs.purge.job import purge
 from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.job import Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.traces.trust import Tally
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
@@ -296,7 +296,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 
 async def test_two_schedulers_at_once_run_one(app: App) -> None:
     outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
-    assert {Report, Busy} == set(map(type, outcomes))
+    assert {Report, AlreadyRunning} == set(map(type, outcomes))
 
 
 async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:

@@ -18,8 +18,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import call
-from shared.text.terms import ANALYSIS
+from shared.runtime.invocation import invoke
+from shared.text.terms import ANALYZER_VERSION
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import (
     BREAD,
@@ -179,7 +179,7 @@ async def in_a_hurry(app: App, seconds: float, **arguments: Any) -> CallAnswer:
     """A call that nobody waits for any longer than this."""
     request = request_of(TOOL, READER, arguments)
     late = request.model_copy(update={"deadline": time.time() + seconds})
-    return await call(TOOL, late, app)
+    return await invoke(TOOL, late, app)
 
 
 async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
@@ -314,7 +314,7 @@ async def test_what_passages_are_made_with_is_stored_with_them(
     client = app.context(READER, Meter()).database.client
     task = client.collection("users/reader/rag_tasks").document("default")
     [document] = [each async for each in task.collection("documents").stream()]
-    made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYSIS}
+    made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYZER_VERSION}
     assert made == document.get("making")
     passages = [each async for each in task.collection("passages").stream()]
     assert {embedder.model} == {each.get("embedding_model") for each in passages}

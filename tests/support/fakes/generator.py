@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from shared.ai.generation import BadAnswer, Generated
+from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ScriptedGenerator:
             return Generated(schema.model_validate(answer), input_tokens=100, output_tokens=10)
         except ValidationError as error:
             cost = {"input_tokens": 200, "output_tokens": 20}
-            raise BadAnswer("It answered in another shape.", details=cost) from error
+            raise InvalidAnswer("It answered in another shape.", details=cost) from error
 
     async def aclose(self) -> None:
         """Hold nothing."""

@@ -11,12 +11,12 @@ from pydantic import SecretStr
 
 from shared.accounts.access_key import PREFIX, is_text_of, key_id_of, new_key
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING, checked_user
+from shared.core.caller import FULL_ACCESS, require_user_id
 from shared.core.errors import InvalidInput
 
 RING = Keyring([SecretStr("s" * 32)])
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-TEXT, KEY = new_key(RING, "anna@example.com", "laptop", EVERYTHING, created_at=NOW)
+TEXT, KEY = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
 
 
 def test_a_key_is_known_by_its_text() -> None:
@@ -30,7 +30,7 @@ def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
 
 
 def test_two_keys_differ() -> None:
-    other, kept = new_key(RING, "anna@example.com", "laptop", EVERYTHING, created_at=NOW)
+    other, kept = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
     assert other != TEXT
     assert not is_text_of(RING, other, KEY)
     assert KEY.key_id != kept.key_id
@@ -56,7 +56,7 @@ def test_a_key_survives_the_rotation_of_the_secret() -> None:
 
 def test_a_key_ends_when_it_expires() -> None:
     _, key = new_key(
-        RING, "anna", "laptop", EVERYTHING, created_at=NOW, expires_at=NOW + timedelta(days=1)
+        RING, "anna", "laptop", FULL_ACCESS, created_at=NOW, expires_at=NOW + timedelta(days=1)
     )
     assert key.holds(NOW + timedelta(hours=23))
     assert not key.holds(NOW + timedelta(days=1))
@@ -64,10 +64,10 @@ def test_a_key_ends_when_it_expires() -> None:
 
 @pytest.mark.parametrize("user", ["anna", "anna@example.com", "a.b-c_d+e@x.org", "0"])
 def test_a_name_or_an_address_is_a_user(user: str) -> None:
-    assert user == checked_user(user)
+    assert user == require_user_id(user)
 
 
 @pytest.mark.parametrize("user", ["", "Anna", "a/b", "__anna__", ".", "a b", "a" * 129, "ä", "a\n"])
 def test_what_no_document_could_be_called_is_no_user(user: str) -> None:
     with pytest.raises(InvalidInput, match="e-mail address or a name"):
-        checked_user(user)
+        require_user_id(user)

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = Grant(
     grant_id="g",
     user_id="ada",
     client_id="c",
-    scopes=EVERYTHING,
+    scopes=FULL_ACCESS,
     code_challenge="x" * 43,
     redirect_uri="https://program.example/back",
     redirect_uri_given=True,

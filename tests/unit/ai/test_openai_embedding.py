@@ -19,10 +19,10 @@ from shared.ai.embedding import PROBE, Purpose, unit_vector
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.core import errors
-from shared.core.circuit_breaker import FAILURES
+from shared.core.circuit_breaker import FAILURE_THRESHOLD
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from shared.core.http import LONGEST_WAIT, retry_after
+from shared.core.http import MAX_RETRY_AFTER, parse_retry_after
 from tests.support.fakes import openai
 from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal, vector_of
 
@@ -227,27 +227,29 @@ def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
     now = utc_now().replace(microsecond=0)
     dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
     nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
-    assert [30.0, 90.0] == [retry_after(each, now) for each in ("30", dated)]
+    assert [30.0, 90.0] == [parse_retry_after(each, now) for each in ("30", dated)]
     past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
-    assert [0.0, 0.0, LONGEST_WAIT] == [retry_after(each, now) for each in (*past, "999999999")]
-    assert [None] * 4 == [retry_after(each, now) for each in nonsense]
+    assert [0.0, 0.0, MAX_RETRY_AFTER] == [
+        parse_retry_after(each, now) for each in (*past, "999999999")
+    ]
+    assert [None] * 4 == [parse_retry_after(each, now) for each in nonsense]
 
 
 async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
         async with connected(server) as embedder:
-            for _ in range(FAILURES):
+            for _ in range(FAILURE_THRESHOLD):
                 await failing(embedder)
             refused = await failing(embedder)
     assert (Unavailable, 30) == (type(refused), refused.retry_after)
-    assert FAILURES == len(server.calls)
+    assert FAILURE_THRESHOLD == len(server.calls)
 
 
 async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
         server.refuses = SECRET
         async with connected(server) as embedder:
-            for _ in range(FAILURES + 2):
+            for _ in range(FAILURE_THRESHOLD + 2):
                 assert InvalidInput is type(await failing(embedder))
 
 
@@ -340,7 +342,7 @@ async def test_an_account_with_no_quota_left_is_not_asked_again(
         theirs = await failure_of(server, CALLERS)
         assert "" == capsys.readouterr().err
         ours = await failure_of(server)
-    assert (Unavailable, LONGEST_WAIT) == (type(ours), ours.retry_after)
+    assert (Unavailable, MAX_RETRY_AFTER) == (type(ours), ours.retry_after)
     assert "top it up" in capsys.readouterr().err
     assert errors.PaymentRequired is type(theirs)
     assert 2 == len(server.calls)
@@ -391,11 +393,11 @@ async def test_a_throttled_callers_key_is_tried_again_then_told_when() -> None:
 async def test_a_callers_key_never_shuts_the_others_out(status: int) -> None:
     with FakeOpenAI(usual=refusal(status, retry_after="60")) as server:
         async with connected(server) as embedder:
-            for _ in range(FAILURES + 1):
+            for _ in range(FAILURE_THRESHOLD + 1):
                 await failing(embedder.on_behalf_of(CALLERS))
             server.usual = Reply()
             await embedder.embed(["one"], Purpose.DOCUMENT)
-    assert FAILURES + 2 == len(server.calls)
+    assert FAILURE_THRESHOLD + 2 == len(server.calls)
 
 
 async def test_each_key_has_turns_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from google.oauth2.credentials import Credentials
 
 from shared.ai.batch_files import LINES, BatchFiles
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.ai.vertex_batch import JobState, Progress, Row, VertexBatch
-from shared.ai.vertex_client import Endpoint
+from shared.ai.vertex_batch import BatchProgress, BatchRow, BatchState, VertexBatch
+from shared.ai.vertex_client import VertexEndpoint
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import (
@@ -97,7 +97,7 @@ async def files(
 
 
 def client_of(base_url: str) -> VertexBatch:
-    endpoint = Endpoint(
+    endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
         credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
@@ -182,16 +182,16 @@ async def test_a_refused_job_is_not_asked_for_again(
 @pytest.mark.parametrize(
     ("state", "progress"),
     [
-        ("JOB_STATE_SUCCEEDED", Progress.DONE),
-        ("JOB_STATE_PARTIALLY_SUCCEEDED", Progress.DONE),
-        ("JOB_STATE_CANCELLED", Progress.FAILED),
-        ("JOB_STATE_EXPIRED", Progress.FAILED),
-        ("JOB_STATE_PAUSED", Progress.UNDER_WAY),
-        ("JOB_STATE_UNSPECIFIED", Progress.UNDER_WAY),
+        ("JOB_STATE_SUCCEEDED", BatchProgress.DONE),
+        ("JOB_STATE_PARTIALLY_SUCCEEDED", BatchProgress.DONE),
+        ("JOB_STATE_CANCELLED", BatchProgress.FAILED),
+        ("JOB_STATE_EXPIRED", BatchProgress.FAILED),
+        ("JOB_STATE_PAUSED", BatchProgress.UNDER_WAY),
+        ("JOB_STATE_UNSPECIFIED", BatchProgress.UNDER_WAY),
     ],
 )
 async def test_a_jobs_state_says_how_far_it_has_come(
-    batch: VertexBatch, vertex: FakeVertexBatch, state: str, progress: Progress
+    batch: VertexBatch, vertex: FakeVertexBatch, state: str, progress: BatchProgress
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.jobs["1000"].state = state
@@ -203,14 +203,14 @@ async def test_a_failed_job_is_told_by_its_code_and_not_in_its_words(
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.ending = "JOB_STATE_FAILED"
-    expected = JobState(Progress.FAILED, "JOB_STATE_FAILED (code 3)")
+    expected = BatchState(BatchProgress.FAILED, "JOB_STATE_FAILED (code 3)")
     assert expected == await batch.look(name)
 
 
 async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.jobs.clear()
-    assert (await batch.look(name)).progress is Progress.FAILED
+    assert (await batch.look(name)).progress is BatchProgress.FAILED
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -241,7 +241,7 @@ def test_a_request_carries_its_key_and_how_to_embed_its_text(offline: VertexBatc
 
 def test_an_answer_gives_its_vector_at_length_one(offline: VertexBatch) -> None:
     row = offline.answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
-    assert Row("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
+    assert BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
 
 
 def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> None:
@@ -255,7 +255,7 @@ def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> N
 def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
     told = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
-    assert Row("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.answer(json.dumps(told).encode())
+    assert BatchRow("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.answer(json.dumps(told).encode())
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     ],
 )
 def test_an_answer_without_a_usable_vector_has_none(offline: VertexBatch, line: bytes) -> None:
-    assert Row("hash:chunk", None) == offline.answer(line)
+    assert BatchRow("hash:chunk", None) == offline.answer(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])

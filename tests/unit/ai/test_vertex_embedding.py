@@ -16,7 +16,7 @@ from google.oauth2.credentials import Credentials
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.ai.vertex_embedding import VertexEmbedder
-from shared.core.circuit_breaker import FAILURES, Breaker
+from shared.core.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.support.clock import SettableSeconds
 from tests.support.fakes.vertex import (
@@ -210,10 +210,10 @@ async def fail(embedder: VertexEmbedder, times: int) -> None:
 
 async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     seconds = SettableSeconds()
-    breaker = Breaker("Vertex AI", seconds)
+    breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
-            await fail(embedder, FAILURES)
+            await fail(embedder, FAILURE_THRESHOLD)
             with pytest.raises(Unavailable) as caught:
                 await embedder.embed([SECRET], Purpose.DOCUMENT)
             assert await embedder.embed([], Purpose.QUERY) == []
@@ -222,21 +222,21 @@ async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
             await embedder.embed(["one", "two"], Purpose.QUERY)
             await embedder.embed(["three"], Purpose.QUERY)
     assert (caught.value.retry_after, SECRET in caught.value.message) == (30, False)
-    assert len(server.calls) == FAILURES + 3
+    assert len(server.calls) == FAILURE_THRESHOLD + 3
 
 
 async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
     with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
         async with connected(server) as embedder:
-            await fail(embedder, FAILURES + 2)
-    assert len(server.calls) == FAILURES + 2
+            await fail(embedder, FAILURE_THRESHOLD + 2)
+    assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
 async def test_a_probe_whose_caller_leaves_makes_room_for_another(monotonic: Monotonic) -> None:
-    breaker = Breaker("Vertex AI", pause=0)
+    breaker = CircuitBreaker("Vertex AI", pause=0)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
-            await fail(embedder, FAILURES)
+            await fail(embedder, FAILURE_THRESHOLD)
             server.usual, server.on_hang = HANG, partial(monotonic.turn_soon, 1)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 1)

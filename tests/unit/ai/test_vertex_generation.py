@@ -13,10 +13,10 @@ import pytest
 from google.oauth2.credentials import Credentials
 from pydantic import BaseModel, Field
 
-from shared.ai.generation import BadAnswer, Generated
+from shared.ai.generation import Generated, InvalidAnswer
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
-from shared.core.circuit_breaker import FAILURES, Breaker
+from shared.core.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.support.clock import SettableSeconds
 from tests.support.fakes.vertex import (
@@ -232,7 +232,7 @@ async def test_two_answers_of_another_shape_are_a_bad_answer_with_cost(
 ) -> None:
     with FakeVertex(usual=reply) as server:
         failure = await failure_of(server)
-    assert BadAnswer is type(failure)
+    assert InvalidAnswer is type(failure)
     assert {"input_tokens": 200, "output_tokens": 40} == failure.details
     assert 2 == len(server.calls)
 
@@ -326,16 +326,16 @@ async def test_no_more_texts_are_under_way_than_allowed() -> None:
 
 async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     seconds = SettableSeconds()
-    breaker = Breaker("Vertex AI", seconds)
+    breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker, time_limit=50) as generator:
-            for _ in range(FAILURES + 1):
+            for _ in range(FAILURE_THRESHOLD + 1):
                 with pytest.raises(Unavailable):
                     await generator.generate(INSTRUCTION, BEES, Note)
             server.usual = Reply()
             seconds.now += 30
             await generator.generate(INSTRUCTION, BEES, Note)
-    assert FAILURES + 1 == len(server.calls)
+    assert FAILURE_THRESHOLD + 1 == len(server.calls)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\ud83d"])

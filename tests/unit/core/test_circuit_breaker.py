@@ -18,7 +18,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.core.circuit_breaker import FAILURES, PAUSE, SOON, Breaker
+from shared.core.circuit_breaker import (
+    FAILURE_THRESHOLD,
+    OPEN_SECONDS,
+    PROBE_RETRY_SECONDS,
+    CircuitBreaker,
+)
 from shared.core.errors import Unavailable
 from tests.support.clock import SettableSeconds
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 class Call:
     """A call that is under way until it is said how it ends."""
 
-    def __init__(self, breaker: Breaker) -> None:
+    def __init__(self, breaker: CircuitBreaker) -> None:
         self._under_way = ExitStack()
         self._attempt: Attempt = self._under_way.enter_context(breaker.attempt())
 
@@ -44,11 +49,11 @@ def seconds() -> SettableSeconds:
 
 
 @pytest.fixture
-def breaker(seconds: SettableSeconds) -> Breaker:
-    return Breaker("The oven", seconds)
+def breaker(seconds: SettableSeconds) -> CircuitBreaker:
+    return CircuitBreaker("The oven", seconds)
 
 
-def passes(breaker: Breaker) -> bool:
+def passes(breaker: CircuitBreaker) -> bool:
     """Whether a call is let through, of which nothing is learned."""
     try:
         Call(breaker).end(well=None)
@@ -57,21 +62,21 @@ def passes(breaker: Breaker) -> bool:
     return True
 
 
-def fail(breaker: Breaker, times: int) -> None:
+def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
         Call(breaker).end(well=False)
 
 
-def test_four_failures_in_a_row_are_forgiven(breaker: Breaker) -> None:
-    fail(breaker, FAILURES - 1)
+def test_four_failures_in_a_row_are_forgiven(breaker: CircuitBreaker) -> None:
+    fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
 def test_after_five_failures_in_a_row_nobody_passes_for_a_pause(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE - 12.5
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS - 12.5
     with pytest.raises(Unavailable) as caught:
         Call(breaker)
     assert 13 == caught.value.retry_after
@@ -80,15 +85,15 @@ def test_after_five_failures_in_a_row_nobody_passes_for_a_pause(
     assert passes(breaker)
 
 
-def test_a_success_in_between_begins_a_new_row(breaker: Breaker) -> None:
-    fail(breaker, FAILURES - 1)
+def test_a_success_in_between_begins_a_new_row(breaker: CircuitBreaker) -> None:
+    fail(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(well=True)
-    fail(breaker, FAILURES - 1)
+    fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
-def test_an_abandoned_call_neither_breaks_nor_joins_a_row(breaker: Breaker) -> None:
-    fail(breaker, FAILURES - 1)
+def test_an_abandoned_call_neither_breaks_nor_joins_a_row(breaker: CircuitBreaker) -> None:
+    fail(breaker, FAILURE_THRESHOLD - 1)
     Call(breaker).end(well=None)
     assert passes(breaker)
     fail(breaker, 1)
@@ -96,42 +101,42 @@ def test_an_abandoned_call_neither_breaks_nor_joins_a_row(breaker: Breaker) -> N
 
 
 def test_during_a_probe_others_are_told_to_come_back_soon(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     with breaker.attempt(), pytest.raises(Unavailable) as caught:
         Call(breaker)
-    assert SOON == caught.value.retry_after
+    assert PROBE_RETRY_SECONDS == caught.value.retry_after
 
 
 def test_a_probe_that_succeeds_lets_everybody_through(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     Call(breaker).end(well=True)
-    fail(breaker, FAILURES - 1)
+    fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
 def test_one_probe_that_fails_begins_another_pause(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     fail(breaker, 1)
-    seconds.now += PAUSE - 1
+    seconds.now += OPEN_SECONDS - 1
     assert not passes(breaker)
     seconds.now += 1
     assert passes(breaker)
 
 
 def test_an_abandoned_probe_makes_room_for_another_at_once(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     Call(breaker).end(well=None)
     with breaker.attempt():
         assert not passes(breaker)
@@ -139,10 +144,10 @@ def test_an_abandoned_probe_makes_room_for_another_at_once(
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 def test_a_probe_that_raises_makes_room_for_another(
-    breaker: Breaker, seconds: SettableSeconds, error: type[BaseException]
+    breaker: CircuitBreaker, seconds: SettableSeconds, error: type[BaseException]
 ) -> None:
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     with pytest.raises(error), breaker.attempt():
         raise error
     assert passes(breaker)
@@ -150,32 +155,32 @@ def test_a_probe_that_raises_makes_room_for_another(
 
 @pytest.mark.parametrize("well", [None, False])
 def test_an_old_call_that_ends_during_a_probe_admits_no_second(
-    breaker: Breaker, seconds: SettableSeconds, *, well: bool | None
+    breaker: CircuitBreaker, seconds: SettableSeconds, *, well: bool | None
 ) -> None:
     """A write may take longer than the pause."""
     early = Call(breaker)
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS
     with breaker.attempt():
         early.end(well=well)
-        seconds.now += 10 * PAUSE
+        seconds.now += 10 * OPEN_SECONDS
         assert not passes(breaker)
     assert passes(breaker)
 
 
-def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: Breaker) -> None:
+def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: CircuitBreaker) -> None:
     early = Call(breaker)
-    fail(breaker, FAILURES)
+    fail(breaker, FAILURE_THRESHOLD)
     early.end(well=True)
     assert passes(breaker)
 
 
 def test_a_late_failure_does_not_make_the_pause_longer(
-    breaker: Breaker, seconds: SettableSeconds
+    breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     early = Call(breaker)
-    fail(breaker, FAILURES)
-    seconds.now += PAUSE - 1
+    fail(breaker, FAILURE_THRESHOLD)
+    seconds.now += OPEN_SECONDS - 1
     early.end(well=False)
     seconds.now += 1
     assert passes(breaker)
@@ -187,7 +192,7 @@ class History(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = SettableSeconds()
-        self.breaker = Breaker("It", self.clock)
+        self.breaker = CircuitBreaker("It", self.clock)
         self.under_way: list[Call] = []
         self.probes: list[Call] = []
         self.in_a_row = 0
@@ -208,16 +213,16 @@ class History(RuleBasedStateMachine):
 
     @property
     def is_open(self) -> bool:
-        return self.in_a_row >= FAILURES
+        return self.in_a_row >= FAILURE_THRESHOLD
 
     def wait_to_expect(self) -> float | None:
         """How long a call should be told to wait, by what has happened; None: it goes through."""
         if not self.is_open:
             return None
-        wait = math.ceil(self.failed_at + PAUSE - self.clock.now)
+        wait = math.ceil(self.failed_at + OPEN_SECONDS - self.clock.now)
         if wait > 0:
             return wait
-        return SOON if self.probes else None
+        return PROBE_RETRY_SECONDS if self.probes else None
 
     @precondition(lambda self: not self.is_open)
     @rule(others=st.integers(0, 3))
@@ -245,7 +250,7 @@ class History(RuleBasedStateMachine):
             self.in_a_row += 1
             self.failed_at = self.clock.now
 
-    @rule(passed=st.sampled_from([0.25, 4, PAUSE - 4, PAUSE, 10 * PAUSE]))
+    @rule(passed=st.sampled_from([0.25, 4, OPEN_SECONDS - 4, OPEN_SECONDS, 10 * OPEN_SECONDS]))
     def wait(self, passed: float) -> None:
         self.clock.now += passed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core import errors
-from shared.core.errors import CarrelError, status_of
+from shared.core.errors import CarrelError, http_status
 from shared.runtime.messages import WireError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_every_kind_stands_in_the_drawing_with_its_code(kind: type[CarrelError])
 def test_an_error_crosses_the_wire_whole(kind: type[CarrelError]) -> None:
     sent = kind("Say how.", details={"field": "why"}, retry_after=2.5)
     received = WireError.model_validate_json(json.dumps(sent.to_wire()))
-    assert status_of(received.code) == kind.status
+    assert http_status(received.code) == kind.status
     assert received.model_dump() == {
         "code": kind.code,
         "message": "Say how.",
@@ -72,4 +72,4 @@ def test_a_wait_of_nought_seconds_is_told() -> None:
 
 
 def test_an_unknown_code_is_a_fault() -> None:
-    assert status_of("NEW_IN_A_LATER_VERSION") == 500
+    assert http_status("NEW_IN_A_LATER_VERSION") == 500

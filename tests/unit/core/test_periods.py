@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from shared.core.dates import ALWAYS, Period, Span, from_microseconds, span_of
+from shared.core.dates import ALL_DATES, DateSpan, Period, from_microseconds, period_dates
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
-SPAN = Span(date(2024, 1, 30), date(2024, 3, 2))
+SPAN = DateSpan(date(2024, 1, 30), date(2024, 3, 2))
 
 
 @pytest.mark.parametrize(
@@ -25,22 +25,24 @@ SPAN = Span(date(2024, 1, 30), date(2024, 3, 2))
     ],
 )
 def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> None:
-    expected = Span(date.fromisoformat(first), date.fromisoformat(last))
-    assert expected == span_of(Period(period), NOW)
+    expected = DateSpan(date.fromisoformat(first), date.fromisoformat(last))
+    assert expected == period_dates(Period(period), NOW)
 
 
 def test_every_period_has_its_span() -> None:
-    assert all(not span_of(period, NOW).empty for period in Period)
+    assert all(not period_dates(period, NOW).empty for period in Period)
 
 
 def test_last_month_in_january_is_december() -> None:
-    expected = Span(date(2023, 12, 1), date(2023, 12, 31))
-    assert expected == span_of(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC))
+    expected = DateSpan(date(2023, 12, 1), date(2023, 12, 31))
+    assert expected == period_dates(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC))
 
 
 def test_the_day_is_that_of_utc_wherever_the_clock_stands() -> None:
     east = timezone(timedelta(hours=14))
-    assert span_of(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(2024, 3, 10)
+    assert period_dates(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(
+        2024, 3, 10
+    )
 
 
 def test_a_span_holds_its_first_and_last_moment_and_none_beside() -> None:
@@ -64,21 +66,21 @@ def test_the_microseconds_of_a_span_are_its_moments() -> None:
 
 
 def test_spans_intersect() -> None:
-    other = Span(date(2024, 2, 1), date(2024, 12, 31))
-    assert SPAN & other == Span(date(2024, 2, 1), date(2024, 3, 2))
-    assert SPAN & ALWAYS == SPAN
+    other = DateSpan(date(2024, 2, 1), date(2024, 12, 31))
+    assert SPAN & other == DateSpan(date(2024, 2, 1), date(2024, 3, 2))
+    assert SPAN & ALL_DATES == SPAN
 
 
 def test_spans_apart_have_no_day_in_common() -> None:
-    assert (SPAN & Span(date(2025, 1, 1), date(2025, 1, 2))).empty
+    assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).empty
     assert not SPAN.empty
 
 
 def test_the_months_of_a_span_are_all_that_it_touches() -> None:
     assert SPAN.months == ["2024-01", "2024-02", "2024-03"]
-    assert Span(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
+    assert DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
 
 
 def test_always_holds_every_moment() -> None:
-    assert datetime.min.replace(tzinfo=UTC) in ALWAYS
-    assert datetime.max.replace(tzinfo=UTC) in ALWAYS
+    assert datetime.min.replace(tzinfo=UTC) in ALL_DATES
+    assert datetime.max.replace(tzinfo=UTC) in ALL_DATES

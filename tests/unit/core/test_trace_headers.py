@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from shared.core.log import Trace, log, trace_in, traced, traceparent
+from shared.core.log import TraceContext, bind_trace, log, parse_trace, traceparent_header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def sent(*fields: tuple[str, str]) -> Headers:
     ],
 )
 def test_traceparent_names_trace_and_span(header: str, *, sampled: bool) -> None:
-    assert Trace(TRACE_ID, SPAN_ID, sampled) == trace_in(sent(("traceparent", header)))
+    assert TraceContext(TRACE_ID, SPAN_ID, sampled) == parse_trace(sent(("traceparent", header)))
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_traceparent_names_trace_and_span(header: str, *, sampled: bool) -> None
 def test_googles_older_header_names_them_too(
     header: str, span_id: str | None, *, sampled: bool
 ) -> None:
-    found = trace_in(sent(("X-Cloud-Trace-Context", header)))
-    assert Trace(TRACE_ID, span_id, sampled) == found
+    found = parse_trace(sent(("X-Cloud-Trace-Context", header)))
+    assert TraceContext(TRACE_ID, span_id, sampled) == found
 
 
 def test_traceparent_comes_first() -> None:
     other = f"{'b' * 32}/7;o=0"
     headers = sent(("x-cloud-trace-context", other), ("traceparent", W3C))
-    assert Trace(TRACE_ID, SPAN_ID, sampled=True) == trace_in(headers)
+    assert TraceContext(TRACE_ID, SPAN_ID, sampled=True) == parse_trace(headers)
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_traceparent_comes_first() -> None:
     ],
 )
 def test_what_has_no_proper_form_is_no_trace(fields: Sequence[tuple[str, str]]) -> None:
-    assert trace_in(sent(*fields)) is None
+    assert parse_trace(sent(*fields)) is None
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
 def test_no_header_is_an_error(one: str, other: str) -> None:
-    trace_in(sent(("traceparent", one), ("x-cloud-trace-context", other)))
+    parse_trace(sent(("traceparent", one), ("x-cloud-trace-context", other)))
 
 
 def test_lines_that_are_written_meanwhile_show_the_trace(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with traced(sent(("traceparent", W3C)), "shelf"):
+    with bind_trace(sent(("traceparent", W3C)), "shelf"):
         log.info("inside")
     log.info("outside")
     inside, outside = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -107,14 +107,14 @@ def test_lines_that_are_written_meanwhile_show_the_trace(
 
 
 def test_the_trace_is_taken_on_as_it_came() -> None:
-    with traced(sent(("traceparent", W3C)), "shelf"):
-        assert {"traceparent": W3C} == traceparent()
-    assert {} == traceparent()
+    with bind_trace(sent(("traceparent", W3C)), "shelf"):
+        assert {"traceparent": W3C} == traceparent_header()
+    assert {} == traceparent_header()
 
 
 def test_a_trace_without_a_span_is_taken_on_with_one() -> None:
-    with traced(sent(("x-cloud-trace-context", TRACE_ID)), "shelf"):
-        taken = trace_in(Headers(traceparent()))
+    with bind_trace(sent(("x-cloud-trace-context", TRACE_ID)), "shelf"):
+        taken = parse_trace(Headers(traceparent_header()))
     assert taken is not None
     assert (TRACE_ID, False) == (taken.trace_id, taken.sampled)
     assert taken.span_id is not None

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from shared.accounts.keyring import Keyring
-from shared.core.caller import EVERYTHING, Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import Unauthorized
 from tests.support.clock import SettableClock
 
@@ -130,8 +130,8 @@ def test_a_token_of_another_kind_does_not_hold() -> None:
 
 
 def test_everything_that_is_allowed_is_said() -> None:
-    token = tokens().issue(**{**SAID, "scopes": EVERYTHING})
-    assert EVERYTHING == tokens().read(token).scopes
+    token = tokens().issue(**{**SAID, "scopes": FULL_ACCESS})
+    assert FULL_ACCESS == tokens().read(token).scopes
 
 
 @given(st.text())

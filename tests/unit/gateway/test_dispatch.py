@@ -12,8 +12,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
-from shared.core.circuit_breaker import FAILURES, PAUSE, SOON
-from shared.core.log import traced
+from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, PROBE_RETRY_SECONDS
+from shared.core.log import bind_trace
 from shared.runtime.messages import WireError
 from shared.runtime.outage_advice import RETRY_AFTER
 from shared.runtime.tool import Effect
@@ -212,7 +212,9 @@ async def test_a_write_that_could_not_be_sent_did_nothing(call_request: CallRequ
         assert "nothing_done" == await outcome(dispatcher, call_request)
 
 
-async def fail(dispatcher: HttpDispatcher, request: CallRequest, times: int = FAILURES) -> None:
+async def fail(
+    dispatcher: HttpDispatcher, request: CallRequest, times: int = FAILURE_THRESHOLD
+) -> None:
     for _ in range(times):
         assert (await dispatcher.call(WRITING, request)).error is not None
 
@@ -235,7 +237,7 @@ async def test_after_five_failures_in_a_row_a_function_is_left_alone(
             await fail(dispatcher, call_request)
             seconds.now += 13
             answer = await dispatcher.call(WRITING, call_request)
-    assert FAILURES == len(server.bodies)
+    assert FAILURE_THRESHOLD == len(server.bodies)
     assert answer.error == WireError(
         code="UNAVAILABLE",
         message="try_out is temporarily unreachable. Nothing was stored: call it again in 17 s.",
@@ -249,11 +251,13 @@ async def test_a_function_that_hangs_is_left_alone_too(
 ) -> None:
     turn = partial(monotonic.turn_soon, 60)
     with ToolServer(Reply(pause=HANGS)) as server:
-        server.on_hang = threading.Barrier(FAILURES, action=turn).wait
+        server.on_hang = threading.Barrier(FAILURE_THRESHOLD, action=turn).wait
         async with dispatching(server.url, clock=seconds) as dispatcher:
-            await asyncio.gather(*(fail(dispatcher, call_request, 1) for _ in range(FAILURES)))
+            await asyncio.gather(
+                *(fail(dispatcher, call_request, 1) for _ in range(FAILURE_THRESHOLD))
+            )
             await fail(dispatcher, call_request)
-    assert FAILURES == len(server.bodies)
+    assert FAILURE_THRESHOLD == len(server.bodies)
 
 
 @pytest.mark.parametrize(
@@ -272,18 +276,18 @@ async def test_a_function_that_refuses_is_called_again_and_again(
 ) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url) as dispatcher:
-            await fail(dispatcher, call_request, FAILURES + 2)
-    assert FAILURES + 2 == len(server.bodies)
+            await fail(dispatcher, call_request, FAILURE_THRESHOLD + 2)
+    assert FAILURE_THRESHOLD + 2 == len(server.bodies)
 
 
 async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) -> None:
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url) as dispatcher:
-            await fail(dispatcher, call_request, FAILURES - 1)
+            await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = error_reply(404, "NOT_FOUND")
             await fail(dispatcher, call_request, 1)
             server.reply = BROKEN
-            await fail(dispatcher, call_request, FAILURES - 1)
+            await fail(dispatcher, call_request, FAILURE_THRESHOLD - 1)
             server.reply = Reply()
             assert (await dispatcher.call(WRITING, call_request)).result
 
@@ -294,14 +298,14 @@ async def test_after_the_pause_one_call_probes_the_function(
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
-            seconds.now += PAUSE
+            seconds.now += OPEN_SECONDS
             server.reply = Reply(pause=0.1)
             calls = [dispatcher.call(WRITING, call_request) for _ in range(4)]
             probe, *others = await asyncio.gather(*calls)
             assert (await dispatcher.call(WRITING, call_request)).result
     assert probe.result
-    assert [SOON] * 3 == [each.error.retry_after for each in others if each.error]
-    assert FAILURES + 2 == len(server.bodies)
+    assert [PROBE_RETRY_SECONDS] * 3 == [each.error.retry_after for each in others if each.error]
+    assert FAILURE_THRESHOLD + 2 == len(server.bodies)
 
 
 async def test_a_probe_that_fails_begins_another_pause(
@@ -310,9 +314,9 @@ async def test_a_probe_that_fails_begins_another_pause(
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
-            seconds.now += PAUSE
+            seconds.now += OPEN_SECONDS
             await fail(dispatcher, call_request)
-    assert FAILURES + 1 == len(server.bodies)
+    assert FAILURE_THRESHOLD + 1 == len(server.bodies)
 
 
 async def test_a_probe_whose_caller_leaves_makes_room_for_another(
@@ -321,7 +325,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_another(
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
             await fail(dispatcher, call_request)
-            seconds.now += PAUSE
+            seconds.now += OPEN_SECONDS
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
                     await dispatcher.call(WRITING, call_request)
@@ -346,7 +350,7 @@ async def test_the_trace_goes_on_to_the_tools_function(
 ) -> None:
     with ToolServer() as server:
         async with dispatching(server.url) as dispatcher:
-            with traced(Headers({"traceparent": TRACEPARENT}), "p"):
+            with bind_trace(Headers({"traceparent": TRACEPARENT}), "p"):
                 await dispatcher.call(declaration, call_request)
             await dispatcher.call(declaration, call_request)
     assert [TRACEPARENT, None] == server.traces

@@ -11,7 +11,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import NotFound, Unavailable
-from shared.runtime.invocation import call
+from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
 from tests.support.note_tools import TOOLS, Notes, Nothing
@@ -39,7 +39,7 @@ async def receipt_of(
         return work(ctx)
 
     tool = replace(READ, run=run)
-    return (await call(tool, request_of(tool, caller, {}), app)).receipt
+    return (await invoke(tool, request_of(tool, caller, {}), app)).receipt
 
 
 def nothing(_context: Context) -> Outcome[Notes]:
@@ -70,7 +70,7 @@ async def test_a_failure_whose_facts_could_be_content_is_still_told(app: App) ->
         failure.facts = {"text": "what nobody may read"}
         raise failure
 
-    answer = await call(replace(READ, run=run), request_of(READ, ANNA, {}), app)
+    answer = await invoke(replace(READ, run=run), request_of(READ, ANNA, {}), app)
     assert answer.error
     assert ("NOT_FOUND", {}) == (answer.error.code, answer.receipt.notes)
 
@@ -81,7 +81,7 @@ async def test_the_task_of_a_call_is_known_however_it_ends(app: App, end: type[E
         raise end("no answer")
 
     tool = replace(READ, run=run, task=lambda _args, caller: f"{caller.user_id}'s own")
-    answer = await call(tool, request_of(tool, ANNA, {}), app)
+    answer = await invoke(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
     assert "anna's own" == answer.receipt.task
 
@@ -93,7 +93,7 @@ async def test_a_call_that_takes_too_long_tells_its_task(app: App, monotonic: Mo
         raise AssertionError
 
     tool = replace(READ, run=run, task=lambda _args, _caller: "other")
-    answer = await call(tool, request_of(tool, ANNA, {}), app)
+    answer = await invoke(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
     assert ("UNAVAILABLE", "other") == (answer.error.code, answer.receipt.task)
 

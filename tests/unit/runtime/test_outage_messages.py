@@ -8,7 +8,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.runtime.messages import CallRequest
-from shared.runtime.outage_advice import WriteState, outage
+from shared.runtime.outage_advice import WriteState, outage_error
 from shared.runtime.tool import Effect
 
 
@@ -24,7 +24,7 @@ def told(effect: Effect, outcome: WriteState, **arguments: Any) -> dict[str, Any
     """The error for a tool that could not be reached."""
     request = CallRequest(call_id="c-1", arguments=arguments, caller=Caller(), deadline=0)
     problem = "add_note is temporarily unreachable"
-    return outage(Called("add_note", effect), request, problem, outcome, 7.2).to_wire()
+    return outage_error(Called("add_note", effect), request, problem, outcome, 7.2).to_wire()
 
 
 @pytest.mark.parametrize("outcome", WriteState)
@@ -67,7 +67,9 @@ def test_a_write_that_can_be_sent_again_safely_may_be() -> None:
 def test_a_write_that_does_nothing_twice_is_called_again() -> None:
     request = CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=0)
     tool = Called("keep_note", Effect.WRITE, idempotent=True)
-    error = outage(tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2).to_wire()
+    error = outage_error(
+        tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2
+    ).to_wire()
     assert error == {
         "code": "UNAVAILABLE",
         "message": "keep_note is unreachable. Call it again in 8 s, and it goes on where it"

@@ -14,16 +14,16 @@ from pydantic import TypeAdapter
 from shared.core.errors import InvalidInput
 from shared.runtime.pagination import (
     MAX_BYTES,
-    Count,
+    CursorCount,
+    CursorMoment,
     CursorText,
-    Moment,
-    fitting,
-    read_cursor,
-    write_cursor,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
 )
 from shared.runtime.schemas import Arguments, DocumentId, Result
 
-PLACE = TypeAdapter(tuple[Moment, DocumentId])
+PLACE = TypeAdapter(tuple[CursorMoment, DocumentId])
 ANYTHING = TypeAdapter(list[Any])
 PARTS = st.one_of(st.integers(), st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 
@@ -49,24 +49,26 @@ def encoded(value: object) -> str:
 
 @given(st.lists(PARTS, max_size=5))
 def test_a_position_comes_back_as_it_was_written(position: list[Any]) -> None:
-    cursor = write_cursor(In(), position)
-    assert position == read_cursor(In(), TypeAdapter(CursorText).validate_python(cursor), ANYTHING)
+    cursor = encode_cursor(In(), position)
+    assert position == decode_cursor(
+        In(), TypeAdapter(CursorText).validate_python(cursor), ANYTHING
+    )
 
 
 def test_without_a_cursor_there_is_no_position() -> None:
-    assert read_cursor(In(), None, ANYTHING) is None
+    assert decode_cursor(In(), None, ANYTHING) is None
 
 
 def test_the_size_and_detail_of_a_page_may_change() -> None:
-    cursor = write_cursor(In(query="q", limit=1), ["a"])
+    cursor = encode_cursor(In(query="q", limit=1), ["a"])
     args = In(query="q", limit=5, detail="full", cursor=cursor)
-    assert read_cursor(args, cursor, ANYTHING) == ["a"]
+    assert decode_cursor(args, cursor, ANYTHING) == ["a"]
 
 
 @pytest.mark.parametrize("args", [In(query="other"), OtherIn(query="q")])
 def test_a_cursor_of_another_call_is_refused(args: Arguments) -> None:
     with pytest.raises(InvalidInput, match="leave the cursor out") as caught:
-        read_cursor(args, write_cursor(In(query="q"), ["a"]), ANYTHING)
+        decode_cursor(args, encode_cursor(In(query="q"), ["a"]), ANYTHING)
     assert "cursor" in caught.value.details
 
 
@@ -86,20 +88,20 @@ def test_a_cursor_of_another_call_is_refused(args: Arguments) -> None:
 )
 def test_a_damaged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        read_cursor(In(), cursor, ANYTHING)
+        decode_cursor(In(), cursor, ANYTHING)
 
 
 def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
-    cursor = write_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
+    cursor = encode_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
     for place in range(len(cursor)):
         wrong = cursor[:place] + ("A" if cursor[place] != "A" else "B") + cursor[place + 1 :]
         for given_back in (wrong, cursor[:place] or "A"):
             with pytest.raises(InvalidInput, match="damaged"):
-                read_cursor(In(), given_back, PLACE)
+                decode_cursor(In(), given_back, PLACE)
 
 
 def test_a_position_of_the_right_parts_comes_back() -> None:
-    assert read_cursor(In(), write_cursor(In(), [-5, "a-1"]), PLACE) == (-5, "a-1")
+    assert decode_cursor(In(), encode_cursor(In(), [-5, "a-1"]), PLACE) == (-5, "a-1")
 
 
 @pytest.mark.parametrize(
@@ -111,36 +113,36 @@ def test_a_position_of_the_right_parts_comes_back() -> None:
 )
 def test_a_position_that_no_tool_wrote_is_refused(position: list[Any]) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        read_cursor(In(), write_cursor(In(), position), PLACE)
+        decode_cursor(In(), encode_cursor(In(), position), PLACE)
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 63])
 def test_a_count_that_firestore_would_refuse_is_refused(count: int) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        read_cursor(In(), write_cursor(In(), [count]), TypeAdapter(tuple[Count]))
+        decode_cursor(In(), encode_cursor(In(), [count]), TypeAdapter(tuple[CursorCount]))
 
 
 def test_items_that_fit_are_all_kept() -> None:
     items = [Item(text="x" * 100) for _ in range(50)]
-    assert fitting(items) == items
+    assert fit_page(items) == items
 
 
 def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
     items = [Item(text="x" * 10_000) for _ in range(6)]
-    kept = fitting(items)
+    kept = fit_page(items)
     assert kept == items[:3]
     assert sum(len(each.model_dump_json()) for each in kept) <= MAX_BYTES
 
 
 def test_a_page_holds_less_of_a_script_that_costs_more_tokens() -> None:
     items = [Item(text="本" * 10_000) for _ in range(6)]
-    assert fitting(items) == items[:1]
+    assert fit_page(items) == items[:1]
 
 
 def test_an_item_too_large_for_any_page_is_a_page_of_its_own() -> None:
     items = [Item(text="x" * (MAX_BYTES + 1)), Item(text="y")]
-    assert fitting(items) == items[:1]
+    assert fit_page(items) == items[:1]
 
 
 def test_of_nothing_nothing_is_kept() -> None:
-    assert fitting([]) == []
+    assert fit_page([]) == []

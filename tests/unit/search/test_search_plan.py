@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.dates import ALWAYS, Span, microseconds
+from shared.core.dates import ALL_DATES, DateSpan, to_microseconds
 from shared.index.bm25 import Postings
 from shared.index.facets import Facet, Kind, month_facet
 from shared.search.filter_plan import (
@@ -25,16 +25,16 @@ from shared.search.filter_plan import (
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
 TAGS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")
 DAYS: Final = 80
-DAY: Final = Span(FIRST.date(), FIRST.date())
-NO_DAY: Final = Span(FIRST.date(), FIRST.date() - timedelta(days=1))
+DAY: Final = DateSpan(FIRST.date(), FIRST.date())
+NO_DAY: Final = DateSpan(FIRST.date(), FIRST.date() - timedelta(days=1))
 sampled = settings(max_examples=300)
 
 PASSAGES = st.lists(
     st.tuples(st.integers(0, DAYS * 24), st.frozensets(st.sampled_from(TAGS[:3]))), max_size=25
 )
 GROUPS = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=3, unique=True), max_size=3)
-SPANS = st.just(ALWAYS) | st.builds(
-    lambda start, days: Span(
+SPANS = st.just(ALL_DATES) | st.builds(
+    lambda start, days: DateSpan(
         FIRST.date() + timedelta(days=start), FIRST.date() + timedelta(days=start + days)
     ),
     st.integers(0, DAYS),
@@ -42,7 +42,7 @@ SPANS = st.just(ALWAYS) | st.builds(
 )
 
 
-def selected(*groups: list[Facet], span: Span = ALWAYS) -> Selection:
+def selected(*groups: list[Facet], span: DateSpan = ALL_DATES) -> Selection:
     """Filters of these facets."""
     return Selection(
         tuple(FacetFilter("tags", {each.key: (each,) for each in g}) for g in groups), span
@@ -61,7 +61,7 @@ def cut(dates: dict[str, int], cap: int) -> Postings:
 def test_what_passes_is_always_among_the_dates(
     passages: list[tuple[int, frozenset[Facet]]],
     groups: list[list[Facet]],
-    span: Span,
+    span: DateSpan,
     cap: int,
 ) -> None:
     moments = [FIRST + timedelta(hours=hour) for hour, _ in passages]
@@ -69,7 +69,7 @@ def test_what_passes_is_always_among_the_dates(
         f"p{number}": {*facets, month_facet(moments[number])}
         for number, (_, facets) in enumerate(passages)
     }
-    dates = {f"p{number}": microseconds(moment) for number, moment in enumerate(moments)}
+    dates = {f"p{number}": to_microseconds(moment) for number, moment in enumerate(moments)}
     every = {facet for facets in borne.values() for facet in facets}
     lists = {
         facet: cut({name: dates[name] for name in borne if facet in borne[name]}, cap)
@@ -84,7 +84,7 @@ def test_what_passes_is_always_among_the_dates(
     if found.dates is not None:
         assert passing.items() <= found.dates.items()
         assert not found.exact or passing == found.dates
-    if cap >= len(passages) and (groups or span != ALWAYS):
+    if cap >= len(passages) and (groups or span != ALL_DATES):
         assert found.exact
     assert not found.prefilter.facets or all(
         {facet.id for facet in borne[name]} & set(found.prefilter.facets) for name in passing
@@ -104,7 +104,7 @@ def test_a_plan_says_among_which_passages_to_look() -> None:
         "a long list": plan_filters(selected([a]), {a: more}),
         "a long list, and one that was cut": plan_filters(selected([a], [b]), {a: more, b: cut}),
         "a list that was cut": plan_filters(selected([a]), {a: cut}),
-        "a long stretch of time": plan_filters(selected(span=Span(last=FIRST.date())), {}),
+        "a long stretch of time": plan_filters(selected(span=DateSpan(last=FIRST.date())), {}),
     }
     assert {
         "no filter": (FilterScope.EVERYTHING, True),
@@ -134,7 +134,7 @@ def test_without_filters_nothing_is_known() -> None:
         (selected(span=DAY), [month_facet(FIRST)], False),
         (selected(span=NO_DAY), [month_facet(FIRST)], True),
         (selected([TAGS[0]], span=NO_DAY), [TAGS[0]], True),
-        (selected(span=Span(last=FIRST.date())), [], False),
+        (selected(span=DateSpan(last=FIRST.date())), [], False),
     ],
 )
 def test_a_filter_of_unknown_values_lets_nothing_pass(
@@ -143,7 +143,7 @@ def test_a_filter_of_unknown_values_lets_nothing_pass(
     nothing: bool,  # noqa: FBT001 - an outcome
 ) -> None:
     found = plan_filters(
-        selection, {facet: Postings(1, {"p": microseconds(FIRST)}) for facet in known}
+        selection, {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in known}
     )
     assert nothing == (found.dates == {})
     assert not nothing or ((FilterScope.FEW, True) == (found.scope, found.exact))
@@ -156,11 +156,13 @@ def test_nothing_passes_an_unknown_value_and_a_list_that_was_cut() -> None:
 
 
 def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
-    moment = microseconds(FIRST + timedelta(days=5))
-    lists = {TAGS[0]: Postings(9, {"p": moment}, since=microseconds(FIRST + timedelta(days=3)))}
+    moment = to_microseconds(FIRST + timedelta(days=5))
+    lists = {TAGS[0]: Postings(9, {"p": moment}, since=to_microseconds(FIRST + timedelta(days=3)))}
     late, early = (FIRST.date() + timedelta(days=number) for number in (3, 2))
-    assert {"p": moment} == plan_filters(selected([TAGS[0]], span=Span(first=late)), lists).dates
-    assert plan_filters(selected([TAGS[0]], span=Span(first=early)), lists).dates is None
+    assert {"p": moment} == plan_filters(
+        selected([TAGS[0]], span=DateSpan(first=late)), lists
+    ).dates
+    assert plan_filters(selected([TAGS[0]], span=DateSpan(first=early)), lists).dates is None
 
 
 def test_the_server_is_asked_for_facets_that_leave_the_fewest() -> None:

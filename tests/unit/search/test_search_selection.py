@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.dates import Span
+from shared.core.dates import DateSpan
 from shared.index.bm25 import Postings, Totals
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.index.postings import SearchPostings
@@ -78,7 +78,7 @@ def test_a_passage_must_bear_one_facet_of_every_group(
     ],
 )
 def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) -> None:  # noqa: FBT001 - an outcome
-    selection = Selection(span=Span(NOON.date(), NOON.date()))
+    selection = Selection(span=DateSpan(NOON.date(), NOON.date()))
     assert expected == selection.admits(chunk(dated_at=moment))
 
 
@@ -99,20 +99,20 @@ def test_an_undated_passage_passes_where_no_days_are_asked_for() -> None:
     ],
 )
 def test_short_spans_have_months(first: str, last: str, expected: list[str]) -> None:
-    selection = Selection(span=Span(day(first), day(last)))
+    selection = Selection(span=DateSpan(day(first), day(last)))
     assert [Facet(Kind.MONTH, name) for name in expected] == selection.months
 
 
 def test_a_year_has_13_months_at_most() -> None:
     starts = [day("2023-12-31") + timedelta(days=number) for number in range(400)]
-    spans = [Span(start, start + timedelta(days=365)) for start in starts]
+    spans = [DateSpan(start, start + timedelta(days=365)) for start in starts]
     assert {12, 13} == {len(Selection(span=span).months) for span in spans}
 
 
 def test_nothing_asked_for_is_everything() -> None:
     assert Selection().everything
     assert not Selection((group(SEA),)).everything
-    assert not Selection(span=Span(last=day("2024-01-01"))).everything
+    assert not Selection(span=DateSpan(last=day("2024-01-01"))).everything
 
 
 def test_values_that_no_passage_bears_are_unknown() -> None:

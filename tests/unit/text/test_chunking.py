@@ -9,7 +9,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.chunking import Limits, split
+from shared.text.chunking import ChunkLimits, split_chunks
 from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN, token_count
 
@@ -25,14 +25,14 @@ TEXTS = st.text() | st.lists(st.sampled_from(PIECES), min_size=40, max_size=120)
 
 
 @st.composite
-def limits(draw: st.DrawFn) -> Limits:
+def limits(draw: st.DrawFn) -> ChunkLimits:
     target = draw(st.integers(1, 40))
     maximum = draw(st.integers(target, 2 * target))
-    return Limits(target, maximum, overlap=draw(st.integers(0, target // 2)))
+    return ChunkLimits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
-def chunks(text: str, limits: Limits) -> list[str]:
-    return [text[span.start : span.end] for span in split(text, limits)]
+def chunks(text: str, limits: ChunkLimits) -> list[str]:
+    return [text[span.start : span.end] for span in split_chunks(text, limits)]
 
 
 def sentences(count: int) -> str:
@@ -40,50 +40,50 @@ def sentences(count: int) -> str:
 
 
 @given(TEXTS, limits())
-def test_chunks_cover_everything_but_white_space(text: str, limits: Limits) -> None:
+def test_chunks_cover_everything_but_white_space(text: str, limits: ChunkLimits) -> None:
     end = 0
-    for span in split(text, limits):
+    for span in split_chunks(text, limits):
         assert not text[end : span.start].strip()
         end = span.end
     assert not text[end:].strip()
 
 
 @given(TEXTS, limits())
-def test_chunks_start_and_end_on_more_than_white_space(text: str, limits: Limits) -> None:
+def test_chunks_start_and_end_on_more_than_white_space(text: str, limits: ChunkLimits) -> None:
     assert all(chunk == chunk.strip() != "" for chunk in chunks(text, limits))
 
 
 @given(TEXTS, limits())
-def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: Limits) -> None:
-    for one, next_one in pairwise(split(text, limits)):
+def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: ChunkLimits) -> None:
+    for one, next_one in pairwise(split_chunks(text, limits)):
         assert one.start < next_one.start
         assert one.end < next_one.end
 
 
 @given(TEXTS, limits())
-def test_no_chunk_is_over_the_maximum(text: str, limits: Limits) -> None:
+def test_no_chunk_is_over_the_maximum(text: str, limits: ChunkLimits) -> None:
     assert all(token_count(chunk) <= limits.maximum for chunk in chunks(text, limits))
 
 
 @given(TEXTS, limits())
-def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: Limits) -> None:
-    for one, next_one in pairwise(split(text, limits)):
+def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: ChunkLimits) -> None:
+    for one, next_one in pairwise(split_chunks(text, limits)):
         assert token_count(text[next_one.start : one.end]) <= limits.overlap
 
 
 @given(TEXTS, limits())
-def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: Limits) -> None:
+def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: ChunkLimits) -> None:
     """Chinese is left out: its sentences follow one another without a space."""
     text = regex.sub(r"[\p{Han}。👩👧👦👍🏽]", "", text)
-    edges = {edge for span in split(text, limits) for edge in (span.start, span.end)}
+    edges = {edge for span in split_chunks(text, limits) for edge in (span.start, span.end)}
     for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
         if token_count(word[0]) <= limits.maximum:
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
 @given(TEXTS, limits())
-def test_no_character_is_cut(text: str, limits: Limits) -> None:
-    edges = {edge for span in split(text, limits) for edge in (span.start, span.end)}
+def test_no_character_is_cut(text: str, limits: ChunkLimits) -> None:
+    edges = {edge for span in split_chunks(text, limits) for edge in (span.start, span.end)}
     for cluster in regex.finditer(r"\X", text):
         if len(cluster[0]) <= MAX_TOKEN and not any(map(str.isspace, cluster[0])):
             assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
@@ -91,101 +91,103 @@ def test_no_character_is_cut(text: str, limits: Limits) -> None:
 
 @given(TEXTS, TEXTS, limits())
 def test_appending_changes_at_most_the_last_two_chunks(
-    text: str, more: str, limits: Limits
+    text: str, more: str, limits: ChunkLimits
 ) -> None:
-    before = split(text, limits)[:-2]
-    assert before == split(text + more, limits)[: len(before)]
+    before = split_chunks(text, limits)[:-2]
+    assert before == split_chunks(text + more, limits)[: len(before)]
 
 
 @given(TEXTS, limits())
-def test_the_same_text_gives_the_same_chunks(text: str, limits: Limits) -> None:
-    assert split(text, limits) == split(text, limits)
+def test_the_same_text_gives_the_same_chunks(text: str, limits: ChunkLimits) -> None:
+    assert split_chunks(text, limits) == split_chunks(text, limits)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\r\n\r\n", " \t\n\n\u3000\xa0\x1c\u2029"])
 def test_a_text_of_white_space_alone_has_no_chunks(text: str) -> None:
-    assert [] == split(text)
+    assert [] == split_chunks(text)
 
 
 @pytest.mark.parametrize("text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "One.\n\nTwo."])
 def test_a_short_text_is_one_chunk(text: str) -> None:
-    assert [Span(0, len(text))] == split(text)
+    assert [Span(0, len(text))] == split_chunks(text)
 
 
 def test_white_space_around_a_text_is_left_out() -> None:
-    assert [Span(2, 5)] == split("\n\none\r\n")
+    assert [Span(2, 5)] == split_chunks("\n\none\r\n")
 
 
 def test_offsets_count_code_points() -> None:
     text = " 👍🏽 " + sentences(5)
-    assert text.strip() == "".join(chunks(text, Limits()))
+    assert text.strip() == "".join(chunks(text, ChunkLimits()))
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n", "\r\r"])
 def test_paragraphs_stay_whole_and_do_not_overlap(blank: str) -> None:
     paragraphs = [sentences(4)] * 5
     packed = blank.join(paragraphs[:2])
-    assert [packed, packed, paragraphs[4]] == chunks(blank.join(paragraphs), Limits(90, 120, 20))
+    assert [packed, packed, paragraphs[4]] == chunks(
+        blank.join(paragraphs), ChunkLimits(90, 120, 20)
+    )
 
 
 def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
-    first, second, _ = chunks(sentences(12), Limits(50, 100, 10))
+    first, second, _ = chunks(sentences(12), ChunkLimits(50, 100, 10))
     assert sentences(5) == first
     assert second.startswith("Sentence number 4 of")
 
 
 def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
     text = f"{sentences(2)}\n\n{sentences(8)}"
-    assert chunks(text, Limits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
+    assert chunks(text, ChunkLimits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
 
 
 def test_the_overlap_stays_within_the_paragraph() -> None:
     text = f"{sentences(2)} Yes.\n\n{sentences(8)}"
-    first, second, *_ = chunks(text, Limits(50, 60, 25))
+    first, second, *_ = chunks(text, ChunkLimits(50, 60, 25))
     assert first.endswith(f"Yes.\n\n{sentences(2)}")
     assert second.startswith(sentences(4))
 
 
 def test_a_sentence_that_crosses_the_target_is_finished() -> None:
     sentence = "word " * 70 + "end."
-    assert [sentence, sentence] == chunks(f"{sentence} {sentence}", Limits(50, 100, 0))
+    assert [sentence, sentence] == chunks(f"{sentence} {sentence}", ChunkLimits(50, 100, 0))
 
 
 def test_the_overlap_gives_way_to_a_sentence_that_fills_a_chunk() -> None:
     short, long = "This is short. " * 12, "word " * 95 + "end."
-    assert long in chunks(short + long, Limits(50, 100, 25))[-1]
+    assert long in chunks(short + long, ChunkLimits(50, 100, 25))[-1]
 
 
 def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(230)]
-    first, second, *_ = chunks(" ".join(words), Limits(50, 100, 10))
+    first, second, *_ = chunks(" ".join(words), ChunkLimits(50, 100, 10))
     assert (" ".join(words[:50]), "w40") == (first, second.split()[0])
 
 
 def test_a_chunk_holds_more_than_one_short_sentence() -> None:
     text = "Yes, it is. " + "word " * 150
-    assert [50, 50, 55] == [token_count(chunk) for chunk in chunks(text, Limits(50, 60, 0))]
+    assert [50, 50, 55] == [token_count(chunk) for chunk in chunks(text, ChunkLimits(50, 60, 0))]
 
 
 def test_a_word_that_fits_a_chunk_stays_whole_after_a_short_one() -> None:
     address = "x" * 6 * 100
-    assert ["see", address] == chunks(f"see {address}", Limits(60, 100, 0))
+    assert ["see", address] == chunks(f"see {address}", ChunkLimits(60, 100, 0))
 
 
 def test_a_short_rest_joins_the_chunk_before() -> None:
-    assert 1 == len(chunks(sentences(13), Limits(110, 200, 20)))
+    assert 1 == len(chunks(sentences(13), ChunkLimits(110, 200, 20)))
 
 
 def test_a_short_rest_stays_alone_where_it_does_not_fit() -> None:
     words = "word " * 100
     assert [100, 5] == [
-        token_count(chunk) for chunk in chunks(words + "a b c d e", Limits(100, 100, 0))
+        token_count(chunk) for chunk in chunks(words + "a b c d e", ChunkLimits(100, 100, 0))
     ]
 
 
 def test_german_abbreviations_do_not_end_a_sentence() -> None:
     text = "Gestern sprach Prof. Dr. Lang z. B. über Bäume. " * 40
-    assert {"Bäume."} == {chunk[-6:] for chunk in chunks(text, Limits(60, 90, 15))}
+    assert {"Bäume."} == {chunk[-6:] for chunk in chunks(text, ChunkLimits(60, 90, 15))}
 
 
 @pytest.mark.parametrize(
@@ -198,42 +200,44 @@ def test_german_abbreviations_do_not_end_a_sentence() -> None:
     ],
 )
 def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    found = chunks(sentence * 60, Limits(60, 90, 15))
+    found = chunks(sentence * 60, ChunkLimits(60, 90, 15))
     assert len(found) > 3
     assert {(sentence[0], ending)} == {(chunk[0], chunk[-1]) for chunk in found}
 
 
 def test_a_name_with_dots_does_not_end_a_sentence() -> None:
     text = "call os.Path.Join and then www.Example.Com for more " * 30
-    assert not any(chunk.startswith(("Path", "Join")) for chunk in chunks(text, Limits(60, 90, 15)))
+    assert not any(
+        chunk.startswith(("Path", "Join")) for chunk in chunks(text, ChunkLimits(60, 90, 15))
+    )
 
 
 def test_a_table_is_cut_between_rows() -> None:
     table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(60))
     assert all(
         chunk.startswith("| item") and chunk.endswith("kg |")
-        for chunk in chunks(table, Limits(60, 90, 15))
+        for chunk in chunks(table, ChunkLimits(60, 90, 15))
     )
 
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
-    found = chunks("\n".join(lines), Limits(60, 90, 15))
+    found = chunks("\n".join(lines), ChunkLimits(60, 90, 15))
     stripped = {line.strip() for line in lines}
     assert all(stripped.issuperset(map(str.strip, chunk.splitlines())) for chunk in found)
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
-    found = chunks("x" * 1_000_000, Limits())
+    found = chunks("x" * 1_000_000, ChunkLimits())
     assert ({512 * 6}, 1_000_000) == ({*map(len, found[:-1])}, sum(map(len, found)))
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    found = chunks((FAMILY + "👍🏽🇩🇪") * 100, Limits(50, 50, 10))
+    found = chunks((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
     assert {FAMILY, "👍🏽", "🇩🇪"} == {c for chunk in found for c in regex.findall(r"\X", chunk)}
 
 
 @pytest.mark.parametrize("values", [(0, 10, 0), (10, 5, 0), (10, 20, 6), (10, 20, -1)])
 def test_limits_that_allow_no_progress_are_refused(values: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="overlap"):
-        Limits(*values)
+        ChunkLimits(*values)

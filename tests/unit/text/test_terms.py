@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, occurrences, terms
+from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, term_occurrences, terms
 
 LATIN = (
     "Häuser",
@@ -153,12 +153,12 @@ def test_a_word_has_the_same_terms_in_a_query_as_in_a_document(words: list[str])
     ],
 )
 def test_terms_stand_where_they_are_read(text: str, expected: list[tuple[str, str]]) -> None:
-    assert expected == [(term, text[start:end]) for term, start, end in occurrences(text)]
+    assert expected == [(term, text[start:end]) for term, start, end in term_occurrences(text)]
 
 
 @given(TEXTS)
 def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
-    found = list(occurrences(text))
+    found = list(term_occurrences(text))
     assert found == sorted(found, key=lambda each: each[1:])
     assert all(0 <= start < end <= len(text) for _, start, end in found)
     assert all(term in terms(text[start:end]) for term, start, end in found)
@@ -168,4 +168,4 @@ def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
     st.lists(st.sampled_from(("Häuser", "cells", "東京都", "книга", "बाग", "한국어"))).map(" ".join)
 )
 def test_every_term_of_a_plain_text_stands_somewhere(text: str) -> None:
-    assert terms(text) == [term for term, _, _ in occurrences(text)]
+    assert terms(text) == [term for term, _, _ in term_occurrences(text)]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.text.near_duplicates import Words, is_near_duplicate, resemblance
+from shared.text.terms import resemblance
+from shared.traces.near_duplicates import TraceTerms, is_near_duplicate
 from tests.support.trace_set import trace_set
 
 TITLE = "Tests import an installed copy of the package"
@@ -19,19 +20,19 @@ SOLUTION = (
     " then `pip install -e .`. Now `billing.__file__` points to src/billing/__init__.py; pip 24.2"
     " says so in `pip list --editable`, too."
 )
-TRACE = Words.of(TITLE, CONTEXT, SOLUTION)
+TRACE = TraceTerms.of(TITLE, CONTEXT, SOLUTION)
 
 
-def told(trace: dict[str, Any]) -> Words:
-    return Words.of(trace["title"], trace["context_text"], trace["solution_text"])
+def told(trace: dict[str, Any]) -> TraceTerms:
+    return TraceTerms.of(trace["title"], trace["context_text"], trace["solution_text"])
 
 
 def test_an_exact_copy_is_a_near_duplicate() -> None:
-    assert is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, SOLUTION))
+    assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, SOLUTION))
 
 
 def test_white_space_and_case_and_code_fences_make_no_difference() -> None:
-    copy = Words.of(
+    copy = TraceTerms.of(
         TITLE.upper(), CONTEXT.replace(" ", "\n  "), f"```\n{SOLUTION.replace(' ', '  ')}\n```"
     )
 
@@ -41,11 +42,11 @@ def test_white_space_and_case_and_code_fences_make_no_difference() -> None:
 def test_reordered_sentences_make_no_difference() -> None:
     reordered = ". ".join(reversed(SOLUTION.split(". ")))
 
-    assert is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, reordered))
+    assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, reordered))
 
 
 def test_a_few_typos_make_no_difference() -> None:
-    copy = Words.of(
+    copy = TraceTerms.of(
         TITLE.replace("Tests", "Test"),
         CONTEXT.replace("previous", "previuos"),
         SOLUTION.replace("normal", "nromal").replace("files", "fiels"),
@@ -55,7 +56,7 @@ def test_a_few_typos_make_no_difference() -> None:
 
 
 def test_a_solution_told_in_other_words_is_a_near_duplicate() -> None:
-    anew = Words.of(
+    anew = TraceTerms.of(
         "pytest loads a stale package",
         "My edits had no effect: the package was imported from site-packages.",
         "Uninstalled it (`pip uninstall billing`) and made an editable install with"
@@ -69,11 +70,11 @@ def test_a_solution_told_in_other_words_is_a_near_duplicate() -> None:
 def test_another_solution_of_a_problem_is_no_near_duplicate() -> None:
     other = "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
 
-    assert not is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, other))
+    assert not is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, other))
 
 
 def test_a_solution_of_another_problem_is_no_near_duplicate() -> None:
-    other = Words.of(
+    other = TraceTerms.of(
         "Console script not found",
         "The shell says billing: command not found, though pyproject.toml declares the script.",
         SOLUTION,
@@ -84,16 +85,18 @@ def test_a_solution_of_another_problem_is_no_near_duplicate() -> None:
 
 def test_a_long_log_in_common_does_not_make_a_near_duplicate() -> None:
     log = " ".join(f"pod-{number} OOMKilled restart {number}" for number in range(200))
-    heap = Words.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
-    leak = Words.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
+    heap = TraceTerms.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
+    leak = TraceTerms.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
 
     assert not is_near_duplicate(heap, leak)
 
 
 def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
     """Two names in common can be chance: a limit, and the file that it stands in."""
-    nginx = Words.of("413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf.")
-    ingress = Words.of(
+    nginx = TraceTerms.of(
+        "413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf."
+    )
+    ingress = TraceTerms.of(
         "413 on uploads",
         "413 Too Large",
         "Annotate the Ingress with proxy-body-size; do not edit nginx.conf by hand, since the"
@@ -105,7 +108,7 @@ def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
 
 @pytest.mark.parametrize("solution", ["", "...", "do it"])
 def test_a_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
-    wordless = Words.of(TITLE, CONTEXT, solution)
+    wordless = TraceTerms.of(TITLE, CONTEXT, solution)
 
     assert [False, False] == [
         is_near_duplicate(wordless, wordless),
@@ -114,21 +117,25 @@ def test_a_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
 
 
 def test_a_problem_without_terms_is_no_near_duplicate() -> None:
-    assert not is_near_duplicate(Words.of("?", "...", SOLUTION), TRACE)
+    assert not is_near_duplicate(TraceTerms.of("?", "...", SOLUTION), TRACE)
 
 
 def test_texts_without_spaces_are_compared_as_well() -> None:
-    trace = Words.of("文字化け", "エクセルで文字化けする", "先頭にバイト順マークを付けて保存する")
-    copy = Words.of(
+    trace = TraceTerms.of(
+        "文字化け", "エクセルで文字化けする", "先頭にバイト順マークを付けて保存する"
+    )
+    copy = TraceTerms.of(
         "文字化け", "エクセルで文字化けする。", "先頭にバイト順マークを付けて保存する。"
     )
-    other = Words.of("文字化け", "エクセルで文字化けする", "データの取り込みで符号化方式を選ぶ")
+    other = TraceTerms.of(
+        "文字化け", "エクセルで文字化けする", "データの取り込みで符号化方式を選ぶ"
+    )
 
     assert [True, False] == [is_near_duplicate(trace, copy), is_near_duplicate(trace, other)]
 
 
 def test_names_are_what_others_would_spell_the_same() -> None:
-    words = Words.of(
+    words = TraceTerms.of(
         "",
         "",
         "Pass --import-mode=importlib, call asyncio.to_thread or setCount, look at E0499 and PATH"

@@ -12,7 +12,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.passages import cleaned, split_passages
+from shared.text.passages import normalize_line, split_passages
 from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN
 
@@ -285,7 +285,7 @@ def seconds(part: str, length: int) -> float:
     for _ in range(3):
         started = time.process_time()
         for span in split_passages(text):
-            cleaned(text[span.start : span.end])
+            normalize_line(text[span.start : span.end])
         taken.append(time.process_time() - started)
     return min(taken)
 
@@ -301,13 +301,13 @@ def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
 
 @given(TEXTS)
 def test_cleaning_a_second_time_changes_nothing(text: str) -> None:
-    assert cleaned(text) == cleaned(cleaned(text))
+    assert normalize_line(text) == normalize_line(normalize_line(text))
 
 
 @given(TEXTS)
 def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
-    assert not [each for each in cleaned(text) if unicodedata.category(each) in ("Cc", "Cs")]
-    assert cleaned(text).split(" ") == (cleaned(text).split() or [""])
+    assert not [each for each in normalize_line(text) if unicodedata.category(each) in ("Cc", "Cs")]
+    assert normalize_line(text).split(" ") == (normalize_line(text).split() or [""])
 
 
 @given(TEXTS)
@@ -315,7 +315,7 @@ def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
     def seen(of: str) -> list[str]:
         return [each for each in of if unicodedata.category(each)[0] in "LMNPS"]
 
-    assert seen(text) == seen(cleaned(text))
+    assert seen(text) == seen(normalize_line(text))
 
 
 @pytest.mark.parametrize(
@@ -335,4 +335,4 @@ def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
     ],
 )
 def test_a_text_is_cleaned(text: str, expected: str) -> None:
-    assert expected == cleaned(text)
+    assert expected == normalize_line(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from functions.jobs.ingest.readers.fields import one_line
+from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.reading import file_entries, taken_by
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ObjectContents:
             is_left: Whether a source is left to somebody else.
         """
         for name, entry in file_entries(self.place):
-            record = one_line(name)
+            record = to_one_line(name)
             if isinstance(entry, str):
                 self.broken.append((record, entry))
             elif is_left(entry.source_id) or not entry.sections:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from shared.core.cloud_storage import Folder, hang_up, translated
+from shared.core.cloud_storage import StorageFolder, close_response, translate_errors
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class BucketObjects:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Connect to nothing yet; the arguments are those of `Folder`."""
-        self._folder = Folder(
+        """Connect to nothing yet; the arguments are those of `StorageFolder`."""
+        self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
         self.address = self._folder.address
@@ -95,7 +95,7 @@ class BucketObjects:
             timeout=folder.attempt_seconds,
             retry=folder.retry,
         )
-        with translated(_refused):
+        with translate_errors(_refused):
             return {
                 blob.name.removeprefix(folder.prefix): ListedObject(blob.generation, blob.size or 0)
                 for blob in found
@@ -113,8 +113,10 @@ class BucketObjects:
             retry=None,
         )
         try:
-            with translated(_refused, Forbidden, NotFound, PreconditionFailed, DataCorruption):
-                self._folder.retry(download, on_error=hang_up)()
+            with translate_errors(
+                _refused, Forbidden, NotFound, PreconditionFailed, DataCorruption
+            ):
+                self._folder.retry(download, on_error=close_response)()
         except (NotFound, PreconditionFailed) as error:
             raise ObjectChanged from error
         except Forbidden as error:

@@ -222,7 +222,7 @@ class _Run:
         self._report.failures.append(self._failure(name, reason))
 
     def _failure(self, name: str, reason: str) -> Failure:
-        return Failure(one_line(f"{self._objects.address}/{name}"), one_line(reason))
+        return Failure(to_one_line(f"{self._objects.address}/{name}"), to_one_line(reason))
 
 
 def _shared(other: str, count: int) -> str:

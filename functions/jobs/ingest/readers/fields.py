@@ -31,7 +31,7 @@ def clean(text: str) -> str:
     return _EMPTINESS.sub(lambda run: "\n\n" if "\n" in run[0] else " ", shown)
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """The cleaned text with every run of white space as one space.
 
     What turns the direction of writing goes: left open, it would turn what a terminal shows behind.
@@ -41,7 +41,7 @@ def one_line(text: str) -> str:
 
 def headline(text: str, length: int = TITLE_LENGTH) -> str:
     """The text as a title: on one line, of at most `length` characters."""
-    line = one_line(text)
+    line = to_one_line(text)
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
 
 
@@ -52,7 +52,7 @@ def _block(value: Any) -> Any:
 
 
 def _line(value: Any) -> Any:
-    return one_line(value) or None if isinstance(value, str) else value
+    return to_one_line(value) or None if isinstance(value, str) else value
 
 
 def _people(value: Any) -> Any:
@@ -65,7 +65,7 @@ def _tags(value: Any) -> tuple[str, ...]:
     listed = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(listed, list):
         raise ValueError("Tags are a list, or a text with commas")  # noqa: TRY004  pydantic's way
-    names = (one_line(_tag(item)).lstrip("#") for item in listed)
+    names = (to_one_line(_tag(item)).lstrip("#") for item in listed)
     return tuple(dict.fromkeys(name for name in names if name))
 
 

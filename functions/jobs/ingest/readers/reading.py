@@ -186,7 +186,7 @@ def read_files(
     taken = _earlier_records(listing)
     for name in listing.files:
         for record_name, entry in file_entries(_place(name, listing)):
-            record = one_line(record_name)
+            record = to_one_line(record_name)
             if isinstance(entry, str):
                 yield InputProblem(record, entry)
             elif without_books and readwise_export.is_book(entry.source_id):
@@ -220,7 +220,7 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     for file in files:
         for name, entry in file_entries(_place(file, earlier)):
             if not isinstance(entry, str):
-                records.setdefault(entry.source_id, one_line(f"{root.path.name}/{name}"))
+                records.setdefault(entry.source_id, to_one_line(f"{root.path.name}/{name}"))
     return records
 
 
@@ -284,4 +284,4 @@ def _why(error: OSError) -> str:
 
 
 def _below(folder: Path, path: str | Path) -> str:
-    return one_line(os.path.relpath(path, folder))
+    return to_one_line(os.path.relpath(path, folder))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
-from shared.core.http import read_at_most, retry_after, retry_with_backoff
+from shared.core.http import parse_retry_after, read_at_most, retry_with_backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -188,7 +188,7 @@ class ReadwiseClient:
     def _meaning(self, response: httpx2.Response) -> CarrelError:
         """What it means to us that Readwise does not answer with books."""
         status = response.status_code
-        wait = retry_after(response.headers.get("retry-after", ""), self._clock())
+        wait = parse_retry_after(response.headers.get("retry-after", ""), self._clock())
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return RateLimited("Readwise lets us wait: try again later.", retry_after=wait)
         if status in _REFUSED:

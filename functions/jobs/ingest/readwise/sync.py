@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.fields import headline, one_line
+from functions.jobs.ingest.readers.fields import headline, to_one_line
 from functions.jobs.ingest.readers.readwise_export import name_of
 from functions.jobs.ingest.readwise.books import (
     BookChange,
@@ -205,7 +205,7 @@ class _Run:
 
 
 def _failure(name: str, reason: str) -> Failure:
-    return Failure(f"Readwise: {one_line(name)}", one_line(reason))
+    return Failure(f"Readwise: {to_one_line(name)}", to_one_line(reason))
 
 
 def _order(book_id: str) -> tuple[int, str]:

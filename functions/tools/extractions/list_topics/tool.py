@@ -11,7 +11,13 @@ from shared.core.caller import Tier
 from shared.extractions.model import ExtractionType
 from shared.extractions.topic_names import folded, normal_topic
 from shared.extractions.topics import Topics, place
-from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 
@@ -31,7 +37,7 @@ MOST_BEGINNING: Final = 300
 TOO_MANY: Final = (
     "Only the first 300 by name that begin like this are listed. Give more of the name."
 )
-_PLACE: Final = TypeAdapter(tuple[Count, DocumentId])
+_PLACE: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """Count and key of the last topic that was shown."""
 
 
@@ -74,17 +80,17 @@ class Out(Result):
 
 async def list_topics(args: In, ctx: Context) -> Out:
     """List topics: one round trip and limit + 1 documents; those of a beginning, up to 300."""
-    after = read_cursor(args, args.cursor, _PLACE)
+    after = decode_cursor(args, args.cursor, _PLACE)
     if args.prefix.strip():
         found, cut = await _beginning(args, after, ctx)
     else:
         found, cut = await Topics(ctx.database).most(args.limit + 1, args.kind, after), False
-    shown = fitting([_topic(each) for each in found[: args.limit]])
+    shown = fit_page([_topic(each) for each in found[: args.limit]])
     end = found[len(shown) - 1] if len(shown) < len(found) else None
     empty = NO_SUCH if args.prefix.strip() else EMPTY
     return Out(
         topics=shown,
-        next_cursor=write_cursor(args, place(end, args.kind)) if end else None,
+        next_cursor=encode_cursor(args, place(end, args.kind)) if end else None,
         message=TOO_MANY if cut else None if found or args.cursor else empty,
     )
 

@@ -14,7 +14,13 @@ from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, Passage, passage
-from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorMoment,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from shared.knowledge.cluster_repository import ClusterWithCentroid, RelatedCluster
     from shared.runtime.context import Context
 
-_PLACE: Final = TypeAdapter(tuple[Moment, DocumentId])
+_PLACE: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 """The date and the id of the last passage that was shown."""
 
 
@@ -76,7 +82,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     It reads 1 + (member_limit + 1) + (related_limit + 1) documents.
     """
     walk = In(cluster_id=args.cluster_id)  # what a cursor belongs to, whatever else is asked for
-    after = read_cursor(walk, args.cursor, _PLACE)
+    after = decode_cursor(walk, args.cursor, _PLACE)
     stored, chunks = await asyncio.gather(
         Clusters(ctx.database).get(args.cluster_id), _members(args, after, ctx)
     )
@@ -86,12 +92,12 @@ async def get_cluster(args: In, ctx: Context) -> Out:
             " the present ones with list_clusters.",
             details={"cluster_id": args.cluster_id},
         )
-    members = fitting([passage(Passage, chunk) for chunk in chunks[: args.member_limit]])
+    members = fit_page([passage(Passage, chunk) for chunk in chunks[: args.member_limit]])
     more = len(members) < len(chunks)
     return Out.of(
         stored.cluster,
         members=members,
-        next_cursor=write_cursor(walk, date_cursor(chunks[len(members) - 1])) if more else None,
+        next_cursor=encode_cursor(walk, date_cursor(chunks[len(members) - 1])) if more else None,
         related_clusters=[_related(each) for each in await _neighbours(stored, args, ctx)],
     )
 

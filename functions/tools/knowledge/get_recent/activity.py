@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.core.dates import Span
+from shared.core.dates import DateSpan
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk import source_id_of
@@ -51,7 +51,7 @@ class Activity:
     partial: bool
 
 
-async def activity(span: Span, ctx: Context, *, by_month: bool) -> Activity:
+async def activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
     """Count what came in: two round trips, at most 14 lists, one count and 100 sources.
 
     A day or month that its list does not cover, since the list was cut, is counted by the database.
@@ -88,29 +88,29 @@ def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
 
 
-def _days_of(span: Span) -> dict[str, Span]:
+def _days_of(span: DateSpan) -> dict[str, DateSpan]:
     count = (span.last - span.first).days + 1
     days = [span.first + timedelta(days=n) for n in range(count)]
-    return {day.isoformat(): Span(day, day) for day in days}
+    return {day.isoformat(): DateSpan(day, day) for day in days}
 
 
-def _months_of(span: Span) -> dict[str, Span]:
+def _months_of(span: DateSpan) -> dict[str, DateSpan]:
     return {month: span & _month(month) for month in span.months}
 
 
-def _month(name: str) -> Span:
+def _month(name: str) -> DateSpan:
     first = date.fromisoformat(f"{name}-01")
     following = (first + timedelta(days=31)).replace(day=1)
-    return Span(first, following - timedelta(days=1))
+    return DateSpan(first, following - timedelta(days=1))
 
 
-def _covers(months: Months, unit: Span) -> bool:
+def _covers(months: Months, unit: DateSpan) -> bool:
     """Whether the list of the month that a day, or a month, lies in misses none of its chunks."""
     postings = months.get(unit.months[0])
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
 
-async def _count(unit: Span, months: Months, ctx: Context) -> int:
+async def _count(unit: DateSpan, months: Months, ctx: Context) -> int:
     if not _covers(months, unit):
         return await ChunkLists(ctx.database).count(unit)
     postings = months.get(unit.months[0])
@@ -118,7 +118,7 @@ async def _count(unit: Span, months: Months, ctx: Context) -> int:
     return sum(entry in wanted for entry in postings.entries.values()) if postings else 0
 
 
-def _per_source(months: Months, span: Span) -> Counter[str]:
+def _per_source(months: Months, span: DateSpan) -> Counter[str]:
     """How many chunks each source has in a span, as far as the lists go."""
     wanted = span.microseconds
     return Counter(

@@ -11,23 +11,29 @@ from pydantic import Field, TypeAdapter
 
 from functions.tools.knowledge.get_recent.activity import activity
 from shared.core.caller import Tier
-from shared.core.dates import Period, span_of
+from shared.core.dates import Period, period_dates
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, passage
-from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorMoment,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
-    from shared.core.dates import Span
+    from shared.core.dates import DateSpan
     from shared.runtime.context import Context
 
 EMPTY: Final = "There is nothing here yet. The owner puts texts in with `carrel ingest PATH`."
 TOP: Final = 5
 """How many sources and authors are named."""
 _Day = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
-_POSITION: Final = TypeAdapter(tuple[Moment, DocumentId, _Day])
+_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day])
 """The date and the id of the last passage that was shown, and the first day of the walk."""
 
 
@@ -101,9 +107,9 @@ async def get_recent(args: In, ctx: Context) -> Out:
     Beside limit + 1 chunks it reads one list for each month of the period and up to 100 sources,
     and has the period's chunks counted.
     """
-    span = span_of(args.period, ctx.clock())
+    span = period_dates(args.period, ctx.clock())
     after = None
-    if position := read_cursor(args, args.cursor, _POSITION):
+    if position := decode_cursor(args, args.cursor, _POSITION):
         *_, first = position  # the first day of the walk, though midnight may have passed
         after = position[:2]
         span = replace(span, first=date.fromordinal(first))
@@ -111,20 +117,20 @@ async def get_recent(args: In, ctx: Context) -> Out:
         Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, ctx),
     )
-    passages = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
+    passages = fit_page([passage(Passage, chunk) for chunk in chunks[: args.limit]])
     end = date_cursor(chunks[len(passages) - 1]) if len(passages) < len(chunks) else None
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
         chunks=passages,
-        next_cursor=write_cursor(args, [*end, span.first.toordinal()]) if end else None,
+        next_cursor=encode_cursor(args, [*end, span.first.toordinal()]) if end else None,
         activity=summary,
         message=None if passages or args.cursor else await _nothing(ctx),
     )
 
 
-async def _activity(args: In, span: Span, ctx: Context) -> Activity | None:
+async def _activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
     found = await activity(span, ctx, by_month=args.period is Period.LAST_YEAR)

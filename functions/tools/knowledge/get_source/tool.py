@@ -12,7 +12,13 @@ from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import ChunkLists
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import SourceSummary
-from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
     Position = tuple[str, str, int]
 
-_POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, Count])
+_POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
 """The last chunk that was shown, the one that came after it, and where the last one stood."""
 
 
@@ -68,7 +74,7 @@ class Out(SourceSummary):
 
 async def get_source(args: In, ctx: Context) -> Out:
     """Read a source: one round trip, two with a cursor; limit + 2 documents, 4 with a cursor."""
-    position = read_cursor(args, args.cursor, _POSITION)
+    position = decode_cursor(args, args.cursor, _POSITION)
     source, chunks = await asyncio.gather(
         Sources(ctx.database).get(args.source_id), _chunks(args, position, ctx)
     )
@@ -77,7 +83,7 @@ async def get_source(args: In, ctx: Context) -> Out:
             f"There is no source {args.source_id}. Find those that there are with list_sources.",
             details={"source_id": args.source_id},
         )
-    passages = fitting([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
+    passages = fit_page([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
     return Out.of(
         source,
         source=source.origin,
@@ -121,7 +127,7 @@ def _next(args: In, chunks: list[Chunk], shown: int) -> str | None:
     if shown >= len(chunks):
         return None
     last, following = chunks[shown - 1], chunks[shown]
-    return write_cursor(args, [last.chunk_id, following.chunk_id, last.position])
+    return encode_cursor(args, [last.chunk_id, following.chunk_id, last.position])
 
 
 def _passage(chunk: Chunk, detail: Literal["lean", "full"]) -> Passage:

@@ -9,7 +9,13 @@ from pydantic import Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary
-from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 EMPTY: Final = "There are no topics yet: a job makes them of the passages that are there."
-_PLACE: Final = TypeAdapter(tuple[Count, DocumentId])
+_PLACE: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """Size and id of the last topic that was shown."""
 
 
@@ -38,13 +44,13 @@ class Out(Result):
 
 async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
-    after = read_cursor(args, args.cursor, _PLACE)
+    after = decode_cursor(args, args.cursor, _PLACE)
     found = await Clusters(ctx.database).largest(args.limit + 1, after)
-    clusters = fitting([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
+    clusters = fit_page([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
     end = found[len(clusters) - 1] if len(clusters) < len(found) else None
     return Out(
         clusters=clusters,
-        next_cursor=write_cursor(args, [end.size, end.cluster_id]) if end else None,
+        next_cursor=encode_cursor(args, [end.size, end.cluster_id]) if end else None,
         message=None if found or args.cursor else EMPTY,
     )
 

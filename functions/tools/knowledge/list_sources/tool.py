@@ -13,10 +13,16 @@ from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import Order, Sources
 from shared.knowledge.views import SourceSummary
-from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorMoment,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
-from shared.text.suggestions import unknown_name
+from shared.text.suggestions import unknown_name_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +36,7 @@ BLOCK: Final = 100
 MOST_READ: Final = 300
 """How many are read in one call, at most."""
 _PLACES: Final[dict[Order, TypeAdapter[Any]]] = {
-    Order.RECENT: TypeAdapter(tuple[Moment, DocumentId]),
+    Order.RECENT: TypeAdapter(tuple[CursorMoment, DocumentId]),
     Order.TITLE: TypeAdapter(tuple[str, DocumentId]),
 }
 """By what the last source that was shown is ordered, and its id."""
@@ -76,14 +82,14 @@ async def list_sources(args: In, ctx: Context) -> Out:
     three round trips. Where a filtered list is empty, one more finds out why.
     """
     filters = _filters(args)
-    after = read_cursor(args, args.cursor, _PLACES[args.order])
+    after = decode_cursor(args, args.cursor, _PLACES[args.order])
     found, end = await _walk(args, list(filters), after, ctx)
-    sources = fitting([SourceSummary.of(source, source=source.origin) for source in found])
+    sources = fit_page([SourceSummary.of(source, source=source.origin) for source in found])
     if len(sources) < len(found):
         end = found[len(sources) - 1].place(args.order)
     return Out(
         sources=sources,
-        next_cursor=write_cursor(args, end) if end else None,
+        next_cursor=encode_cursor(args, end) if end else None,
         message=None if sources or args.cursor else await _why(filters, end, ctx),
     )
 
@@ -136,7 +142,7 @@ async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
     )
     if any(each.facet == facet for each in (*common, *same)):
         return None
-    return unknown_name(facet.kind, name, [each.name for each in common])
+    return unknown_name_message(facet.kind, name, [each.name for each in common])
 
 
 TOOL = Tool(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
 
-from shared.core.dates import ALWAYS, Period, Span, span_of
+from shared.core.dates import ALL_DATES, DateSpan, Period, period_dates
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named_facet
 from shared.runtime.schemas import Arguments, DocumentId
@@ -60,7 +60,7 @@ def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) ->
     facet_filters = list(_facet_filters(filters)) if filters else []
     if cards_only:
         facet_filters.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
-    return Selection(tuple(facet_filters), _span(filters, now) if filters else ALWAYS)
+    return Selection(tuple(facet_filters), _span(filters, now) if filters else ALL_DATES)
 
 
 def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
@@ -77,11 +77,11 @@ def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 
 
-def _span(filters: Filters, now: datetime) -> Span:
-    span = ALWAYS
+def _span(filters: Filters, now: datetime) -> DateSpan:
+    span = ALL_DATES
     if days := filters.date_range:
-        span = Span(days.start or date.min, days.end or date.max)
+        span = DateSpan(days.start or date.min, days.end or date.max)
         if span.empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
-    return span & span_of(filters.period, now) if filters.period else span
+    return span & period_dates(filters.period, now) if filters.period else span

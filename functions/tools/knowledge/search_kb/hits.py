@@ -11,7 +11,7 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Passage, passage
-from shared.runtime.pagination import fitting
+from shared.runtime.pagination import fit_page
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import excerpt
@@ -86,7 +86,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     names = {cluster.cluster_id: cluster.name for cluster in clusters}
     full = detail is Detail.FULL
     ranks = count(first_rank)
-    return fitting(
+    return fit_page(
         [
             passage(
                 Hit,

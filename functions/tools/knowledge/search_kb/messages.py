@@ -9,7 +9,7 @@ from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation
-from shared.text.suggestions import nearest_names, unknown_name
+from shared.text.suggestions import nearest_names, unknown_name_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,7 +117,7 @@ async def _unknown(field: str, value: str, ctx: Context) -> str:
     what, kind = _NAMES[field]
     existing = await CommonNames(ctx.database).of(kind)
     if kind is not Kind.CLUSTER:
-        return unknown_name(what, value, [facet_value.name for facet_value in existing])
+        return unknown_name_message(what, value, [facet_value.name for facet_value in existing])
     # The filter takes an id, but callers may give a cluster's name.
     clusters = {
         alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)

@@ -14,7 +14,13 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import Count, CursorText, Moment, read_cursor, write_cursor
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorMoment,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+)
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 from shared.search.fusion import diversify_hits
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_WEAK_HITS: Final = 5
 """Passages that are returned, for the caller to judge, where nothing matches."""
-_DATE_POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+_DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
 id of the last of them."""
 
@@ -107,7 +113,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
 async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     """Rank the passages, and return the best that were not on earlier pages."""
     corpus = knowledge(ctx.database)
-    earlier: list[str] = read_cursor(args, args.cursor, FINGERPRINTS) or []
+    earlier: list[str] = decode_cursor(args, args.cursor, FINGERPRINTS) or []
     ranking = await rank(query, corpus, ctx)
     candidates = {
         hit.id: hit
@@ -141,14 +147,14 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         query=args.query,
         matches=matches,
         results=hits,
-        next_cursor=write_cursor(args, position) if continues and examined < len(ids) else None,
+        next_cursor=encode_cursor(args, position) if continues and examined < len(ids) else None,
         message=" ".join(notes) or None,
     )
 
 
 async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     """List the passages that pass the filters, newest first."""
-    earlier, *after = read_cursor(args, args.cursor, _DATE_POSITION) or (0,)
+    earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
     corpus = knowledge(ctx.database)
     listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
     hits = await make_hits(
@@ -168,7 +174,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
         matches=bool(hits),
         results=hits,
         next_cursor=(
-            write_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
+            encode_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
         ),
         message=" ".join(notes) or None,
     )

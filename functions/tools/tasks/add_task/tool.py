@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
@@ -68,7 +68,7 @@ _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
 """Each is checked by itself, so that one that is wrong does not keep the others out."""
 
 
-class In(Fields, Repeatable):
+class In(Fields, IdempotentArguments):
     """One task, or several."""
 
     tasks: list[_Item] | None = Field(
@@ -123,7 +123,7 @@ async def _add(
         new = [_task(each, number, now) for number, each in numbered]
         return await ctx.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def _task(wanted: Wanted, number: int, now: datetime) -> Task:

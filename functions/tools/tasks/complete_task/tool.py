@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
-from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     Step,
@@ -41,7 +41,7 @@ _Item = Annotated[Any, WithJsonSchema(Which.model_json_schema()["properties"]["t
 """Each is checked by itself, so that one that is wrong does not keep the others from being done."""
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which tasks, and whether they are done."""
 
     task_id: TaskId | None = Field(
@@ -87,7 +87,7 @@ async def _complete(items: Sequence[Any], step: Step, ctx: Context) -> OneOrMany
         writes = [tasks.change(found[number], task) for number, (_, task) in took.items() if task]
         return await ctx.commit(writes, result) if writes else result
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def _take(

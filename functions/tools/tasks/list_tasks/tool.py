@@ -11,8 +11,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJs
 from shared.core.caller import Tier
 from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import wrong
-from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.core.text_validation import validation_error
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
@@ -29,7 +35,7 @@ BLOCK: Final = 100
 """How many tasks are read at once where not all that are read are shown."""
 MOST_READ: Final = 300
 """How many are read in one call, at most."""
-_POSITION: Final = TypeAdapter(tuple[Count])
+_POSITION: Final = TypeAdapter(tuple[CursorCount])
 """The number of the last task that was shown or looked at."""
 
 
@@ -53,7 +59,7 @@ _STATUSES: Final = {
 def _to_listed(value: Any) -> Listed:
     name = value.strip().casefold() if isinstance(value, str) else ""
     if name not in set(Listed):
-        raise wrong(f"must be one of {', '.join(Listed)}")
+        raise validation_error(f"must be one of {', '.join(Listed)}")
     return Listed(name)
 
 
@@ -61,7 +67,7 @@ def _checked_zone(name: str) -> str:
     try:
         time_zone(name)
     except ValueError as error:
-        raise wrong(f"is {error}") from None
+        raise validation_error(f"is {error}") from None
     return name
 
 
@@ -149,12 +155,12 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(time_zone(zone)).date()
     found, end = await _walk(args, today, ctx)
-    page = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
+    page = fit_page([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
     if len(page) < len(found):
         end = found[len(page) - 1].number
     return Out(
         tasks=page,
-        next_cursor=write_cursor(args, [end]) if end else None,
+        next_cursor=encode_cursor(args, [end]) if end else None,
         message=SO_FAR if end and not page else None,
         today=today,
         time_zone=zone,
@@ -164,7 +170,7 @@ async def list_tasks(args: In, ctx: Context) -> Out:
 async def _walk(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
     """The tasks of a page, and after which number the next begins, if there may be more."""
     tasks, selection = own_tasks(ctx), _selection(args, today)
-    [after] = read_cursor(args, args.cursor, _POSITION) or [None]
+    [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
     if not selection.statuses:
         return [], None
     words, now = folded(args.query or "").split(), ctx.clock()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.runtime.schemas import Repeatable
+from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import Step, as_it_is, change, existing, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which task."""
 
     task_id: TaskId = Field(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Repeatable
+from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
@@ -27,7 +27,7 @@ def _absent() -> Any:
     return None
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which task, and what is to change. A field that is not given stays as it is."""
 
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")

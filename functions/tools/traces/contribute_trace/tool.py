@@ -13,7 +13,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import likeness
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shared.traces.repository import IndexEntry, StoredTrace
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """A solved problem."""
 
     title: Title = Field(
@@ -99,7 +99,7 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
         supersedes=args.supersedes,
     )
     entry = await index_entry(trace, ctx)
-    return await ctx.database.until_it_holds(lambda: _attempt(trace, entry, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(trace, entry, ctx))
 
 
 async def _attempt(trace: Trace, entry: IndexEntry, ctx: Context) -> Out:

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.index.facets import Kind
 from shared.index.postings import TRACES, InvertedIndex
-from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.tags import LONGEST, normal_tag
@@ -51,7 +51,7 @@ class Out(Result):
 
 async def list_tags(args: In, ctx: Context) -> Out:
     """Read the tags of a page, and count all beside them: one round trip."""
-    position = read_cursor(args, args.cursor, POSITION)
+    position = decode_cursor(args, args.cursor, POSITION)
     prefix = normal_tag(args.prefix)
     lists = InvertedIndex(ctx.database, TRACES)
     found, total = await asyncio.gather(
@@ -63,7 +63,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
     return Out(
         tags=[Tag(name=each.name, count=each.count) for each in page],
         total=total,
-        next_cursor=write_cursor(args, [page[-1].facet.key]) if more else None,
+        next_cursor=encode_cursor(args, [page[-1].facet.key]) if more else None,
     )
 
 

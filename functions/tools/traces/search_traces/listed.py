@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import TypeAdapter
 
 from functions.tools.traces.search_traces.results import Page, hit
-from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.pagination import CursorCount, CursorMoment, fit_page
 from shared.runtime.schemas import DocumentId
 from shared.search.listing import list_newest
 from shared.traces.corpus import solved_problems, unknown_tags
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Position = tuple[int, int, str]
 
-POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """How many traces were shown, and the date and the id of the last of them."""
 
 
@@ -28,7 +28,7 @@ async def listed(selection: Selection, position: Position | None, limit: int, ct
     shown, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, solved_problems(ctx.database))
     places = count(shown + 1)
-    hits = fitting([hit(each, next(places)) for each in listing.documents])
+    hits = fit_page([hit(each, next(places)) for each in listing.documents])
     cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if cut else listing.next
     return Page(

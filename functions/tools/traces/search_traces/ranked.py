@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.traces.search_traces.results import Page, hit
-from shared.runtime.pagination import fitting
+from shared.runtime.pagination import fit_page
 from shared.search.hybrid import rank
 from shared.search.listing import hit_fingerprint
 from shared.search.query import Degradation
@@ -51,7 +51,7 @@ async def ranked(question: SearchQuery, shown: Sequence[str], limit: int, ctx: C
     goes_on = ranking.matches or bool(shown)
     wanted = ordered[: limit if goes_on else min(limit, NEAREST)]
     places = count(len(shown) + 1)
-    hits = fitting([hit(trace, next(places), each.similarity) for each, trace in wanted])
+    hits = fit_page([hit(trace, next(places), each.similarity) for each, trace in wanted])
     more = goes_on and len(hits) < len(ordered)
     return Page(
         hits=hits,

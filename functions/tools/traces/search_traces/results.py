@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from shared.text.snippets import beginning
+from shared.text.snippets import truncate
 from shared.traces.views import Standing, trace_view
 
 if TYPE_CHECKING:
@@ -61,4 +61,4 @@ def hit(trace: Trace, rank: int, similarity: float | None = None) -> Hit:
 
 
 def _short(text: str) -> str:
-    return beginning(" ".join(text.split()), SHORT)
+    return truncate(" ".join(text.split()), SHORT)

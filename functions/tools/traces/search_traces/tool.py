@@ -12,7 +12,7 @@ from functions.tools.traces.search_traces.results import Hit
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import FINGERPRINTS
@@ -67,11 +67,11 @@ async def search_traces(args: In, ctx: Context) -> Out:
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = bearing(normal_tags(args.tags), flagged=args.include_flagged)
     if args.query:
-        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        shown = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         question = SearchQuery(args.query, Mode.HYBRID, selection)
         page = await ranked(question, shown, args.limit, ctx)
     else:
-        position = read_cursor(args, args.cursor, POSITION)
+        position = decode_cursor(args, args.cursor, POSITION)
         page = await listed(selection, position, args.limit, ctx)
     return _out(args, page)
 
@@ -83,7 +83,7 @@ def _out(args: In, page: Page) -> Out:
         results=page.hits,
         matches=page.matches,
         message=" ".join([*notes, *page.notes]) or None,
-        next_cursor=write_cursor(args, page.position) if page.position else None,
+        next_cursor=encode_cursor(args, page.position) if page.position else None,
     )
 
 

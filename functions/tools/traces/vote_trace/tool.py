@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
-from shared.core.text_validation import prose
-from shared.firestore.database import Stale
-from shared.runtime.schemas import DocumentId, Repeatable, Undo
+from shared.core.text_validation import validate_prose
+from shared.firestore.database import WriteConflict
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.screening import require_no_secrets_in
@@ -34,10 +34,10 @@ class Choice(StrEnum):
 
 
 def _said(text: str) -> str | None:
-    return prose(text) if text.strip() else None
+    return validate_prose(text) if text.strip() else None
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """A vote."""
 
     trace_id: DocumentId = Field(description="The trace, as search_traces or get_trace names it.")
@@ -79,7 +79,7 @@ async def vote_trace(args: In, ctx: Context) -> Out:
     _require_reason(args)
     if args.feedback_text:
         await require_no_secrets_in({"feedback_text": args.feedback_text})
-    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
 
 async def _attempt(args: In, ctx: Context) -> Out:
@@ -105,7 +105,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
         return _out(stored, before, after, None)
     tally = _moved(stored.trace.tally, before, after)
     if not tally.is_possible:
-        raise Stale("The sums were read before the vote that they are of.")
+        raise WriteConflict("The sums were read before the vote that they are of.")
     moved = replace(stored, trace=replace(stored.trace, tally=tally))
     traces = Traces(ctx.database)
     revised = replace(vote, revision=stored.trace.text_revision)

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, mod
 
 from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
-from shared.core.text_validation import is_blank, wrong
-from shared.runtime.schemas import Repeatable
+from shared.core.text_validation import is_blank, validation_error
+from shared.runtime.schemas import IdempotentArguments
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 
@@ -36,11 +36,11 @@ class SearchScope(StrEnum):
 
 def _has_words(text: str) -> str:
     if is_blank(text):
-        raise wrong("must hold more than white space")
+        raise validation_error("must hold more than white space")
     return text
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """A question, and the text to look in."""
 
     query: Annotated[
@@ -80,7 +80,7 @@ class In(Repeatable):
     @classmethod
     def _one_spelling(cls, arguments: Any) -> Any:
         if isinstance(arguments, dict) and {"top_k", "topK"} <= arguments.keys():
-            raise wrong("top_k and topK are one parameter: send one of them")
+            raise validation_error("top_k and topK are one parameter: send one of them")
         return arguments
 
 

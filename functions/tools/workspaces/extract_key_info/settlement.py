@@ -12,7 +12,7 @@ from functions.tools.workspaces.extract_key_info.results import (
     Out,
     passage_result,
 )
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.runtime.outcome import Outcome
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DocumentErased
@@ -74,7 +74,7 @@ async def settle_answer(
             return free
     guard = ctx.idempotency
     if guard and guard.has_key and not await _try_commit(outcome, quoted, request, ctx):
-        return replace(outcome, repeatable=False)
+        return replace(outcome, replayable=False)
     return outcome
 
 
@@ -97,14 +97,14 @@ async def _spend_prepayment(
             return False
         return await _commit(outcome, quoted, request, ctx, prepaid=latest)
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 async def _try_commit(
     outcome: Outcome[Out], quoted: Sequence[WorkspaceDocument], request: Request, ctx: Context
 ) -> bool:
     """Commit an answer; False if a quoted document was erased."""
-    return await ctx.database.until_it_holds(lambda: _commit(outcome, quoted, request, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _commit(outcome, quoted, request, ctx))
 
 
 async def _commit(
@@ -117,7 +117,7 @@ async def _commit(
     """Commit an answer once; False if a quoted document was erased.
 
     Raises:
-        Stale: Another writer was faster.
+        WriteConflict: Another writer was faster.
     """
     workspace = request.workspace
     writes = [workspace.existence_guard(document) for document in quoted]
@@ -125,7 +125,7 @@ async def _commit(
         writes.append(workspace.spend_prepayment_write(prepaid))
     try:
         await ctx.commit(writes, outcome)
-    except Stale:
+    except WriteConflict:
         if await workspace.all_exist(quoted):
             raise
         return False
@@ -163,7 +163,7 @@ async def defer(
         write = request.workspace.defer_write(record, payment, ctx.clock())
         return await ctx.commit([write], settled)
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:

@@ -22,7 +22,7 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
-from shared.text.passages import CUTTING
+from shared.text.passages import SPLITTER_VERSION
 from shared.workspaces.model import DocumentStatus
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
         document is not None
         and document.status in {DocumentStatus.WAITING, DocumentStatus.READY}
         and document.passage_characters == ctx.settings.extract_passage_characters
-        and document.splitter == CUTTING
+        and document.splitter == SPLITTER_VERSION
     )
 
 
@@ -154,7 +154,7 @@ async def _whole_workspace(
 async def _touch(workspace: WorkspaceRecord, request: Request, ctx: Context) -> None:
     """Record that the workspace is in use."""
     writes = request.workspace.touch_writes(workspace, ctx.clock())
-    await ctx.database.commit_what_holds(writes)
+    await ctx.database.commit_skipping_conflicts(writes)
 
 
 TOOL = Tool(

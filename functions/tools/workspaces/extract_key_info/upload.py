@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.arguments import invalid
 from shared.core.errors import CarrelError
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace
-from shared.text.passages import CUTTING, cleaned, split_passages
-from shared.text.terms import ANALYSIS, terms
+from shared.text.passages import SPLITTER_VERSION, normalize_line, split_passages
+from shared.text.terms import ANALYZER_VERSION, terms
 from shared.workspaces.embedding import (
     BATCH,
     RefusedPassage,
@@ -110,7 +110,7 @@ def current_profile(ctx: Context) -> IndexProfile:
     return IndexProfile(
         model=ctx.embedder.model,
         dimension=ctx.embedder.dimension,
-        analysis=ANALYSIS,
+        analysis=ANALYZER_VERSION,
     )
 
 
@@ -142,7 +142,7 @@ async def upload(
         status=DocumentStatus.ARRIVING,
         profile=current_profile(ctx),
         passage_characters=characters,
-        splitter=CUTTING,
+        splitter=SPLITTER_VERSION,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
@@ -205,7 +205,9 @@ async def _lease(
     until = now + timedelta(seconds=max(0.0, seconds))
     try:
         await ctx.database.commit([workspace.lease_write(record, until)])
-    except Stale:  # another call was faster, or this one's first attempt succeeded unnoticed
+    except (
+        WriteConflict
+    ):  # another call was faster, or this one's first attempt succeeded unnoticed
         latest = (await workspace.load_document(document.document_id)).document
         return latest is not None and latest.leased_until == until
     return True
@@ -237,7 +239,7 @@ async def _begin(
         if latest.workspace.erasing:
             return latest, document
         if previous and _is_same_build(previous, document):
-            await ctx.database.commit_what_holds(
+            await ctx.database.commit_skipping_conflicts(
                 workspace.touch_writes(latest.workspace, ctx.clock())
             )
             return latest, previous
@@ -246,7 +248,7 @@ async def _begin(
         return latest, registered
 
     while True:
-        latest, registered = await ctx.database.until_it_holds(attempt)
+        latest, registered = await ctx.database.retry_on_conflict(attempt)
         if not latest.workspace.erasing:
             return latest.workspace.touched_at is None, registered
         async for _ in WorkspaceErasure(ctx.database, workspace).pages():
@@ -304,7 +306,7 @@ def parse_passages(text: str, max_characters: int) -> list[ParsedPassage]:
     _require_at_most(MAX_SPANS, len(spans))
     for position, span in enumerate(spans, 1):
         original = text[span.start : span.end]
-        clean = cleaned(original)
+        clean = normalize_line(original)
         passage_id = content_id(clean)
         if clean and passage_id not in passages:
             counts = Counter(terms(clean))

@@ -23,7 +23,7 @@ from shared.knowledge.readwise_sync import (
     UnfinishedRun,
 )
 from shared.runtime.context import App
-from shared.runtime.job import Busy, Failure, Report, run_job
+from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import followed, progress, standing, texts
@@ -380,7 +380,7 @@ async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwi
     await first.aclose()
     assert isinstance(report, Report)
     assert report.finished
-    assert [True] == [isinstance(other, Busy) for other in others]
+    assert [True] == [isinstance(other, AlreadyRunning) for other in others]
 
 
 async def test_a_library_of_unknown_size_announces_no_total(ctx: Context) -> None:

@@ -46,12 +46,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from shared.text.terms import terms
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
+from shared.text.terms import resemblance, terms
 
 CANDIDATES: Final = 5
 """How many of the nearest traces are worth comparing."""
@@ -69,7 +66,7 @@ _NAME: Final = re.compile(r"(?!\d+$)(?:.*[_./:\-\d]|.*[a-z][A-Z]|[A-Z]{2,}$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TraceTerms:
     """What a trace is compared by.
 
     Attributes:
@@ -83,13 +80,13 @@ class Words:
     names: frozenset[str]
 
     @classmethod
-    def of(cls, title: str, context: str, solution: str) -> Words:
+    def of(cls, title: str, context: str, solution: str) -> TraceTerms:
         """Take them from the texts."""
         problem = frozenset(terms(f"{title} {context}"))
         return cls(problem, frozenset(terms(solution)), _names(solution))
 
 
-def is_near_duplicate(one: Words, other: Words) -> bool:
+def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
     """Tell whether two traces say the same, in whichever order they are passed."""
     solutions = resemblance(one.solution, other.solution)
     problems = resemblance(one.problem, other.problem)
@@ -101,12 +98,6 @@ def is_near_duplicate(one: Words, other: Words) -> bool:
         and len(one.names & other.names) >= _SHARED_NAMES
         and resemblance(one.names, other.names) >= _SAME_NAMES
     )
-
-
-def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """The share of both that they have in common, 0 to 1; 0 where both are empty."""
-    either = len(one | other)
-    return len(one & other) / either if either else 0.0
 
 
 def _names(text: str) -> frozenset[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class IdempotencyRecord:
     """What a call answered.
 
     Attributes:
@@ -48,10 +48,10 @@ class Replay:
     about: str | None = None
 
 
-_CODEC: Final = Codec(Replay)
+_CODEC: Final = Codec(IdempotencyRecord)
 
 
-class Replays:
+class IdempotencyRecords:
     """One user's answers."""
 
     def __init__(self, database: Database, user_id: str) -> None:
@@ -59,7 +59,7 @@ class Replays:
         self._database = database
         self._collection = f"users/{user_id}/replays"
 
-    async def get(self, call_id: str) -> Replay | None:
+    async def get(self, call_id: str) -> IdempotencyRecord | None:
         """What the call answered, if it was ever finished and is not forgotten."""
         snapshot = await self._database.get(self._at(call_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
@@ -72,7 +72,7 @@ class Replays:
         query = about_query(self._database.client, self._collection, path, limit)
         return await self._database.find(query)
 
-    def write(self, call_id: str, replay: Replay) -> Write:
+    def write(self, call_id: str, replay: IdempotencyRecord) -> Write:
         """The write that keeps an answer. The commit that holds it is refused the second time."""
         reference, fields = self._at(call_id), _CODEC.write(replay)
         return lambda batch: batch.create(reference, fields)

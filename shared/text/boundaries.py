@@ -1,0 +1,130 @@
+"""Where a text may be cut, and how well it ends there.
+
+Text is cut only between two tokens (`shared.text.tokens`). The boundary before a token has a
+level: the higher the level, the better a piece of text ends there. Chunks, passages and sentences
+are all cut at these boundaries.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final
+from unicodedata import east_asian_width
+
+from shared.text.tokens import token_spans
+
+CLUSTER: Final = 0
+"""Between two grapheme clusters of a word."""
+WORD: Final = 1
+LINE: Final = 2
+SENTENCE: Final = 3
+PARAGRAPH: Final = 4
+
+WINDOW: Final = 400
+"""Tokens that are searched for sentences at a time: about a long paragraph's worth."""
+
+# The segmenter needs a language, and the text's is unknown. English is its own fallback: it knows
+# the sentence ends of all scripts, and the abbreviations that English and German share.
+_LANGUAGE: Final = "en"
+# sentencex 1.0.32 panics, which `except Exception` does not catch, on "A\u00a0." and on other white
+# space of several bytes in that position; it also refuses lone surrogates.
+_UNSUPPORTED: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """The boundaries of a text.
+
+    Attributes:
+        starts: Where each token starts, in code points.
+        ends: Where each token ends.
+        levels: The level of the boundary before each token, and one more for the end of the text.
+    """
+
+    starts: array[int]
+    ends: array[int]
+    levels: bytearray
+
+    def first(self, level: int, low: int, high: int) -> int:
+        """Find the first boundary of at least this level in `low..high`; -1 if there is none."""
+        matches = (
+            self.levels.find(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
+        )
+        return min((index for index in matches if index >= 0), default=-1)
+
+    def last(self, level: int, low: int, high: int) -> int:
+        """Find the last boundary of at least this level in `low..high`; -1 if there is none."""
+        return max(
+            self.levels.rfind(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
+        )
+
+
+def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
+    """Find all boundaries of a text.
+
+    Args:
+        text: The text.
+        window: How many tokens to search for sentences at a time. A longer sentence is searched
+            in parts.
+    """
+    boundaries = _scan(text)
+    _mark_sentences(_UNSUPPORTED.sub(" ", text), boundaries, window)
+    return boundaries
+
+
+def _scan(text: str) -> Boundaries:
+    """Find the tokens, and the paragraphs, lines and words that start with them."""
+    boundaries = Boundaries(array("I"), array("I"), bytearray())
+    end = 0
+    for start, token_end in token_spans(text):
+        boundaries.levels.append(_gap_level(text[end:start]) if start > end else CLUSTER)
+        boundaries.starts.append(start)
+        boundaries.ends.append(token_end)
+        end = token_end
+    boundaries.levels.append(PARAGRAPH)
+    boundaries.levels[0] = PARAGRAPH
+    return boundaries
+
+
+def _gap_level(gap: str) -> int:
+    """Distinguish words, lines and paragraphs by the white space before them."""
+    if gap == " ":
+        return WORD
+    line_ends = len((gap + ".").splitlines()) - 1
+    return (WORD, LINE, PARAGRAPH)[min(line_ends, 2)]
+
+
+def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
+    """Raise the level of the boundaries where sentences start.
+
+    The segmenter gets windows of `size` tokens, each from the start of the last sentence onwards:
+    it takes quadratic time in scripts without spaces, and within one call a closing quotation mark
+    changes its results for text far before it.
+    """
+    from sentencex import get_sentence_boundaries  # slow to import, and not always needed
+
+    count = len(boundaries.starts)
+    first = last = 0
+    while last < count:
+        last = min(first + size, count)
+        offset = boundaries.starts[first]
+        newest = first
+        for sentence in get_sentence_boundaries(
+            _LANGUAGE, text[offset : boundaries.ends[last - 1]]
+        ):
+            index = bisect_left(boundaries.starts, offset + sentence["start_index"], first, last)
+            if first < index < last and _may_start_sentence(text, boundaries, index):
+                boundaries.levels[index] = max(boundaries.levels[index], SENTENCE)
+                newest = index
+        first = max(newest, first + (size + 1) // 2)
+
+
+def _may_start_sentence(text: str, boundaries: Boundaries, index: int) -> bool:
+    """Reject a sentence that starts inside a word, as in `os.Path`, except in wide scripts."""
+    if boundaries.levels[index]:
+        return True
+    start = boundaries.starts[index]
+    return any(east_asian_width(character) in "WF" for character in text[start - 1 : start + 1])
