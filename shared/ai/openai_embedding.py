@@ -6,11 +6,11 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.ai._openai import Endpoint, Key, RefusedTexts
+from shared.ai._openai import EndpointKey, OpenAIEndpoint, RefusedTexts
 from shared.ai.embedding import PROBE, require_unicode
 from shared.ai.retrying import concurrently, deadline_for
 from shared.core.bisection import bisect
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.http import retry_with_backoff
 

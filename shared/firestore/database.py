@@ -228,10 +228,10 @@ class Database:
             PlatformFault: The database refuses a write for what it is.
         """
         committed = 0
-        async for batch, outcome in bisect(writes, self.commit, (Stale, PlatformFault)):
+        async for batch, outcome in bisect(writes, self.commit, (WriteConflict, PlatformFault)):
             if isinstance(outcome, PlatformFault):
                 raise outcome
-            committed += 0 if isinstance(outcome, Stale) else len(batch)
+            committed += 0 if isinstance(outcome, WriteConflict) else len(batch)
         return committed
 
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:

@@ -146,7 +146,7 @@ class Ingestion:
 
         async for batch, refusal in bisect(sources, save, _Refusal):
             if refusal:
-                log.warning("source_refused", **describe(refusal))
+                log.warning("source_refused", **error_fields(refusal))
                 [source] = batch
                 refused[source.source.source_id] = str(refusal)
                 await self._take_back(source, now, counts)

@@ -172,7 +172,7 @@ class ChunkQueue:
 
         try:
             await commit(results)
-        except Stale:
+        except WriteConflict:
             # Other steps write to chunks too: only the text shows whether a chunk was edited.
             results = await self._unedited(step, results)
         except (PlatformFault, ValueError):
@@ -181,16 +181,18 @@ class ChunkQueue:
             return len(results)
         # A ValueError means that Google's client cannot make a request of the data.
         stored = 0
-        async for batch, outcome in bisect(results, commit, (Stale, PlatformFault, ValueError)):
+        async for batch, outcome in bisect(
+            results, commit, (WriteConflict, PlatformFault, ValueError)
+        ):
             if outcome is None:
                 stored += len(batch)
-            elif not isinstance(outcome, Stale):
+            elif not isinstance(outcome, WriteConflict):
                 refused.append(batch[0].chunk)
         return stored
 
     def _write(self, step: str, result: StepResult) -> Write:
         change = {**result.change, **documents.step_done(step)}
-        return together([self._update(result.chunk, change), *result.writes])
+        return combine_writes([self._update(result.chunk, change), *result.writes])
 
     async def _unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
         """The results whose chunks still have the same text, with their present update times."""
@@ -210,7 +212,7 @@ class ChunkQueue:
         change: dict[str, Any] = {f"tries.{step}": tries, f"pending.{step}": due or DELETE_FIELD}
         if due is None:
             change[f"parked.{step}"] = reason
-        await self._database.commit_what_holds([self._update(chunk, change)])
+        await self._database.commit_skipping_conflicts([self._update(chunk, change)])
 
     async def dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
         """Load chunks on which `step` is not retried, with the reasons."""
@@ -227,7 +229,7 @@ class ChunkQueue:
         count = 0
         while letters := await self.dead_letters(step, MAX_WRITES):
             writes = [self._requeue(letter, step, now) for letter in letters]
-            count += await self._database.commit_what_holds(writes)
+            count += await self._database.commit_skipping_conflicts(writes)
         return count
 
     def _requeue(self, letter: DeadLetter, step: str, now: datetime) -> Write:

@@ -110,7 +110,7 @@ class ReadwiseSync:
 
     async def retry(self) -> int:
         """Queue the dead-lettered books again; return how many there are."""
-        return await self._database.until_it_holds(self._retry)
+        return await self._database.retry_on_conflict(self._retry)
 
     async def store(self, progress: SyncProgress) -> None:
         """Store the progress. One round trip."""
@@ -125,5 +125,7 @@ class ReadwiseSync:
         dead_letters = [book for book in missed.values() if book["tries"] >= MAX_TRIES]
         for book in dead_letters:
             book["tries"] = 0
-        await self._database.commit([put(snapshot, {"missed": missed})] if dead_letters else [])
+        await self._database.commit(
+            [put_if_unchanged(snapshot, {"missed": missed})] if dead_letters else []
+        )
         return len(dead_letters)

@@ -64,7 +64,7 @@ async def generate_card(
         CarrelError: See `Generator.generate`.
     """
     asked = generator.generate(INSTRUCTION, f"{title}\n\n{content}", GeneratedCard)
-    return (await metered(asked, meter)).card
+    return (await count_tokens(asked, meter)).card
 
 
 async def probe(generator: Generator, meter: Meter) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.extractive import extractive_card
 from functions.jobs.cards.generated import LEAST, generate_card, probe
-from shared.ai.generation import BadAnswer
+from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change

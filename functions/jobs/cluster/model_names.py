@@ -113,7 +113,7 @@ async def _ask(
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
     try:
-        return await metered(generator.generate(INSTRUCTION, told, ClusterName), ctx.meter)
+        return await count_tokens(generator.generate(INSTRUCTION, told, ClusterName), ctx.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **error_fields(error))
         return error

@@ -19,7 +19,7 @@ from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.indexing import STEP, IndexChange, Indexing
 from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
 from shared.runtime.job import Job, Report
-from shared.text.terms import ANALYSIS
+from shared.text.terms import ANALYZER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,13 +102,13 @@ async def _apply(
     or of which Google's client cannot make a request (`ValueError`), is deferred; if the database
     refuses that write too, no chunk is at fault and the run ends.
     """
-    refusal = (Stale, PlatformFault, ValueError)
+    refusal = (WriteConflict, PlatformFault, ValueError)
     async for batch, outcome in bisect(changes, indexing.apply, refusal):
         if isinstance(outcome, list):
             await indexing.long_lists.shorten(outcome, truncation_policies(KNOWLEDGE))
             report.counts["indexed"] += len(batch)
             budget.progress(len(batch))
-        elif not isinstance(outcome, Stale):
+        elif not isinstance(outcome, WriteConflict):
             await defer_chunk(STEP, batch[0].waiting, f"was refused: {outcome}", ctx, report)
 
 

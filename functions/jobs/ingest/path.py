@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import SourceBatch, blocks
-from functions.jobs.ingest.readers.fields import headline, one_line
+from functions.jobs.ingest.readers.fields import headline, to_one_line
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save

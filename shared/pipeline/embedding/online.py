@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose, require_provider
 from shared.core.bisection import bisect
 from shared.core.errors import CarrelError
-from shared.core.log import describe, log
+from shared.core.log import error_fields, log
 from shared.knowledge.queue import ChunkQueue, RefusedChunks
 from shared.pipeline.worker import defer_chunk
 
@@ -63,7 +63,7 @@ async def vectors_of(texts: Sequence[str], ctx: Context) -> list[Vector | Carrel
         try:
             return await ctx.embedder.embed(batch, Purpose.DOCUMENT)
         except CarrelError as error:
-            log.warning("batch_failed", job=STEP, size=len(batch), **describe(error))
+            log.warning("batch_failed", job=STEP, size=len(batch), **error_fields(error))
             raise
 
     vectors: list[Vector | CarrelError] = []

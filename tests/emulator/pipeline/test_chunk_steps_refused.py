@@ -55,7 +55,7 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context)
 
 async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context) -> None:
     chunks = await waiting(ctx)
-    text = "x" * (MOST_BYTES // 6)
+    text = "x" * (MAX_COMMIT_BYTES // 6)
     made = [StepResult(each, {"mark": 1}, (beside(ctx, each.chunk_id, text),)) for each in chunks]
     assert len(chunks) == await ChunkQueue(ctx.database).complete("card", made)
     assert {each.chunk_id for each in chunks} == set(await documents(ctx, "notes"))

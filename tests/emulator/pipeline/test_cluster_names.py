@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.cluster.model_names import SHOWN, ClusterName
-from shared.ai.generation import BadAnswer, Generated
+from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter

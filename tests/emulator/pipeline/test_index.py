@@ -287,7 +287,7 @@ async def otherwise_analysed(ctx: Context) -> None:
     page = await Indexing(ctx.database).pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
     await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
-    await Indexing(ctx.database).stamp(ANALYSIS - 1)
+    await Indexing(ctx.database).stamp(ANALYZER_VERSION - 1)
 
 
 async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, app: App) -> None:

@@ -19,7 +19,7 @@ from functions.jobs.ingest.bucket.contents import ObjectContents, sources
 from functions.jobs.ingest.bucket.state import BucketState, of_many
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
 from functions.jobs.ingest.readers.decoding import SourceFile
-from functions.jobs.ingest.readers.fields import one_line
+from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
 from functions.jobs.ingest.readers.decoding import SourceFile, Unreadable, excess
-from functions.jobs.ingest.readers.fields import one_line
+from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.roots import register, root_of
 from shared.core.errors import InvalidInput
