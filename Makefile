@@ -71,12 +71,12 @@ fix: $(DEV) ## Mend what a program can, and write the generated files again
 bench: $(DEV) ## Measure; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
-new-tool: $(RUN) ## Begin a tool; NAME=knowledge/count_chunks names it
-	@$(if $(NAME),,echo 'Name its group too: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
-	.venv/bin/carrel new-tool $(NAME)
+new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task; with WRITES=1 it changes data
+	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
+	.venv/bin/carrel new-tool $(NAME) $(if $(WRITES),--writes)
 
 lock: ## Move constraints.txt to the newest versions
-	@'$(or $(PYTHON),python3.11)' -m infra.local.lock
+	@'$(or $(PYTHON),python3.11)' -m infra.local.constraints
 
 clean: ## Delete what the other targets made, but not .carrel, which holds data
 	@rm -rf .venv dist build *.egg-info

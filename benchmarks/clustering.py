@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.base import SCIFACT, read_sources
 from benchmarks.measuring import print_table
 from infra.local.local_database import SAMPLE
-from infra.local.sample.load import FOLDER, Knowledge, chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, SampleKnowledge, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
@@ -106,7 +106,7 @@ def _by_hand(chunk_ids: list[str]) -> Labels:
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
     pages = chunks_by_highlight(SAMPLE)
     labels = np.full(len(chunk_ids), NOISE, np.intp)
-    topics = list(enumerate(Knowledge.model_validate_json(text).clusters))
+    topics = list(enumerate(SampleKnowledge.model_validate_json(text).clusters))
     for number, topic in reversed(topics):
         for member in topic.members:
             for chunk_id in pages[PAGE.format(member)]:

@@ -19,8 +19,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measuring import print_table
-from infra.local.sample.extracted import Extracts
-from infra.local.sample.load import FOLDER
+from infra.local.sample.extractions import SampleExtractions
+from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.extractions.deduplication import least_similarity, resemblance_of
@@ -29,7 +29,7 @@ from shared.extractions.model import CONTENTS, Content, ExtractionType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from infra.local.sample.extracted import Row
+    from infra.local.sample.extractions import SampleExtraction
 
 PAIRS: Final = Path(__file__).with_name("extraction_pairs.json")
 SIMILARITIES: Final = (0.7, 0.75, 0.8, 0.85, 0.9)
@@ -46,7 +46,7 @@ class Pair:
 
 async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
     """All pairs, by kind."""
-    rows = Extracts.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
+    rows = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
     told: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
     kinds = {name: list(_around(rows.extractions, told[name])) for name in told}
     contents = [_content(row.type, row.content) for row in rows.extractions]
@@ -68,7 +68,7 @@ async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
 
 
 def _around(
-    sample: Sequence[Row], told: Sequence[Mapping[str, Any]]
+    sample: Sequence[SampleExtraction], told: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Content, Content]]:
     by_place = {(row.highlight, row.part, row.type): row.content for row in sample}
     for each in told:

@@ -51,7 +51,7 @@ from benchmarks.costs.workload import (
 from benchmarks.jobs_set import SCIFACT, abstracts
 from infra.build.discovery import ROOT, jobs, tools
 from infra.local.emulator import EmulatorMissing, run_emulator
-from infra.local.sample.solved import SOLVED
+from infra.local.sample.traces import TRACES
 from shared.core.caller import Caller
 from shared.core.log import log_only_warnings
 from shared.core.settings import Settings
@@ -106,7 +106,7 @@ class Base:
 
     async def share(self) -> None:
         """Put the sample's solved problems in."""
-        await self._run(SOLVED, self.app)
+        await self._run(TRACES, self.app)
 
     async def calls(self) -> list[Figures]:
         """Make each call of the usual mix a few times, and tell the mean."""

@@ -23,7 +23,7 @@ from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from infra.build.functions import functions
-from infra.build.imports import reach
+from infra.build.imports import import_closure
 from infra.build.requirements import requirements_of
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
@@ -154,7 +154,7 @@ def image_megabytes() -> Figures:
     """
     found: dict[str, list[int]] = {}
     for function in functions():
-        asked = requirements_of(reach(function.main, {_LAPTOP}).others)
+        asked = requirements_of(import_closure(function.main, {_LAPTOP}).others)
         found.setdefault(function.kind, []).append(_compressed(_needed(asked)))
     return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in found.items()}
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from infra import file_lock
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import reach
-from infra.build.requirements import locked, requirements_of
+from infra.build.imports import import_closure
+from infra.build.requirements import lock_requirements, requirements_of
 from shared.runtime.capabilities import Capability
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.build.functions import Function
-    from infra.build.imports import Reach
+    from infra.build.imports import ImportClosure
 
 DIST: Final = ROOT / "dist"
 MANIFEST: Final = "manifest.json"
@@ -73,7 +73,7 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
     manifest = {}
     for function in selected:
         folder = target / function.key
-        imports = reach(function.main, withheld(function, laptop=laptop))
+        imports = import_closure(function.main, withheld(function, laptop=laptop))
         _write(function, imports, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
         manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}")
@@ -92,13 +92,13 @@ def _sweep(target: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _write(function: Function, imports: Reach, folder: Path, cache: Path) -> None:
+def _write(function: Function, imports: ImportClosure, folder: Path, cache: Path) -> None:
     for path in imports.files:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
     (folder / "main.py").write_text(function.main, "utf-8")
-    text = locked(requirements_of(imports.others), cache)
+    text = lock_requirements(requirements_of(imports.others), cache)
     (folder / "requirements.txt").write_text(text, "utf-8")
     if "importlib.metadata" in imports.others:  # it asks for the version, and nobody installs us
         about = folder / "carrel.dist-info" / "METADATA"

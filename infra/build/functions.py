@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from infra.build.discovery import folder_of, jobs, tools
-from infra.build.requirements import PYTHON
+from infra.build.requirements import PYTHON_VERSION
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Kind = Literal["gateway", "tool", "job"]
 
-KNOWLEDGE: Final = "(default)"
-ACCESS: Final = "access"
+KNOWLEDGE_DATABASE: Final = "(default)"
+ACCESS_DATABASE: Final = "access"
 """The database of credentials, accounts, calls and limits: the gateway's alone."""
-VIEWER: Final = "roles/datastore.viewer"
-USER: Final = "roles/datastore.user"
-ANSWERING: Final = 5
+VIEWER_ROLE: Final = "roles/datastore.viewer"
+USER_ROLE: Final = "roles/datastore.user"
+TOOL_GRACE_SECONDS: Final = 5
 """Seconds that a tool's function has past its own time limit."""
-FINISHING: Final = 5 * 60
+JOB_GRACE_SECONDS: Final = 5 * 60
 """Seconds that a job's function has past its budget, which ends between two steps."""
-LONGEST: Final = 30 * 60
+MAX_JOB_SECONDS: Final = 30 * 60
 """Seconds that Cloud Scheduler waits for an answer, at most: no job may have more."""
 GATEWAY_SECONDS: Final = 300
 
@@ -61,7 +61,7 @@ SETTINGS_OF_GATEWAY: Final = (
 """Fields of `Settings`, without secrets, as in what follows."""
 SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
 SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
-SETTINGS_OF_NEEDS: Final = {
+SETTINGS_OF_CAPABILITIES: Final = {
     Capability.EMBEDDING: (
         "embedding_provider",
         *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
@@ -137,7 +137,7 @@ class Function:
             "name": self.name,
             "effect": self.effect.value if self.effect else None,
             "bundle": bundle,
-            "runtime": f"python{PYTHON.replace('.', '')}",
+            "runtime": f"python{PYTHON_VERSION.replace('.', '')}",
             "entry_point": "handle",
             "memory_mib": self.memory,
             "cpu": 1,  # less would mean a concurrency of 1, and more is needed beyond 4 GiB
@@ -163,7 +163,7 @@ class Function:
 
 def functions() -> list[Function]:
     """Every function: the gateway, the tools, the jobs."""
-    return [_gateway(), *map(_of_tool, tools()), *map(_of_job, jobs())]
+    return [_gateway(), *map(_tool_function, tools()), *map(_job_function, jobs())]
 
 
 def _gateway() -> Function:
@@ -171,7 +171,7 @@ def _gateway() -> Function:
         name="gateway",
         kind="gateway",
         main=_GATEWAY_MAIN,
-        databases={ACCESS: USER},
+        databases={ACCESS_DATABASE: USER_ROLE},
         settings=_variables(SETTINGS_OF_GATEWAY),
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
         memory=1024,  # long bodies alone may take 256 of it
@@ -181,7 +181,7 @@ def _gateway() -> Function:
     )
 
 
-def _of_tool(tool: Tool[Any, Any]) -> Function:
+def _tool_function(tool: Tool[Any, Any]) -> Function:
     return Function(
         name=tool.name,
         kind="tool",
@@ -194,17 +194,19 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
         ),
         capabilities=tool.capabilities,
         effect=tool.effect,
-        databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},
-        settings=_variables(SETTINGS_OF_TOOLS, *_of_needs(tool.capabilities), tool.settings),
+        databases={KNOWLEDGE_DATABASE: VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE},
+        settings=_variables(
+            SETTINGS_OF_TOOLS, *_settings_of_capabilities(tool.capabilities), tool.settings
+        ),
         secrets=_secrets(tool.capabilities),
         memory=tool.memory,
         concurrency=tool.concurrency,
-        timeout=math.ceil(tool.time_limit) + ANSWERING,
+        timeout=math.ceil(tool.time_limit) + TOOL_GRACE_SECONDS,
         max_instances=10,
     )
 
 
-def _of_job(job: Job) -> Function:
+def _job_function(job: Job) -> Function:
     return Function(
         name=job.name,
         kind="job",
@@ -216,12 +218,14 @@ def _of_job(job: Job) -> Function:
             declaration="JOB",
         ),
         capabilities=job.capabilities,
-        databases={KNOWLEDGE: USER},
-        settings=_variables(SETTINGS_OF_JOBS, *_of_needs(job.capabilities), job.settings),
+        databases={KNOWLEDGE_DATABASE: USER_ROLE},
+        settings=_variables(
+            SETTINGS_OF_JOBS, *_settings_of_capabilities(job.capabilities), job.settings
+        ),
         secrets=_secrets(job.capabilities),
         memory=job.memory,
         concurrency=1,
-        timeout=math.ceil(job.timeout) + FINISHING,
+        timeout=math.ceil(job.timeout) + JOB_GRACE_SECONDS,
         max_instances=1,  # a second run would only hear that one is under way
         schedule=job.schedule,
     )
@@ -231,8 +235,8 @@ def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.upper() for names in settings for name in names}))
 
 
-def _of_needs(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
-    return [SETTINGS_OF_NEEDS[capability] for capability in capabilities]
+def _settings_of_capabilities(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
+    return [SETTINGS_OF_CAPABILITIES[capability] for capability in capabilities]
 
 
 def _secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:

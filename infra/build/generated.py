@@ -48,13 +48,13 @@ _BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
 """How the documentation words pydantic's constraints."""
 
 
-def stale() -> list[Path]:
+def stale_files() -> list[Path]:
     """Return the generated files that differ from what the declarations say."""
     paths = [CATALOG, *_DOCUMENTS]
     return [path for path in paths if not path.exists() or path.read_text("utf-8") != _text(path)]
 
 
-def write(path: Path) -> None:
+def write_file(path: Path) -> None:
     """Bring one generated file up to date."""
     path.write_text(_text(path), "utf-8")
 

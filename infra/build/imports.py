@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-OURS: Final = ("functions", "shared")
-DATA: Final = {
+FIRST_PARTY: Final = ("functions", "shared")
+DATA_FILES: Final = {
     "functions.gateway.catalog": ("catalog.json",),
     "functions.gateway.oauth.consent_page": ("*.css", "*.html"),
     "shared.ai._minilm": ("data/*",),
@@ -28,7 +28,7 @@ DATA: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ImportClosure:
     """Everything that a program imports, directly or indirectly.
 
     Attributes:
@@ -41,35 +41,35 @@ class Reach:
     others: set[str] = field(default_factory=set)
 
 
-def reach(program: str, withheld: Collection[str] = ()) -> Reach:
+def import_closure(program: str, withheld: Collection[str] = ()) -> ImportClosure:
     """Follow the imports of a program, those inside functions too.
 
     Args:
         program: Its source code.
         withheld: Our own modules that are left out.
     """
-    imports = Reach()
-    to_visit = [*_imported(program)]
+    imports = ImportClosure()
+    to_visit = [*_imported_modules(program)]
     visited = set(withheld)
     while to_visit:
         module = to_visit.pop()
         if module in visited:
             continue
         visited.add(module)
-        if module.partition(".")[0] not in OURS:
+        if module.partition(".")[0] not in FIRST_PARTY:
             imports.others.add(module)
             continue
         for path in _files(module):
             imports.files.add(path)
             to_visit += _imported_by(path)
-        imports.files.update(data_of(module))
+        imports.files.update(data_files_of(module))
     return imports
 
 
-def data_of(module: str) -> set[Path]:
+def data_files_of(module: str) -> set[Path]:
     """The data files that one of our modules reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
-    return {path for pattern in DATA.get(module, ()) for path in folder.glob(pattern)}
+    return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 
 
 def _files(module: str) -> list[Path]:
@@ -85,10 +85,10 @@ def _files(module: str) -> list[Path]:
 
 @cache
 def _imported_by(path: Path) -> frozenset[str]:
-    return _imported(path.read_text("utf-8"))
+    return _imported_modules(path.read_text("utf-8"))
 
 
-def _imported(text: str) -> frozenset[str]:
+def _imported_modules(text: str) -> frozenset[str]:
     """The modules that source code imports; imported names are included, as they may be modules."""
     imports = _Imports()
     imports.visit(ast.parse(text))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.build.index_rules import required_indexes, scans, serving_indexes
-from infra.build.query_shape import Scope
+from infra.build.query_shape import QueryScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class IndexVerdict:
     """What is wrong with the file.
 
     Attributes:
@@ -52,7 +52,7 @@ class Verdict:
         return "\n".join(lines)
 
 
-def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> Verdict:
+def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> IndexVerdict:
     """Compare what queries need with what the file holds.
 
     Args:
@@ -67,7 +67,7 @@ def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> Verd
             used |= serving_indexes(scan, file) or frozenset()
             for index in required_indexes(scan, file):
                 missing[index] = missing.get(index, frozenset()) | {shape}
-    return Verdict(missing, (file.composites | _group_singles(file)) - used, file)
+    return IndexVerdict(missing, (file.composites | _group_singles(file)) - used, file)
 
 
 def _group_singles(file: IndexFile) -> frozenset[Index]:
@@ -75,5 +75,5 @@ def _group_singles(file: IndexFile) -> frozenset[Index]:
         index
         for indexes in file.overrides.values()
         for index in indexes
-        if index.scope is Scope.COLLECTION_GROUP
+        if index.scope is QueryScope.COLLECTION_GROUP
     )

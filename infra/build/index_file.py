@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from infra.build.query_shape import NAME, Scope
+from infra.build.query_shape import NAME, QueryScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Mode(StrEnum):
+class IndexMode(StrEnum):
     """How an index holds a field."""
 
     ASCENDING = "ASCENDING"
@@ -31,7 +31,7 @@ class IndexField(NamedTuple):
     """A field of an index; `dimension` is 0 unless its mode is VECTOR."""
 
     path: str
-    mode: Mode = Mode.ASCENDING
+    mode: IndexMode = IndexMode.ASCENDING
     dimension: int = 0
 
 
@@ -42,11 +42,11 @@ class Index(NamedTuple):
     """
 
     collection: str
-    scope: Scope
+    scope: QueryScope
     fields: tuple[IndexField, ...]
 
     @classmethod
-    def of(cls, collection: str, scope: Scope, fields: Iterable[IndexField]) -> Index:
+    def of(cls, collection: str, scope: QueryScope, fields: Iterable[IndexField]) -> Index:
         """The index of these fields, without the `__name__` that goes without saying."""
         given = tuple(fields)
         bare = cls(collection, scope, tuple(field for field in given if field.path != NAME))
@@ -62,13 +62,13 @@ class Index(NamedTuple):
         """
         if self.is_vector or self.fields[-1].path == NAME:
             return self.fields
-        modes = [field.mode for field in self.fields if field.mode is not Mode.CONTAINS]
-        return (*self.fields, IndexField(NAME, modes[-1] if modes else Mode.ASCENDING))
+        modes = [field.mode for field in self.fields if field.mode is not IndexMode.CONTAINS]
+        return (*self.fields, IndexField(NAME, modes[-1] if modes else IndexMode.ASCENDING))
 
     @property
     def is_vector(self) -> bool:
         """Whether it serves nearest-neighbour queries."""
-        return any(field.mode is Mode.VECTOR for field in self.fields)
+        return any(field.mode is IndexMode.VECTOR for field in self.fields)
 
     @property
     def is_single_field(self) -> bool:
@@ -89,7 +89,7 @@ class Index(NamedTuple):
         return f"{self.collection} ({self.scope}): {fields}"
 
 
-_AUTOMATIC: Final = (Mode.ASCENDING, Mode.DESCENDING, Mode.CONTAINS)
+_AUTOMATIC: Final = (IndexMode.ASCENDING, IndexMode.DESCENDING, IndexMode.CONTAINS)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ class IndexFile:
         if path == NAME:
             return frozenset()
         return frozenset(
-            Index(collection, Scope.COLLECTION, (IndexField(path, mode),)) for mode in _AUTOMATIC
+            Index(collection, QueryScope.COLLECTION, (IndexField(path, mode),))
+            for mode in _AUTOMATIC
         )
 
     def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
@@ -161,14 +162,14 @@ class IndexFile:
 
 def _composite(entry: dict[str, Any]) -> Index:
     fields = [_field(field["fieldPath"], field) for field in entry["fields"]]
-    return Index.of(entry["collectionGroup"], Scope(entry["queryScope"]), fields)
+    return Index.of(entry["collectionGroup"], QueryScope(entry["queryScope"]), fields)
 
 
 def _override(entry: dict[str, Any]) -> frozenset[Index]:
     return frozenset(
         Index(
             entry["collectionGroup"],
-            Scope(index.get("queryScope", Scope.COLLECTION)),
+            QueryScope(index.get("queryScope", QueryScope.COLLECTION)),
             (_field(entry["fieldPath"], index),),
         )
         for index in entry["indexes"]
@@ -177,14 +178,14 @@ def _override(entry: dict[str, Any]) -> frozenset[Index]:
 
 def _field(path: str, entry: dict[str, Any]) -> IndexField:
     if "vectorConfig" in entry:
-        return IndexField(path, Mode.VECTOR, int(entry["vectorConfig"]["dimension"]))
-    return IndexField(path, Mode(entry.get("arrayConfig") or entry["order"]))
+        return IndexField(path, IndexMode.VECTOR, int(entry["vectorConfig"]["dimension"]))
+    return IndexField(path, IndexMode(entry.get("arrayConfig") or entry["order"]))
 
 
 def _mode_json(field: IndexField) -> dict[str, Any]:
-    if field.mode is Mode.VECTOR:
+    if field.mode is IndexMode.VECTOR:
         return {"vectorConfig": {"dimension": field.dimension, "flat": {}}}
-    return {"arrayConfig" if field.mode is Mode.CONTAINS else "order": str(field.mode)}
+    return {"arrayConfig" if field.mode is IndexMode.CONTAINS else "order": str(field.mode)}
 
 
 def _override_json(collection: str, path: str, indexes: Iterable[Index]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
 
 from infra.build.discovery import ROOT
-from infra.build.functions import ACCESS
-from infra.build.index_check import Verdict, check
+from infra.build.functions import ACCESS_DATABASE
+from infra.build.index_check import IndexVerdict, check
 from infra.build.index_file import IndexFile
 from infra.build.query_shape import QueryShape
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 CLOUD_DIMENSION: Final = 768
 """Numbers in a vector of the cloud's embedding model: the dimension that the files declare."""
 FILES: Final[dict[str, Callable[[str], bool]]] = {
-    "firestore.indexes.json": lambda database: database != ACCESS,
-    "infra/build/access.indexes.json": lambda database: database == ACCESS,
+    "firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
+    "infra/build/access.indexes.json": lambda database: database == ACCESS_DATABASE,
 }
 """The file that declares the indexes of a database, by the database's name. Tests have databases of
 other names, which are like the first."""
@@ -61,7 +61,7 @@ def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
     )
 
 
-def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Verdict]:
+def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, IndexVerdict]:
     """Hold query shapes against each file of indexes, by the file's name."""
     queried = list(shapes)
     return {
@@ -89,7 +89,7 @@ def _parse(path: Path) -> IndexFile:
 
 def _shapes_of_module(name: str) -> frozenset[QueryShape]:
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
-    database = ACCESS if name.startswith(_OF_ACCESS) else "(default)"
+    database = ACCESS_DATABASE if name.startswith(_OF_ACCESS) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)
     return shapes_of(import_module(name).query_shapes(client))
 

@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from infra.build.index_file import Index, IndexField, Mode
-from infra.build.query_shape import NAME, Comparison, Direction, Order
+from infra.build.index_file import Index, IndexField, IndexMode
+from infra.build.query_shape import NAME, Comparison, Direction, SortOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from infra.build.index_file import IndexFile
-    from infra.build.query_shape import Disjunct, QueryShape, Scope
+    from infra.build.query_shape import Disjunct, QueryScope, QueryShape
 
 _BY_NAME: Final = (IndexField(NAME),)
 _ARRAYS: Final = (Comparison.CONTAINS, Comparison.CONTAINS_ANY)
@@ -51,7 +51,7 @@ class Scan:
     """
 
     collection: str
-    scope: Scope
+    scope: QueryScope
     filters: frozenset[IndexField]
     suffix: tuple[IndexField, ...]
     mergeable: bool
@@ -108,25 +108,25 @@ def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
 def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
     constant = _constant_paths(shape)
     order = [
-        IndexField(path, Mode(direction))
+        IndexField(path, IndexMode(direction))
         for path, direction in _sort_order(shape)
         if path not in constant
     ]
     in_order = {field.path for field in order}
     filters = frozenset(
-        IndexField(path, Mode.CONTAINS if comparison in _ARRAYS else Mode.ASCENDING)
+        IndexField(path, IndexMode.CONTAINS if comparison in _ARRAYS else IndexMode.ASCENDING)
         for path, comparison in disjunct
         if comparison in _ARRAYS or (comparison is not Comparison.RANGE and path not in in_order)
     )
     if shape.nearest:
-        vector = IndexField(shape.nearest.path, Mode.VECTOR, dimension)
+        vector = IndexField(shape.nearest.path, IndexMode.VECTOR, dimension)
         suffix = (*(field for field in order if field.path != NAME), vector)
     else:
         suffix = tuple(order)
     return Scan(shape.collection, shape.scope, filters, suffix, _mergeable(shape, suffix))
 
 
-def _sort_order(shape: QueryShape) -> list[Order]:
+def _sort_order(shape: QueryShape) -> list[SortOrder]:
     """The explicit order, then what is implied by ranges and by sums, then `__name__`.
 
     Implied fields follow in lexicographical order, in the direction of the last explicit one
@@ -141,7 +141,7 @@ def _sort_order(shape: QueryShape) -> list[Order]:
     ranges -= listed | {NAME}
     sums = {path for _, path in shape.aggregates if path is not None} - listed - ranges
     implied = (*sorted(ranges), *sorted(sums), NAME)
-    orders = [*explicit, *(Order(path, direction) for path in implied)]
+    orders = [*explicit, *(SortOrder(path, direction) for path in implied)]
     return orders[: [order.path for order in orders].index(NAME) + 1]
 
 
@@ -167,7 +167,7 @@ def _filters(shape: QueryShape) -> Disjunct:
 
 
 def _any_direction(field: IndexField) -> IndexField:
-    return field._replace(mode=Mode.ASCENDING) if field.mode is Mode.DESCENDING else field
+    return field._replace(mode=IndexMode.ASCENDING) if field.mode is IndexMode.DESCENDING else field
 
 
 def _candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField]]:

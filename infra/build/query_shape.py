@@ -21,7 +21,7 @@ NAME: Final = "__name__"
 DEFAULT_DATABASE: Final = "(default)"
 
 
-class Scope(StrEnum):
+class QueryScope(StrEnum):
     """What a query or an index ranges over."""
 
     COLLECTION = "COLLECTION"
@@ -52,14 +52,14 @@ class Filter(NamedTuple):
     comparison: Comparison
 
 
-class Order(NamedTuple):
+class SortOrder(NamedTuple):
     """One field of a sort order."""
 
     path: str
     direction: Direction
 
 
-class Nearest(NamedTuple):
+class VectorStage(NamedTuple):
     """A nearest-neighbour stage: the vector field, and the length of the vector asked with."""
 
     path: str
@@ -92,10 +92,10 @@ class QueryShape:
     """
 
     collection: str
-    scope: Scope = Scope.COLLECTION
+    scope: QueryScope = QueryScope.COLLECTION
     disjuncts: frozenset[Disjunct] = frozenset({frozenset()})
-    orders: tuple[Order, ...] = ()
-    nearest: Nearest | None = None
+    orders: tuple[SortOrder, ...] = ()
+    nearest: VectorStage | None = None
     aggregates: frozenset[Aggregate] = frozenset()
     database: str = DEFAULT_DATABASE
 
@@ -113,10 +113,10 @@ class QueryShape:
         source = query.from_[0]
         return cls(
             collection=source.collection_id,
-            scope=Scope.COLLECTION_GROUP if source.all_descendants else Scope.COLLECTION,
+            scope=QueryScope.COLLECTION_GROUP if source.all_descendants else QueryScope.COLLECTION,
             disjuncts=_disjuncts(query.where) if "where" in query else frozenset({frozenset()}),
             orders=tuple(
-                Order(order.field.field_path, Direction[order.direction.name])
+                SortOrder(order.field.field_path, Direction[order.direction.name])
                 for order in query.order_by
             ),
             nearest=_nearest(query.find_nearest) if "find_nearest" in query else None,
@@ -143,9 +143,9 @@ class QueryShape:
 
     def __str__(self) -> str:
         """One line for people."""
-        filters = " or ".join(sorted(map(_described, self.disjuncts)))
+        filters = " or ".join(sorted(map(_describe, self.disjuncts)))
         parts = [
-            self.collection + (" (group)" if self.scope is Scope.COLLECTION_GROUP else ""),
+            self.collection + (" (group)" if self.scope is QueryScope.COLLECTION_GROUP else ""),
             f"where {filters}" if filters else "",
             "order by " + ", ".join(" ".join(order) for order in self.orders)
             if self.orders
@@ -180,9 +180,9 @@ def _disjuncts(where: StructuredQuery.Filter) -> frozenset[Disjunct]:
     return frozenset(frozenset().union(*choice) for choice in product(*parts))
 
 
-def _nearest(stage: StructuredQuery.FindNearest) -> Nearest:
+def _nearest(stage: StructuredQuery.FindNearest) -> VectorStage:
     vector = stage.query_vector.map_value.fields["value"].array_value.values
-    return Nearest(stage.vector_field.field_path, len(vector))
+    return VectorStage(stage.vector_field.field_path, len(vector))
 
 
 def _aggregate(aggregation: StructuredAggregationQuery.Aggregation) -> Aggregate:
@@ -193,5 +193,5 @@ def _aggregate(aggregation: StructuredAggregationQuery.Aggregation) -> Aggregate
     return Aggregate("count", None)
 
 
-def _described(disjunct: Disjunct) -> str:
+def _describe(disjunct: Disjunct) -> str:
     return " and ".join(f"{path} {comparison}" for path, comparison in sorted(disjunct))

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-PYTHON: Final = "3.11"
+PYTHON_VERSION: Final = "3.11"
 """What functions run on: the oldest that Carrel supports, for which constraints.txt is made."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
-_TARGET: Final = ("--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_28")
+_TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
 _TIME_ZONES: Final = "tzdata"
 """`zoneinfo` of the standard library reads it, and images of the cloud have no such files."""
 
@@ -40,7 +40,7 @@ def requirements_of(
     Raises:
         InvalidInput: A module's distribution is not named there, or there is none.
     """
-    declared, requirements = _declared(extras), set[str]()
+    declared, requirements = _declared_requirements(extras), set[str]()
     for module in modules:
         name = _distribution_of(module)
         if name is None:
@@ -51,7 +51,7 @@ def requirements_of(
     return frozenset(requirements)
 
 
-def locked(requirements: Collection[str], cache: Path) -> str:
+def lock_requirements(requirements: Collection[str], cache: Path) -> str:
     """The text of a `requirements.txt`: each distribution in one version, with its hashes.
 
     Args:
@@ -65,7 +65,7 @@ def locked(requirements: Collection[str], cache: Path) -> str:
     key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
     path = cache / f"{key}.txt"
     if not path.exists():
-        text = _resolved(lines)
+        text = _compile(lines)
         _require_pins(text)
         cache.mkdir(parents=True, exist_ok=True)
         unfinished = cache / f"{key}.unfinished"
@@ -74,7 +74,7 @@ def locked(requirements: Collection[str], cache: Path) -> str:
     return path.read_text()
 
 
-def _resolved(lines: str) -> str:
+def _compile(lines: str) -> str:
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
     options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
     done = subprocess.run(  # noqa: S603 - uv
@@ -91,20 +91,20 @@ def _resolved(lines: str) -> str:
 
 
 def _require_pins(text: str) -> None:
-    pinned = {_bare(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
+    pinned = {_normalized(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
     lines = [line.split()[0] for line in text.splitlines() if "==" in line]
-    if new := sorted({_bare(line) for line in lines} - pinned):
+    if new := sorted({_normalized(line) for line in lines} - pinned):
         raise InvalidInput(f"constraints.txt lacks {', '.join(new)}. Run `make lock`.")
 
 
-def _bare(pin: str) -> str:
+def _normalized(pin: str) -> str:
     """A pin without its marker, its name as PyPI compares it."""
     name, _, version = pin.partition(";")[0].strip().partition("==")
     return f"{canonicalize_name(name)}=={version}"
 
 
 @cache
-def _declared(extras: tuple[str, ...]) -> dict[str, str]:
+def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
     """What `pyproject.toml` says of each distribution that may be imported, by its name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = (line for extra in extras for line in project["optional-dependencies"][extra])
@@ -125,17 +125,17 @@ def _distribution_of(module: str) -> str | None:
         return None
     if package not in _packages():
         raise InvalidInput(f"{module} is imported, but nothing that is installed brings it.")
-    return _owners().get(module)
+    return _module_owners().get(module)
 
 
 @cache
 def _packages() -> frozenset[str]:
     """All that can be imported by a name without a dot."""
-    return frozenset(module.partition(".")[0] for module in _owners())
+    return frozenset(module.partition(".")[0] for module in _module_owners())
 
 
 @cache
-def _owners() -> dict[str, str]:
+def _module_owners() -> dict[str, str]:
     """The distribution of each installed module: to ask Python itself would import packages."""
     owners: dict[str, str] = {}
     for distribution in distributions():

@@ -1,4 +1,4 @@
-"""A new tool's folder, with a declaration to fill in."""
+"""The files of a new tool: a declaration to fill in, and a first test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
 
-_TOOL: Final = '''"""What the tool does, in one imperative sentence."""
+_READING_TOOL: Final = '''"""What the tool does, in one imperative sentence."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Out(Result):
 
 
 async def {name}(args: In, ctx: Context) -> Out:
-    """Say how many round trips deep the call is, and what it reads."""
+    """Say here how many round trips the call takes, and what it reads: no round trip, nothing."""
     return Out(greeting=f"Hello, {{args.name}}, it is {{ctx.clock():%H:%M}}.")
 
 
 TOOL = Tool(
     name="{name}",
     title="{title}",
-    description="For the model: when to use this tool, and when another.",
+    description="Say to the model in one or two sentences when to use this tool, and when another.",
     input=In,
     output=Out,
     run={name},
@@ -58,53 +58,192 @@ TOOL = Tool(
 )
 '''
 
-_TEST: Final = '''"""`{name}`, against the emulator."""
+_READING_TEST: Final = '''"""`{name}`, against the emulator."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.tools.{group}.{name}.tool import In, {name}
 
 if TYPE_CHECKING:
+    from shared.core.meter import Meter
     from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 
+def make_arguments(**changes: Any) -> In:
+    """Valid arguments, of which a test changes some."""
+    return In(**{{"name": "Ada"}} | changes)
+
+
 async def test_it_greets_by_name(ctx: Context) -> None:
-    assert (await {name}(In(name="Ada"), ctx)).greeting.startswith("Hello, Ada")
+    out = await {name}(make_arguments(name="Grace"), ctx)
+    assert out.greeting.startswith("Hello, Grace")
+
+
+async def test_a_call_reads_nothing(ctx: Context, meter: Meter) -> None:
+    await {name}(make_arguments(), ctx)
+    assert (0, 0) == (meter.round_trips, meter.documents_read)
+'''
+
+_WRITING_TOOL: Final = '''"""What the tool does, in one imperative sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from shared.core.caller import Tier
+from shared.core.text_validation import prose
+from shared.firestore.writes import put
+from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.tool import Effect, Tool
+
+if TYPE_CHECKING:
+    from shared.runtime.context import Context
+
+Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(prose)]
+
+
+class In(Repeatable):
+    """What the tool takes. `Repeatable` adds the idempotency key."""
+
+    item_id: DocumentId = Field(description="Describe every field: the model reads it.")
+    text: Text | None = Field(default=None, description="The text to store; null removes it.")
+
+
+class Out(Result):
+    """What the tool returns."""
+
+    item_id: str = Field(description="Describe every field.")
+    text: str | None = Field(description="The stored text; missing if there is none.")
+    undo: Undo | None = Field(description="How to undo the change; missing if nothing changed.")
+
+
+async def {name}(args: In, ctx: Context) -> Out:
+    """Store a text of the caller: two round trips, the document and the commit.
+
+    Raises:
+        Unavailable: Other calls changed the document first, again and again.
+    """
+    item = ctx.database.document(f"users/{{ctx.caller.user_id}}/{name}", args.item_id)
+
+    async def attempt() -> Out:
+        stored = await ctx.database.get(item)
+        previous = stored.get("text") if stored.exists else None
+        if args.text == previous:
+            return Out(item_id=args.item_id, text=previous, undo=None)
+        undo = Undo(tool="{name}", arguments={{"item_id": args.item_id, "text": previous}})
+        # The commit raises `Stale` if the document changed since it was read. The answer is stored
+        # with the change, so that a call that is sent again changes nothing.
+        return await ctx.commit(
+            [put(stored, {{"text": args.text}})],
+            Out(item_id=args.item_id, text=args.text, undo=undo),
+        )
+
+    return await ctx.database.until_it_holds(attempt)
+
+
+TOOL = Tool(
+    name="{name}",
+    title="{title}",
+    description="Say to the model in one or two sentences when to use this tool, and when another.",
+    input=In,
+    output=Out,
+    run={name},
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+)
+'''
+
+_WRITING_TEST: Final = '''"""`{name}`, against the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.{group}.{name}.tool import In, {name}
+from tests.support.tool_calls import call
+
+if TYPE_CHECKING:
+    from shared.core.meter import Meter
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+
+def make_arguments(**changes: Any) -> In:
+    """Valid arguments, of which a test changes some."""
+    return In(**{{"item_id": "one", "text": "A text."}} | changes)
+
+
+async def test_it_stores_the_text(ctx: Context) -> None:
+    out = await {name}(make_arguments(text="New."), ctx)
+    assert "New." == out.text
+
+
+async def test_its_undo_hint_restores_the_text(ctx: Context) -> None:
+    await {name}(make_arguments(text="Before."), ctx)
+    changed = await {name}(make_arguments(text="After."), ctx)
+    assert changed.undo
+    restored = await {name}(In(**changed.undo.arguments), ctx)
+    assert "Before." == restored.text
+
+
+async def test_a_call_sent_again_is_done_once(app: App) -> None:
+    arguments = make_arguments(idempotency_key="k").model_dump()
+    first = await call(app, "{name}", **arguments)
+    second = await call(app, "{name}", **arguments)
+    assert first.result == second.result
+    assert (None, True) == (first.receipt.replayed, second.receipt.replayed)
+
+
+async def test_a_change_is_two_round_trips(ctx: Context, meter: Meter) -> None:
+    await {name}(make_arguments(), ctx)
+    assert (2, 1, 1) == (meter.round_trips, meter.documents_read, meter.documents_written)
+
+
+async def test_no_change_is_one_round_trip(ctx: Context, meter: Meter) -> None:
+    await {name}(make_arguments(text=None), ctx)
+    assert (1, 1, 0) == (meter.round_trips, meter.documents_read, meter.documents_written)
 '''
 
 
-def create_tool(path: str, root: Path = ROOT) -> list[Path]:
+def create_tool(path: str, root: Path = ROOT, *, writes: bool = False) -> list[Path]:
     """Write a new tool and its first test; `make fix` then adds it to the generated files.
 
     Args:
-        path: Its group and its name: `knowledge/count_chunks`.
+        path: The tool's group and name: `knowledge/count_chunks`.
         root: The checkout.
+        writes: Whether the tool changes data.
 
     Raises:
         InvalidInput: The path is not of the form `group/verb_noun`.
-        Conflict: There is such a tool already.
+        Conflict: A tool of this name exists.
     """
     match = _NAME.fullmatch(path)
     if not match:
-        message = f"{path!r} is not a group and a name in lower case: knowledge/count_chunks."
+        message = f"{path!r} is not GROUP/NAME in lower case, such as knowledge/count_chunks."
         raise InvalidInput(message)
     group, name = match.groups()
     tools = root / "functions" / "tools"
-    folder = tools / group / name
     if any(tools.glob(f"*/{name}")):
-        raise Conflict(f"There is a tool {name} already.")
+        raise Conflict(f"The tool {name} exists already.")
     files = {
-        folder / "tool.py": _TOOL,
-        root / "tests" / "emulator" / group / f"test_{name}.py": _TEST,
+        tools / group / name / "tool.py": _WRITING_TOOL if writes else _READING_TOOL,
+        root / "tests" / "emulator" / group / f"test_{name}.py": (
+            _WRITING_TEST if writes else _READING_TEST
+        ),
     }
     title = name.replace("_", " ").capitalize()
-    for file, text in files.items():
+    for file, template in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.format(group=group, name=name, title=title), "utf-8")
+        file.write_text(template.format(group=group, name=name, title=title), "utf-8")
     return list(files)

@@ -31,7 +31,7 @@ _COMMENTS: Final = "__comments__"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Reference:
     """Where something is referred to.
 
     Attributes:
@@ -46,7 +46,7 @@ class Use:
 
 
 @dataclass(slots=True)
-class Configuration:
+class TerraformConfiguration:
     """What a folder of files defines and uses.
 
     Attributes:
@@ -56,11 +56,11 @@ class Configuration:
     """
 
     defined: dict[str, str] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[Reference] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, folder: Path) -> Configuration:
+    def read(cls, folder: Path) -> TerraformConfiguration:
         """Read all files of a folder."""
         found = cls()
         for path in sorted(folder.glob("*.tf")):
@@ -77,7 +77,7 @@ class Configuration:
         if "." in name and name in self.defined:
             self.faults.append(f"{file}: {name} is defined in {self.defined[name]} too")
         self.defined[name] = file
-        self.uses += [Use(used, file, name) for used in _references(body)]
+        self.uses += [Reference(used, file, name) for used in _references(body)]
 
     def problems(self) -> list[str]:
         """What is wrong: what is used and not there, and what is there and not used."""
@@ -137,7 +137,7 @@ def _references(body: Any) -> Iterator[str]:
         yield from (match[0] for match in _REFERENCE.finditer(body))
 
 
-def _example_problems(folder: Path, configuration: Configuration) -> list[str]:
+def _example_problems(folder: Path, configuration: TerraformConfiguration) -> list[str]:
     """What the example sets that there is not."""
     if not (folder / EXAMPLE).exists():
         return []
@@ -171,14 +171,14 @@ def _terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 def check(folder: Path) -> list[str]:
     """What is wrong with the files of a folder."""
-    configuration = Configuration.read(folder)
+    configuration = TerraformConfiguration.read(folder)
     problems = configuration.problems() + _example_problems(folder, configuration)
     if not problems and shutil.which("terraform"):
         problems = _terraform_problems(folder)
     return problems
 
 
-def left_out(folder: Path) -> str:
+def skipped_checks(folder: Path) -> str:
     """What could not be checked here, and how it can be; empty: nothing."""
     if not shutil.which("terraform"):
         return "Terraform is not installed: its formatter and its validation did not run."
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str]) -> int:
     """Check our files, or those of another folder; tell what is wrong."""
     folder = Path(arguments[0]) if arguments else FOLDER
     problems = check(folder)
-    for line in filter(None, [*problems, left_out(folder)]):
+    for line in filter(None, [*problems, skipped_checks(folder)]):
         print(line, file=sys.stderr)  # noqa: T201 - that is what it is for
     return 1 if problems else 0
 

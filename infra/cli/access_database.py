@@ -1,4 +1,4 @@
-"""Work on the database of credentials and accounts, for the commands that need it."""
+"""Reads and writes the database of credentials and accounts, for the commands that need it."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def look(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
-    """What `read` finds in the database."""
+def read_access(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
+    """Run `read` on the database and return its result."""
     from shared.core.settings import Settings
 
-    with local_database.knowledge_base():
+    with local_database.connected_database():
         return asyncio.run(_with_store(read, Settings()))
 
 
-def change(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
-    """Let `write` change the database; locally, it is on disk afterwards."""
+def write_access(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
+    """Run `write` on the database and return its result; a local database is saved to disk."""
     from shared.core.settings import Settings
 
-    with local_database.knowledge_base():
+    with local_database.connected_database():
         result = asyncio.run(_with_store(write, Settings()))
-        local_database.keep()
+        local_database.save_now()
     return result
 
 
 async def _with_store(
-    work: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
+    operation: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 
     connection = Connection(settings.google_cloud_project, settings.access_database)
     try:
-        return await work(AccessStore(connection))
+        return await operation(AccessStore(connection))
     finally:
         await connection.aclose()

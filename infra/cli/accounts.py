@@ -1,4 +1,4 @@
-"""`carrel accounts`: what users have, may spend and have spent, which credentials have ended."""
+"""`carrel accounts`: users' balances, spending limits, and the end of all their credentials."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import change, look
-from infra.cli.formatting import counted, micro_dollars, minute
+from infra.cli.access_database import read_access, write_access
+from infra.cli.formatting import count_of, micro_dollars, minute
 from shared.accounts.account import dollars
 
 if TYPE_CHECKING:
@@ -34,63 +34,68 @@ def _limit(_ctx: click.Context, _param: click.Parameter, value: str) -> int | No
 
 @click.group()
 def accounts() -> None:
-    """Users' accounts: what they have, may spend and have spent."""
+    """Show and change users' accounts: balance, monthly limit, credentials."""
 
 
 @accounts.command()
 @click.argument("user", callback=_user)
 def show(user: str) -> None:
-    """Show what USER has."""
+    """Show the account of USER."""
     from shared.core.dates import utc_now
 
-    click.echo(_summary(look(lambda store: store.accounts.get(user)), utc_now()))
+    click.echo(_summary(read_access(lambda store: store.accounts.get(user)), utc_now()))
 
 
-@accounts.command(context_settings={"ignore_unknown_options": True})  # or -5 would be one
+# Without this setting, click takes -5 for an option.
+@accounts.command(context_settings={"ignore_unknown_options": True})
 @click.argument("user", callback=_user)
 @click.argument("amount", callback=_amount)
 def credit(user: str, amount: int) -> None:
-    """Add AMOUNT dollars, such as 5 or 0.50, to what USER has; -5 takes 5 back."""
+    """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance; a negative AMOUNT reduces it."""
     from shared.core.dates import utc_now
 
-    account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
-    click.echo(f"{user} now has {dollars(account.balance)}.")
+    account = write_access(lambda store: store.accounts.credit(user, amount, utc_now()))
+    click.echo(f"The balance of {user} is now {dollars(account.balance)}.")
 
 
 @accounts.command()
 @click.argument("user", callback=_user)
 @click.argument("amount", callback=_limit)
 def limit(user: str, amount: int | None) -> None:
-    """Let USER spend AMOUNT dollars a calendar month at most; `none` lifts the limit."""
-    change(lambda store: store.accounts.set_budget(user, amount))
+    """Limit USER to AMOUNT dollars per calendar month; `none` removes the limit."""
+    write_access(lambda store: store.accounts.set_budget(user, amount))
     if amount is None:
-        click.echo(f"{user} has no monthly limit any more.")
+        click.echo(f"{user} has no monthly limit.")
     else:
-        click.echo(f"{user} may spend {dollars(amount)} at most in a month.")
+        click.echo(f"{user} may spend up to {dollars(amount)} per month.")
 
 
 @accounts.command()
 @click.argument("user", callback=_user)
 def revoke(user: str) -> None:
-    """End all of USER's keys and sign-ins at once; new ones may be made."""
+    """Revoke all keys and sign-ins of USER at once. New ones can be created afterwards."""
     from shared.accounts.repositories.revoking import revoke_user
 
-    keys, sign_ins = change(lambda store: revoke_user(store, user))
+    keys, sign_ins = write_access(lambda store: revoke_user(store, user))
     if not keys and not sign_ins:
-        click.echo(f"{user} had no key and no sign-in that opened anything. Is the name right?")
+        click.echo(f"{user} had no active key or sign-in. Is the name right?")
     else:
-        click.echo(f"{user}: {counted(keys, 'key')} and {counted(sign_ins, 'sign-in')} ended.")
+        click.echo(f"Revoked for {user}: {count_of(keys, 'key')}, {count_of(sign_ins, 'sign-in')}.")
 
 
 def _summary(account: Account, now: datetime) -> str:
     reserved = account.balance - account.available(now)
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0
-    budget, ended = account.monthly_budget, account.revoked_before
+    budget, revoked_before = account.monthly_budget, account.revoked_before
     lines = {
         "user": account.user_id,
-        "balance": f"{dollars(account.balance)}, of which {dollars(reserved)} are held for calls",
+        "balance": f"{dollars(account.balance)}, {dollars(reserved)} of it reserved for calls",
         "spent": f"{dollars(spent)} in {now:%Y-%m}",
         "monthly limit": _NO_LIMIT if budget is None else dollars(budget),
-        "revoked": f"whatever was made before {minute(ended)} UTC" if ended else "nothing",
+        "revoked": (
+            f"all credentials created before {minute(revoked_before)} UTC"
+            if revoked_before
+            else "none"
+        ),
     }
     return "\n".join(f"{name:<14} {value}" for name, value in lines.items())

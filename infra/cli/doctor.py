@@ -1,4 +1,4 @@
-"""`carrel doctor`: what is well, what is missing, and the command to run next."""
+"""`carrel doctor`: what works, what does not, and the command to run next."""
 
 from __future__ import annotations
 
@@ -9,75 +9,78 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.formatting import PORT
-from infra.doctor.check import Finding, State, findings
+from infra.doctor.check import CheckResult, CheckStatus, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from infra.doctor.check import Check, SubjectT
-    from infra.doctor.deployed import Deployed
+    from infra.doctor.live_deployment import LiveDeployment
 
-_WIDTH: Final = 20
+_STATUS_WIDTH: Final = 10
+_NAME_WIDTH: Final = 20
 
 
 @click.command()
 @click.option(
-    "--port", type=PORT, default=8080, show_default=True, help="Where the local gateway listens."
+    "--port", type=PORT, default=8080, show_default=True, help="Port of the local gateway."
 )
 @click.pass_context
 def doctor(ctx: click.Context, port: int) -> None:
-    """Look at this machine's Carrel, or with --cloud at the deployed one, and say what is wrong.
+    """Check Carrel on this machine or, with --cloud, the deployment.
 
-    It changes nothing. Where something is wrong, it names the command to run next, and ends with 1.
+    The command changes nothing. For each problem it prints the command to run next, and it exits
+    with 1 if there is a problem.
     """
     if ctx.find_root().params["cloud"]:
-        from infra.doctor.cloud import CHECKS as IN_THE_CLOUD
+        from infra.doctor.cloud import CHECKS as CLOUD_CHECKS
 
-        sys.exit(not tell(IN_THE_CLOUD, _deployed()))
+        sys.exit(not report(CLOUD_CHECKS, _live_deployment()))
     from infra.doctor.local import CHECKS, Machine
 
-    sys.exit(not tell(CHECKS, Machine(port=port)))
+    sys.exit(not report(CHECKS, Machine(port=port)))
 
 
-def tell(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
-    """Print what each check finds; tell whether nothing is wrong."""
-    well = True
-    for check, finding in findings(checks, subject):
-        click.echo(_line(check.name, finding))
-        well = well and finding.state is not State.WRONG
-    click.echo("All is well." if well else "Something is wrong: run what stands after `next`.")
-    return well
+def report(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
+    """Run checks and print their results; return whether all is well."""
+    healthy = True
+    for check, result in run_checks(checks, subject):
+        click.echo(_format(check.name, result))
+        healthy = healthy and result.status is not CheckStatus.WRONG
+    click.echo("All is well." if healthy else "There are problems: run the commands after `next`.")
+    return healthy
 
 
-def _line(name: str, finding: Finding) -> str:
-    line = f"{finding.state.value:<10}{name:<{_WIDTH}}{finding.said}"
-    then = [f"{'':<10}{'':<{_WIDTH}}next: {step}" for step in finding.next.splitlines()]
-    return "\n".join([line, *then])
+def _format(name: str, result: CheckResult) -> str:
+    indent = " " * (_STATUS_WIDTH + _NAME_WIDTH)
+    line = f"{result.status.value:<{_STATUS_WIDTH}}{name:<{_NAME_WIDTH}}{result.message}"
+    next_lines = [f"{indent}next: {command}" for command in result.next_command.splitlines()]
+    return "\n".join([line, *next_lines])
 
 
-def _deployed() -> Deployed:
+def _live_deployment() -> LiveDeployment:
     from google.cloud.storage import Client
 
     from infra.build.discovery import ROOT
     from infra.cloud.bucket import Bucket
-    from infra.cloud.deployment import Deployment, read
-    from infra.cloud.google_api import GoogleApi, signed_in
-    from infra.doctor.deployed import Deployed
+    from infra.cloud.deployment import Deployment, load_deployment
+    from infra.cloud.google_api import GoogleApi, google_session
+    from infra.doctor.live_deployment import LiveDeployment
     from shared.core.settings import Settings
 
     project = os.environ["GOOGLE_CLOUD_PROJECT"]
-    chosen = read()
-    if chosen is None or chosen.project != project:
-        chosen = Deployment(project=project)
-        signed_in(project)
-        good = Bucket(Client(project=project), chosen.bucket).last_good()
-        chosen = good[1] if good else chosen
-    os.environ.update(chosen.environment)
-    return Deployed(
-        deployment=chosen,
+    deployment = load_deployment()
+    if deployment is None or deployment.project != project:
+        deployment = Deployment(project=project)
+        google_session(project)
+        release = Bucket(Client(project=project), deployment.bucket).last_good_release()
+        deployment = release[1] if release else deployment
+    os.environ.update(deployment.environment)
+    return LiveDeployment(
+        deployment=deployment,
         settings=Settings(),
-        sign_in=lambda: GoogleApi(signed_in(project)),
-        open_bucket=lambda: Bucket(Client(project=project), chosen.bucket),
+        sign_in=lambda: GoogleApi(google_session(project)),
+        open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
         indexes={
             "(default)": ROOT / "firestore.indexes.json",
             "access": ROOT / "infra" / "build" / "access.indexes.json",

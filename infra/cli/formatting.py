@@ -1,4 +1,4 @@
-"""How commands write what they show: moments, amounts, tables."""
+"""How commands print times, amounts, counts and tables."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.local.local_database import HIGHEST_PORT
+from infra.local.local_database import MAX_PORT
 from shared.accounts.account import DOLLAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-PORT: Final = click.IntRange(1, HIGHEST_PORT)
-_MOST_DOLLARS: Final = 1_000_000
-"""What is more is a slip of the finger."""
+PORT: Final = click.IntRange(1, MAX_PORT)
+_MAX_DOLLARS: Final = 1_000_000
+"""A larger amount is taken for a typing error."""
 
 
 def minute(moment: datetime | None) -> str:
-    """A moment to the minute, in UTC."""
+    """A time in UTC, to the minute; `never` for None."""
     return moment.strftime("%Y-%m-%d %H:%M") if moment else "never"
 
 
 def micro_dollars(text: str) -> int:
-    """The amount that a person wrote in dollars, such as 5 or 0.50; it may be negative.
+    """Parse an amount in dollars, such as 5, $0.50 or -1.
 
     Raises:
-        click.BadParameter: It is none, is finer than a micro-dollar, or is out of range.
+        click.BadParameter: It is not a number, is finer than a micro-dollar, or is too large.
     """
     try:
         amount = Decimal(text.removeprefix("$")) * DOLLAR
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount != amount.to_integral_value():
-        raise click.BadParameter(f"{text!r} is no amount. Write dollars, such as 5 or 0.50.")
-    if abs(amount) > _MOST_DOLLARS * DOLLAR:
-        raise click.BadParameter(f"{text!r} is more than {_MOST_DOLLARS:,} dollars.")
+        raise click.BadParameter(f"{text!r} is not an amount. Write dollars, such as 5 or 0.50.")
+    if abs(amount) > _MAX_DOLLARS * DOLLAR:
+        raise click.BadParameter(f"{text!r} is more than {_MAX_DOLLARS:,} dollars.")
     return int(amount)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as what stands in them."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows))
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format rows as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
 
 
-def counted(number: int, thing: str) -> str:
-    """So many things, in words."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def count_of(number: int, noun: str) -> str:
+    """A number and a noun, in the plural if need be."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

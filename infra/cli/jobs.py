@@ -1,4 +1,4 @@
-"""`carrel jobs`: batch jobs, what their runs did, and what they gave up."""
+"""`carrel jobs`: list and run batch jobs, see their runs, and retry what they gave up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.cli.formatting import counted, minute, table
-from infra.cloud.place import share_secrets_of_jobs
+from infra.cli.formatting import count_of, minute, table
+from infra.cloud.environment import set_job_secrets
 from infra.local import local_database
 from shared.firestore.runs import Runs, RunState
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
     ResultT = TypeVar("ResultT")
 
-_RUNS: Final = 10
-"""Runs that are shown of a job."""
-_PARKED: Final = 50
-"""Items that were given up, as they are shown."""
+_MAX_RUNS: Final = 10
+"""`jobs show` prints at most this many runs of a job."""
+_MAX_DEAD_LETTERS: Final = 50
+"""`jobs show` prints at most this many items that a job gave up."""
 
 
 @click.group()
 def jobs() -> None:
-    """Batch jobs: in the cloud they run by schedule, on a laptop when you say so."""
+    """Batch jobs. In the cloud they run on a schedule; on this machine, when you run them."""
 
 
 @jobs.command("list")
 def list_jobs() -> None:
-    """List the jobs, when they run in the cloud, and how their last runs here ended."""
-    found = _all_jobs().values()
-    with local_database.knowledge_base():
-        latest = _with_deps(lambda ctx: _last_runs(list(found), ctx))
+    """List all jobs with their cloud schedules and last runs."""
+    all_jobs = list(_all_jobs().values())
+    with local_database.connected_database():
+        last_runs = _with_context(lambda ctx: _last_runs(all_jobs, ctx))
     rows = [
-        (job.name, job.schedule, _ended(run) if run else "never ran", job.title)
-        for job, run in zip(found, latest, strict=True)
+        (job.name, job.schedule, _ending(run) if run else "never ran", job.title)
+        for job, run in zip(all_jobs, last_runs, strict=True)
     ]
     click.echo(table(("JOB", "SCHEDULE (UTC)", "LAST RUN", "WHAT IT DOES"), rows))
 
@@ -49,68 +49,69 @@ def list_jobs() -> None:
 @jobs.command("run")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def run(names: tuple[str, ...]) -> None:
-    """Run the job NAME to its end; of several, one after the other."""
-    from infra.local.jobs import run_locally
+    """Run one or more jobs to completion, in the given order."""
+    from infra.local.jobs import run_jobs
     from shared.core.settings import Settings
 
-    wanted = [_job(name) for name in names]
-    share_secrets_of_jobs(names)
-    with local_database.knowledge_base():
-        complete = run_locally(wanted, Settings())
-        local_database.keep()
+    selected = [_job(name) for name in names]
+    set_job_secrets(names)
+    with local_database.connected_database():
+        complete = run_jobs(selected, Settings())
+        local_database.save_now()
     sys.exit(not complete)
 
 
 @jobs.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Show the last runs of the job NAME, and what it gave up after five tries."""
+    """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
     job = _job(name)
-    with local_database.knowledge_base():
-        runs, parked = _with_deps(lambda ctx: _looked_up(job, ctx))
-    click.echo(f"{job.name}: {job.title}. In the cloud: {job.schedule or 'only when asked'} (UTC).")
+    with local_database.connected_database():
+        runs, dead_letters = _with_context(lambda ctx: _load_history(job, ctx))
+    schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
+    click.echo(f"{job.name}: {job.title}. Schedule in the cloud: {schedule}.")
     if not runs:
-        click.echo("No run of the last 30 days is on record.")
-    for each in runs:
-        click.echo(f"\n{minute(each.started_at)}  {_ended(each)}\n{_told(each)}".rstrip())
-    if parked:
-        more = " or more" if len(parked) == _PARKED else ""
-        click.echo(f"\nGiven up after five tries: {len(parked)}{more}")
-        click.echo("\n".join(f"  {each.name}: {each.reason}" for each in parked))
-        click.echo(f"Have them tried again: carrel jobs retry {job.name}")
+        click.echo("There is no record of a run in the last 30 days.")
+    for entry in runs:
+        click.echo(f"\n{minute(entry.started_at)}  {_ending(entry)}\n{_details(entry)}".rstrip())
+    if dead_letters:
+        more = " or more" if len(dead_letters) == _MAX_DEAD_LETTERS else ""
+        click.echo(f"\nGiven up after five attempts: {len(dead_letters)}{more}")
+        click.echo("\n".join(f"  {item.name}: {item.reason}" for item in dead_letters))
+        click.echo(f"To retry them: carrel jobs retry {job.name}")
 
 
 @jobs.command("retry")
 @click.argument("name")
 def retry(name: str) -> None:
-    """Have the job NAME try again what it gave up, in its next run."""
-    dead_letters = _job(name).dead_letters
-    if dead_letters is None:
-        raise click.ClickException(f"The job {name} gives nothing up.")
-    with local_database.knowledge_base():
-        count = _with_deps(dead_letters.retry)
-        local_database.keep()
-    click.echo(_waiting(count, "tried", name))
+    """Queue the items that the job NAME gave up; its next run retries them."""
+    job_dead_letters = _job(name).dead_letters
+    if job_dead_letters is None:
+        raise click.ClickException(f"The job {name} has nothing to retry: it never gives up items.")
+    with local_database.connected_database():
+        count = _with_context(job_dead_letters.retry)
+        local_database.save_now()
+    click.echo(_queued_message(count, "retry", name))
 
 
 @jobs.command("renew")
 @click.argument("name")
 def renew(name: str) -> None:
-    """Have the job NAME do again what another model made, in its next runs."""
-    anew = _job(name).renew
-    if anew is None:
-        able = ", ".join(job.name for job in _all_jobs().values() if job.renew)
-        raise click.ClickException(f"The job {name} renews nothing. Those that do: {able}.")
-    with local_database.knowledge_base():
-        count = _with_deps(anew)
-        local_database.keep()
-    click.echo(_waiting(count, "made", name))
+    """Queue the results of the job NAME that an earlier model made; its next runs redo them."""
+    queue_outdated = _job(name).renew
+    if queue_outdated is None:
+        renewable = ", ".join(job.name for job in _all_jobs().values() if job.renew)
+        raise click.ClickException(f"The job {name} has no renewal. These jobs do: {renewable}.")
+    with local_database.connected_database():
+        count = _with_context(queue_outdated)
+        local_database.save_now()
+    click.echo(_queued_message(count, "renew", name))
 
 
-def _waiting(count: int, what: str, name: str) -> str:
+def _queued_message(count: int, verb: str, name: str) -> str:
     if not count:
-        return f"Nothing is to be {what} again."
-    return f"{counted(count, 'item')} will be {what} again: carrel jobs run {name}"
+        return f"There is nothing to {verb}."
+    return f"Queued {count_of(count, 'item')}. To process now: carrel jobs run {name}"
 
 
 def _all_jobs() -> dict[str, Job]:
@@ -120,59 +121,58 @@ def _all_jobs() -> dict[str, Job]:
 
 
 def _job(name: str) -> Job:
-    found = _all_jobs()
-    if name not in found:
-        raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(found)}.")
-    return found[name]
+    by_name = _all_jobs()
+    if name not in by_name:
+        raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(by_name)}.")
+    return by_name[name]
 
 
-def _with_deps(ask: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
-    """Ask the database something, and close it."""
+def _with_context(operation: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
+    """Run an operation with a context, and close its connections."""
     from shared.core.caller import Caller
     from shared.core.meter import Meter
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
-    async def asked() -> ResultT:
+    async def run_operation() -> ResultT:
         app = App(Settings())
         try:
-            return await ask(app.context(Caller(), Meter()))
+            return await operation(app.context(Caller(), Meter()))
         finally:
             await app.aclose()
 
-    return asyncio.run(asked())
+    return asyncio.run(run_operation())
 
 
 async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
-    found = await asyncio.gather(*(Runs(ctx.database).latest(job.name, 1) for job in jobs))
-    return [runs[0] if runs else None for runs in found]
+    latest = await asyncio.gather(*(Runs(ctx.database).latest(job.name, 1) for job in jobs))
+    return [runs[0] if runs else None for runs in latest]
 
 
-async def _looked_up(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
-    runs = await Runs(ctx.database).latest(job.name, _RUNS)
-    parked = await job.dead_letters.load(ctx, _PARKED) if job.dead_letters else []
-    return runs, list(parked)
+async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
+    """The last runs of a job, and the items that it gave up."""
+    runs = await Runs(ctx.database).latest(job.name, _MAX_RUNS)
+    dead_letters = await job.dead_letters.load(ctx, _MAX_DEAD_LETTERS) if job.dead_letters else []
+    return runs, list(dead_letters)
 
 
-def _ended(run: Run) -> str:
+def _ending(run: Run) -> str:
     """How a run ended, and when."""
     code = f" ({run.error.partition(':')[0]})" if run.error else ""
     return f"{run.state.value}{code} {minute(run.ended_at)}".removesuffix(" never")
 
 
-def _told(run: Run) -> str:
-    """What a run did, and what it cost."""
+def _details(run: Run) -> str:
+    """What a run did, what it cost, and what went wrong."""
     counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
     idle = "nothing done" if run.error or run.state is RunState.DIED else "nothing to do"
-    done = counts or (f"{run.progress} done so far" if run.progress else idle)
-    tokens = run.input_tokens + run.output_tokens
+    progress = counts or (f"{run.progress} done so far" if run.progress else idle)
     cost = f"{run.documents_read} documents read, {run.documents_written} written"
-    cost += f", {run.input_tokens} tokens given to the model, {run.output_tokens} back" * bool(
-        tokens
-    )
-    lines = [f"{done} ({cost})", run.note, run.error]
-    lines += [f"left out: {each}" for each in run.failures]
+    if run.input_tokens or run.output_tokens:
+        cost += f", {run.input_tokens} model tokens in, {run.output_tokens} out"
+    lines = [f"{progress} ({cost})", run.note, run.error]
+    lines += [f"left out: {failure}" for failure in run.failures]
     lines += [f"... and {run.failed - len(run.failures)} more"] * (run.failed > len(run.failures))
-    lines += [f"warning: {each}" for each in run.warnings]
+    lines += [f"warning: {warning}" for warning in run.warnings]
     lines += [f"... and {run.warned - len(run.warnings)} more"] * (run.warned > len(run.warnings))
     return "\n".join(f"  {line}" for line in lines if line)

@@ -1,4 +1,4 @@
-"""`carrel keys`: access keys, for scripts, local clients, and signing in without Google."""
+"""`carrel keys`: access keys for scripts, local clients, and signing in without Google."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import change, look
-from infra.cli.formatting import counted, minute, table
-from infra.cloud.place import share_secret
+from infra.cli.access_database import read_access, write_access
+from infra.cli.formatting import count_of, minute, table
+from infra.cloud.environment import set_access_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.access_store import AccessStore
 
 _SCOPES: Final = ("read", "write")
-_LONGEST_NAME: Final = 100
-_HOW: Final = """
-This is the only time that it is shown. It goes wherever a client asks for a credential:
-  in a header         Authorization: Bearer KEY        or  X-API-Key: KEY
-  within one task     Authorization: Bearer TASK@KEY
-  on the sign-in page that Claude opens, paste it there
-  for `carrel call`   in the variable CARREL_KEY
-It never goes into a URL. To end it: carrel keys revoke {key_id}"""
+_MAX_NAME_LENGTH: Final = 100
+_USAGE: Final = """
+Copy the key now: it is not shown again. A client sends it
+  in a header             Authorization: Bearer KEY        or  X-API-Key: KEY
+  for one task            Authorization: Bearer TASK@KEY
+  on the sign-in page     paste it when Claude opens the page
+  with `carrel call`      in the environment variable CARREL_KEY
+Never put it into a URL. To revoke it: carrel keys revoke {key_id}"""
 
 
 @click.group()
 def keys() -> None:
-    """Access keys: make, list and revoke them."""
+    """Create, list and revoke access keys."""
 
 
 @keys.command()
-@click.option("--user", required=True, help="On whose behalf it acts: an e-mail address or a name.")
-@click.option("--name", required=True, help="What you call it, such as where it is used.")
+@click.option("--user", required=True, help="The user it acts for: an e-mail address or a name.")
+@click.option("--name", required=True, help="A label, such as where the key is used.")
 @click.option(
     "--scope",
     "scopes",
@@ -47,73 +47,69 @@ def keys() -> None:
     multiple=True,
     default=_SCOPES,
     show_default=True,
-    help="What it allows; may be given twice.",
+    help="What the key allows; can be given twice.",
 )
-@click.option(
-    "--expires-in-days", "days", type=click.IntRange(1, 3_650), help="By default, it never does."
-)
+@click.option("--expires-in-days", "days", type=click.IntRange(1, 3_650), help="By default, never.")
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
-    """Make a key and print it, once."""
+    """Create a key and print it once."""
     from shared.accounts.access_key import new_key
     from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope, with_implied_scopes
     from shared.core.settings import Settings
 
-    share_secret()
+    set_access_secrets()
     keyring = Keyring(Settings().access_secrets)
-    allowed = with_implied_scopes(frozenset(Scope[each.upper()] for each in scopes))
-    called = _checked_name(name)
+    allowed = with_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
+    label = _checked_name(name)
 
-    async def make(store: AccessStore) -> tuple[str, AccessKey]:
+    async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
         now = await store.accounts.now()
-        ends = now + timedelta(days=days) if days else None
-        text, key = new_key(keyring, user, called, allowed, created_at=now, expires_at=ends)
+        expires_at = now + timedelta(days=days) if days else None
+        text, key = new_key(keyring, user, label, allowed, created_at=now, expires_at=expires_at)
         await store.keys.add(key)
         return text, key
 
-    text, key = change(make)
-    # The key alone goes to standard output, so that a script can take it from there.
+    text, key = write_access(add_key)
+    # Only the key goes to standard output, so that a script can read it from there.
     click.echo(f"A key for {key.user_id}, named {key.name!r}:\n", err=True)
     click.echo(text)
-    click.echo(_HOW.format(key_id=key.key_id), err=True)
+    click.echo(_USAGE.format(key_id=key.key_id), err=True)
 
 
 @keys.command("list")
-@click.option("--user", help="Only this user's.")
+@click.option("--user", help="List only this user's keys.")
 def list_keys(user: str | None) -> None:
-    """List keys, the newest first; not their texts, which are kept nowhere."""
+    """List keys, newest first. Their secret parts are not stored and cannot be shown."""
     from shared.core.dates import utc_now
 
-    keys_and_accounts = look(lambda store: _with_accounts(store, user))
+    keys_and_accounts = read_access(lambda store: _with_accounts(store, user))
     if not keys_and_accounts:
-        click.echo("There is no key. `carrel keys create` makes one.")
+        click.echo("There are no keys. To create one: carrel keys create")
         return
     now = utc_now()
-    head = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
-    click.echo(table(head, [_row(key, account, now) for key, account in keys_and_accounts]))
+    header = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
+    click.echo(table(header, [_row(key, account, now) for key, account in keys_and_accounts]))
 
 
 @keys.command()
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
-    """End the key KEY_ID at once."""
+    """Revoke the key KEY_ID at once."""
     from shared.accounts.access_key import PREFIX
     from shared.accounts.repositories.revoking import revoke_key
 
-    # Whoever pastes the whole key means its id; the rest must not be quoted anywhere.
+    # A person may paste the whole key. Its secret part must not appear in any message.
     [key_id, *_] = key_id.removeprefix(PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
-        raise click.ClickException("A key's id has 12 characters: `carrel keys list` shows it.")
-    key, sign_ins = change(lambda store: revoke_key(store, key_id))
-    ended = f" {counted(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
-    click.echo(
-        f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.{ended}"
-    )
+        raise click.ClickException("A key's id has 12 characters. To see ids: carrel keys list")
+    key, sign_ins = write_access(lambda store: revoke_key(store, key_id))
+    also = f" {count_of(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
+    click.echo(f"Revoked the key {key_id} of {key.user_id}, named {key.name!r}.{also}")
 
 
 def _checked_name(name: str) -> str:
-    if not name.isprintable() or not 0 < len(name.strip()) <= _LONGEST_NAME:
-        raise click.ClickException(f"A name has 1 to {_LONGEST_NAME} printable characters.")
+    if not name.isprintable() or not 0 < len(name.strip()) <= _MAX_NAME_LENGTH:
+        raise click.ClickException(f"A name has 1 to {_MAX_NAME_LENGTH} printable characters.")
     return name.strip()
 
 

@@ -1,4 +1,4 @@
-"""The `carrel` command: run it on a laptop, put texts in, call a tool, decide who may call."""
+"""The `carrel` command."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from infra.cli.formatting import PORT
 from infra.cli.jobs import jobs
 from infra.cli.keys import keys
 from infra.cli.materials import materials
-from infra.cloud.place import share_secrets_of_jobs, work_in_the_cloud
+from infra.cloud.environment import set_job_secrets, use_deployment
 from infra.local import local_database
 from infra.local.emulator import EmulatorError
-from infra.local.processes import NotStarted
+from infra.local.processes import StartError
 from shared.core.errors import CarrelError
 
-_EMBEDDING = ("ingest", "jobs")
-_INTERRUPTED = "\nStopped. What was stored stays: run the same command again to go on."
+_EMBEDDING_COMMANDS = ("ingest", "jobs")
+_INTERRUPTED = "\nInterrupted. What was stored stays. To continue, run the same command again."
+_INTERRUPTED_STATUS = 130
 
 
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
-        """Say what went wrong and what to do, without a traceback."""
+        """Turn known errors into messages without a traceback."""
         try:
             return super().invoke(ctx)
-        except (CarrelError, EmulatorError, NotStarted) as error:
+        except (CarrelError, EmulatorError, StartError) as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            if message := local_database.explain(error):
+            if message := local_database.explain_os_error(error):
                 raise click.ClickException(message) from error
             raise
 
@@ -45,18 +46,18 @@ class _Commands(click.Group):
 @click.option(
     "--cloud",
     is_flag=True,
-    help="Work on what this checkout has deployed, or on the project in GOOGLE_CLOUD_PROJECT.",
+    help="Work on this checkout's deployment, or on the project in GOOGLE_CLOUD_PROJECT.",
 )
 @click.pass_context
 def main(ctx: click.Context, *, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
 
-    Commands work on this machine's knowledge base, the one that `make run` serves.
+    Without --cloud, commands work on the knowledge base of this machine, which `make run` serves.
     """
     if cloud:
-        work_in_the_cloud(embedding=ctx.invoked_subcommand in _EMBEDDING)
+        use_deployment(embedding=ctx.invoked_subcommand in _EMBEDDING_COMMANDS)
     else:
-        local_database.work_locally()
+        local_database.use_local_database()
 
 
 for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke):
@@ -64,26 +65,22 @@ for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke
 
 
 @main.command()
-@click.option(
-    "--port", type=PORT, default=8080, show_default=True, help="Where the gateway listens."
-)
+@click.option("--port", type=PORT, default=8080, show_default=True, help="Port of the gateway.")
 @click.option(
     "--topology",
     type=click.Choice(["inline", "functions"]),
     default="inline",
     show_default=True,
-    help="Tools in the gateway's process, or each in its own as in the cloud.",
+    help="Run tools in the gateway's process, or each in its own process as in the cloud.",
 )
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
-@click.option(
-    "--sign-in", is_flag=True, help="Let nobody in without a credential, as in the cloud."
-)
+@click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
 def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
-    """Start the emulator, load the sample, serve the gateway."""
-    from infra.local.up import Choices
-    from infra.local.up import up as run
+    """Run Carrel on this machine: database, sample, gateway."""
+    from infra.local.local_run import RunOptions, run_locally
 
-    run(Choices(port=port, functions=topology == "functions", sample=sample, sign_in=sign_in))
+    functions = topology == "functions"
+    run_locally(RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in))
 
 
 @main.command()
@@ -91,18 +88,18 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
 def ingest(path: Path) -> None:
     """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines.
 
-    It ends with 0, or with 1 where something was left out that should have been read.
+    Exits with 1 if something could not be read and was left out.
     """
     from infra.local.jobs import ingest_all
 
-    share_secrets_of_jobs(["embed"])
+    set_job_secrets(["embed"])
     try:
-        with local_database.knowledge_base():
+        with local_database.connected_database():
             complete = ingest_all(path)
-            local_database.keep()
+            local_database.save_now()
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
-        sys.exit(130)
+        sys.exit(_INTERRUPTED_STATUS)
     sys.exit(not complete)
 
 
@@ -115,13 +112,13 @@ def ingest(path: Path) -> None:
     "files",
     multiple=True,
     metavar="NAME=PATH",
-    help="Take the argument NAME from a text file; a PATH of - is standard input.",
+    help="Read the argument NAME from a text file; a PATH of - is standard input.",
 )
 def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
-    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the answer.
+    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.
 
-    A long text comes from a file: --file materials=report.txt. Where a credential is needed, put a
-    key into the environment variable CARREL_KEY.
+    Pass a long text in a file: --file materials=report.txt. If the server requires a credential,
+    set the environment variable CARREL_KEY to an access key.
     """
     from infra.local.client import call_tool
 
@@ -131,79 +128,81 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
-    parsed |= dict(map(_from_file, files))
+    parsed |= dict(map(_argument_from_file, files))
     key = os.environ.get("CARREL_KEY", "").strip() or None
-    well, text = asyncio.run(call_tool(url, tool, parsed, key))
-    click.echo(text, err=not well)
-    sys.exit(not well)
+    succeeded, output = asyncio.run(call_tool(url, tool, parsed, key))
+    click.echo(output, err=not succeeded)
+    sys.exit(not succeeded)
 
 
 def _finite(text: str) -> float:
-    """A number of JSON. One that is infinite or none would reach the server as null."""
+    """Parse a number of JSON. NaN and infinity are errors: they would reach the server as null."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
     return number
 
 
-def _from_file(named: str) -> tuple[str, str]:
-    """An argument, and the text of the file that holds it."""
-    name, _, path = named.partition("=")
+def _argument_from_file(option: str) -> tuple[str, str]:
+    """The name of an argument and its text, from NAME=PATH."""
+    name, _, path = option.partition("=")
     try:
         with click.open_file(path, encoding="utf-8") as file:
             return name, file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{named}: no text can be read there ({error}).") from error
+        raise click.ClickException(f"{option}: cannot read the text ({error}).") from error
 
 
 @main.command()
 def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
-    `make run` and other clients' servers share its database, which leaves with the last of them.
+    The database is shared with `make run` and with other clients' servers, and stops with the last
+    of them.
     """
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
-    local_database.share_secret()
-    with local_database.knowledge_base():
+    local_database.set_local_secrets()
+    with local_database.connected_database():
         asyncio.run(serve_stdio(Settings()))
 
 
 @main.command()
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is out of date.")
 def generate(*, check: bool) -> None:
-    """Write the files that are generated from the tools' declarations."""
+    """Write the files that are generated from the declarations of tools and jobs."""
     from infra.build import generated
 
-    stale = generated.stale()
-    if check and stale:
-        names = ", ".join(str(path) for path in stale)
+    stale_files = generated.stale_files()
+    if check and stale_files:
+        names = ", ".join(str(path) for path in stale_files)
         raise click.ClickException(f"Out of date: {names}. Run `make fix`.")
-    for path in stale:
-        generated.write(path)
+    for path in stale_files:
+        generated.write_file(path)
         click.echo(f"wrote {path}")
 
 
 @main.command()
 def stage() -> None:
-    """Write the bundles of all functions into `dist`, as they are deployed."""
+    """Write the bundles of all functions to `dist`, ready to deploy."""
     from infra.build import generated
     from infra.build.bundles import DIST
-    from infra.build.bundles import stage as write
+    from infra.build.bundles import stage as write_bundles
 
-    if generated.CATALOG in generated.stale():
-        raise click.ClickException("The gateway's catalogue is out of date. Run `make fix`.")
-    manifest = write()
+    if generated.CATALOG in generated.stale_files():
+        raise click.ClickException("The gateway's catalog is out of date. Run `make fix`.")
+    manifest = write_bundles()
     click.echo(f"{len(manifest['functions'])} bundles in {DIST}")
 
 
 @main.command("new-tool")
 @click.argument("path", metavar="GROUP/NAME")
-def new_tool(path: str) -> None:
-    """Make the folder of a new tool, as knowledge/count_chunks, with a declaration to fill in."""
+@click.option("--writes", is_flag=True, help="The tool changes data.")
+def new_tool(path: str, *, writes: bool) -> None:
+    """Create a tool to fill in, such as knowledge/count_chunks, with its first test."""
     from infra.build.scaffold import create_tool
 
-    for file in create_tool(path):
+    for file in create_tool(path, writes=writes):
         click.echo(f"wrote {file}")
-    click.echo("Write its handler, then run `make fix`: the gateway's catalogue names it then.")
+    click.echo("Write the handler, then run `make fix` to add the tool to the generated files.")

@@ -1,4 +1,4 @@
-"""`carrel materials`: what users brought to tasks, and how to erase it."""
+"""`carrel materials`: what users uploaded to tasks, and its erasure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.cli.formatting import counted, minute, table
+from infra.cli.formatting import count_of, minute, table
 from infra.local import local_database
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
     ResultT = TypeVar("ResultT")
 
-_SHOWN: Final = 50
-"""Tasks that a list shows."""
-_NAMED: Final = 10
-"""Tasks that are named where there is none of that name."""
+_MAX_TASKS: Final = 50
+"""`materials list` prints at most this many tasks."""
+_MAX_SUGGESTIONS: Final = 10
+"""The error about an unknown task names at most this many tasks that exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """What was erased.
+class ErasureReceipt:
+    """Proof of an erasure.
 
     Attributes:
-        user: Whose it was.
-        task: The id of their task.
-        erased_at: When that was done, in UTC.
-        deleted: How many documents of each kind are gone.
+        user: The user whose materials were erased.
+        task: The id of the task.
+        erased_at: When, in UTC.
+        deleted: The number of deleted documents by kind.
     """
 
     user: str
@@ -45,7 +45,7 @@ class Receipt:
     deleted: dict[str, int]
 
     def __str__(self) -> str:
-        """For people."""
+        """Format for people."""
         lines = {
             "user": self.user,
             "task": self.task,
@@ -53,7 +53,7 @@ class Receipt:
             "documents": self.deleted["documents"],
             "parts": self.deleted["parts"],
             "passages": self.deleted["passages"],
-            "answers": f"{self.deleted['answers']} kept for repetition",
+            "answers": f"{self.deleted['answers']} stored for repeated calls",
             "task itself": self.deleted["task"],
         }
         return "\n".join(f"{name:<14} {value}" for name, value in lines.items())
@@ -61,79 +61,79 @@ class Receipt:
 
 @click.group()
 def materials() -> None:
-    """Materials that users brought to tasks: what there is, and erasing it."""
+    """List and erase the materials that users uploaded to tasks."""
 
 
 @materials.command("list")
 @click.argument("user")
 def list_tasks(user: str) -> None:
-    """List the tasks to which USER brought materials, those used last first."""
+    """List the tasks of USER that have materials, most recently used first."""
     from shared.core.caller import require_user_id
 
     require_user_id(user)
-    with local_database.knowledge_base():
-        found = _in_database(lambda database: _counted(database, user))
-    if not found:
+    with local_database.connected_database():
+        tasks = _run(lambda database: _tasks_with_counts(database, user))
+    if not tasks:
         click.echo(f"{user} has no materials in any task.")
         return
-    rows = [(task.task_id, _used(task), str(count)) for task, count in found[:_SHOWN]]
+    rows = [(task.task_id, _last_used(task), str(count)) for task, count in tasks[:_MAX_TASKS]]
     click.echo(table(("TASK", "LAST USED", "MATERIALS"), rows))
-    if len(found) > _SHOWN:
-        click.echo(f"There are more: these are the {_SHOWN} that were used last.", err=True)
+    if len(tasks) > _MAX_TASKS:
+        click.echo(f"Only the {_MAX_TASKS} most recently used tasks are listed.", err=True)
 
 
-# Ids of tasks may begin with a dash.
+# Without this setting, click takes a task id that begins with a dash for an option.
 @materials.command(context_settings={"ignore_unknown_options": True})
 @click.argument("user")
 @click.argument("task")
-@click.option("--yes", is_flag=True, help="Do not ask first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
 def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
-    """Erase all that USER brought to TASK, now, and print a receipt."""
+    """Erase all materials of USER in TASK, and print a receipt."""
     from shared.core.caller import require_user_id
 
     require_user_id(user)
     task_id = _task_id(task)
-    with local_database.knowledge_base():
-        held = _in_database(lambda database: _held(database, user, task_id))
+    with local_database.connected_database():
+        count = _run(lambda database: _count_materials(database, user, task_id))
         if not yes:
-            asked = f"Erase {counted(held, 'document')} that {user} brought to the task {task_id}?"
-            click.confirm(f"{asked} They cannot be brought back.", abort=True, err=True)
-        receipt = _in_database(lambda database: _erased(database, user, task_id))
-        local_database.keep()
+            question = f"Erase {count_of(count, 'document')} of {user} in the task {task_id}?"
+            click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
+        receipt = _run(lambda database: _erase(database, user, task_id))
+        local_database.save_now()
     click.echo(json.dumps(asdict(receipt)) if as_json else str(receipt))
 
 
-def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """What `work` finds or does in the database."""
+def _run(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
+    """Run an operation on the database, and close the connection."""
     from shared.core.meter import Meter
     from shared.core.settings import Settings
     from shared.firestore.database import Connection, Database
 
     settings = Settings()
 
-    async def working() -> ResultT:
+    async def run_operation() -> ResultT:
         connection = Connection(settings.google_cloud_project, settings.firestore_database)
         try:
-            return await work(Database(connection, Meter()))
+            return await operation(Database(connection, Meter()))
         finally:
             await connection.aclose()
 
-    return asyncio.run(working())
+    return asyncio.run(run_operation())
 
 
-async def _counted(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
-    """The tasks used last, one more than is shown, and how many materials each holds."""
+async def _tasks_with_counts(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
+    """The most recently used tasks, one more than is listed, with their numbers of materials."""
     from shared.workspaces.listing import UserWorkspaces
 
-    tasks = UserWorkspaces(database, user)
-    latest = await tasks.latest(_SHOWN + 1)
-    counts = await tasks.document_counts([each.task_id for each in latest])
+    repository = UserWorkspaces(database, user)
+    latest = await repository.latest(_MAX_TASKS + 1)
+    counts = await repository.document_counts([task.task_id for task in latest])
     return list(zip(latest, counts, strict=True))
 
 
-async def _held(database: Database, user: str, task_id: str) -> int:
-    """How many materials a task holds.
+async def _count_materials(database: Database, user: str, task_id: str) -> int:
+    """The number of materials in a task.
 
     Raises:
         NotFound: There is no such task.
@@ -143,16 +143,16 @@ async def _held(database: Database, user: str, task_id: str) -> int:
 
     task = await Workspace(database, user, task_id).load()
     if task.touched_at is None:
-        raise await _missing(database, user, task_id)
-    [held] = await UserWorkspaces(database, user).document_counts([task_id])
-    return held
+        raise await _not_found(database, user, task_id)
+    [count] = await UserWorkspaces(database, user).document_counts([task_id])
+    return count
 
 
-async def _erased(database: Database, user: str, task_id: str) -> Receipt:
+async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
     """Erase a task.
 
     Raises:
-        NotFound: There is none any more.
+        NotFound: The task no longer exists.
     """
     from shared.core.dates import utc_now
     from shared.workspaces.erasure import WorkspaceErasure
@@ -160,26 +160,26 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
 
     erasure = WorkspaceErasure(database, Workspace(database, user, task_id))
     if not await erasure.begin():
-        raise await _missing(database, user, task_id)
-    gone: Counter[str] = Counter()
-    async for deleted in erasure.pages():
-        gone += deleted
-    counts = {kind: gone[kind] for kind in ("documents", "parts", "passages", "answers")}
-    counts["task"] = gone["tasks"]
-    return Receipt(user, task_id, utc_now().isoformat(timespec="seconds"), counts)
+        raise await _not_found(database, user, task_id)
+    deleted: Counter[str] = Counter()
+    async for page in erasure.pages():
+        deleted += page
+    counts = {kind: deleted[kind] for kind in ("documents", "parts", "passages", "answers")}
+    counts["task"] = deleted["tasks"]
+    return ErasureReceipt(user, task_id, utc_now().isoformat(timespec="seconds"), counts)
 
 
-async def _missing(database: Database, user: str, task_id: str) -> NotFound:
-    """That there is no such task, and which there are."""
+async def _not_found(database: Database, user: str, task_id: str) -> NotFound:
+    """The error about an unknown task, with the tasks that exist."""
     from shared.core.errors import NotFound
     from shared.workspaces.listing import UserWorkspaces
 
-    found = await UserWorkspaces(database, user).latest(_NAMED + 1)
-    if not found:
+    tasks = await UserWorkspaces(database, user).latest(_MAX_SUGGESTIONS + 1)
+    if not tasks:
         return NotFound(f"{user} has no materials in any task. Is the name right?")
-    names = ", ".join(each.task_id for each in found[:_NAMED])
-    more = ", and more: `carrel materials list` shows them" if len(found) > _NAMED else ""
-    return NotFound(f"{user} has no materials in a task {task_id}. There are: {names}{more}.")
+    names = ", ".join(task.task_id for task in tasks[:_MAX_SUGGESTIONS])
+    more = " and more; to list them: carrel materials list" if len(tasks) > _MAX_SUGGESTIONS else ""
+    return NotFound(f"{user} has no materials in the task {task_id}. Tasks: {names}{more}.")
 
 
 def _task_id(task: str) -> str:
@@ -191,5 +191,5 @@ def _task_id(task: str) -> str:
         raise click.BadParameter(f"{error}.", param_hint="TASK") from error
 
 
-def _used(task: WorkspaceSummary) -> str:
+def _last_used(task: WorkspaceSummary) -> str:
     return "being erased" if task.erasing else minute(task.touched_at)

@@ -1,9 +1,11 @@
-"""The bucket `<project>-carrel`, which is there before Terraform is and outlives it.
+"""The bucket `<project>-carrel`, which is created before Terraform runs and outlives it.
 
-It is versioned, and holds Terraform's state under `terraform/`, the functions' bundles under
-`bundles/`, each named by what is in it, and what passed its smoke test last, with the deployment
-that it was deployed with, as `releases/last-good.json`. Of that deployment, builds take a copy:
-`deployment.tfvars.json`.
+It is versioned and contains
+- `terraform/`: Terraform's state,
+- `bundles/`: the functions' bundles, named by their content,
+- `releases/last-good.json`: the manifest and the deployment of the last release that passed its
+  smoke test,
+- `deployment.tfvars.json`: a copy of that deployment, for builds.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from google.api_core.exceptions import Forbidden as ApiForbidden
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.cloud.storage.constants import PUBLIC_ACCESS_PREVENTION_ENFORCED
 
-from infra.cloud.deployment import NAME, Deployment, parsed
-from infra.cloud.failures import NotDone
+from infra.cloud.deployment import FILE_NAME, Deployment, parse_deployment
+from infra.cloud.errors import CommandFailed
 from shared.core.cloud_storage import translate_errors
 from shared.core.errors import Forbidden
 
@@ -33,47 +35,47 @@ _SECONDS: Final = 120
 
 
 class Bucket:
-    """The bucket of one deployment."""
+    """The bucket of a deployment."""
 
     def __init__(self, client: Client, name: str) -> None:
-        """Reach it through Google's client; nothing is asked yet."""
+        """Use Google's client. This sends no request."""
         self.name = name
         self._bucket = client.bucket(name)
 
-    def make(self, project_number: str, region: str) -> bool:
-        """Make it unless it is there: versioned, and closed to the public.
+    def ensure(self, project_number: str, region: str) -> bool:
+        """Create the bucket unless it exists: versioned, and without public access.
 
         Returns:
-            Whether it had to be made.
+            Whether it was created.
 
         Raises:
-            NotDone: Its name is taken by somebody else: names of buckets are the whole world's.
-                Whoever holds it could put functions of their own in the place of ours.
+            CommandFailed: The bucket belongs to another project. Names of buckets are global; the
+                owner could replace our functions with theirs.
         """
         bucket = self._bucket
         try:
-            with translate_errors(_refused, ApiForbidden, NotFound):
+            with translate_errors(_forbidden, ApiForbidden, NotFound):
                 bucket.reload()
         except NotFound:
             self._protect()
-            with translate_errors(_refused):
+            with translate_errors(_forbidden):
                 bucket.create(location=region)
             return True
         except ApiForbidden as error:
-            raise self._not_ours(f"or you may not see it. {error}") from error
+            raise self._not_ours(f"or you have no access to it. {error}") from error
         if str(bucket.project_number) != project_number:
-            raise self._not_ours("it is of another project.")
+            raise self._not_ours("it is in another project.")
         if not self._is_protected():
             self._protect()
-            with translate_errors(_refused):
+            with translate_errors(_forbidden):
                 bucket.patch()
         return False
 
     def upload_missing(self, folder: Path, names: Iterable[str]) -> list[str]:
-        """Bring bundles there that are not there yet. Their names say what is in them.
+        """Upload the bundles that are missing. A bundle's name identifies its content.
 
         Returns:
-            Those that were missing.
+            The names of the uploaded bundles.
         """
         missing = sorted(set(names) - self.generations().keys())
         for name in missing:
@@ -81,31 +83,35 @@ class Bucket:
         return missing
 
     def generations(self) -> dict[str, int]:
-        """The bundles that are there, and of each the generation: the number of its version."""
-        with translate_errors(_refused):
-            found = self._bucket.list_blobs(prefix="bundles/")
-            return {blob.name: int(blob.generation) for blob in found}
+        """The generation, which is the version number, of each bundle in the bucket."""
+        with translate_errors(_forbidden):
+            blobs = self._bucket.list_blobs(prefix="bundles/")
+            return {blob.name: int(blob.generation) for blob in blobs}
 
-    def last_good(self) -> tuple[dict[str, Any], Deployment] | None:
-        """The manifest that passed its smoke test last, with its deployment; None before the first.
+    def last_good_release(self) -> tuple[dict[str, Any], Deployment] | None:
+        """The manifest and deployment of the last release that passed its smoke test, if any.
 
-        They are one object, so that no crash leaves a manifest with another's deployment.
+        They are one object, so that a crash cannot leave a manifest with another's deployment.
         """
         text = self._read(LAST_GOOD)
         if text is None:
             return None
-        held = json.loads(text)
-        return held["manifest"], parsed(json.dumps(held["deployment"]), self._place(LAST_GOOD))
+        release = json.loads(text)
+        deployment = parse_deployment(json.dumps(release["deployment"]), self._uri(LAST_GOOD))
+        return release["manifest"], deployment
 
-    def keep(self, manifest: str, deployment: Deployment) -> None:
-        """Remember what passed its smoke test.
+    def save_release(self, manifest: str, deployment: Deployment) -> None:
+        """Save a release that passed its smoke test.
 
-        The copy for builds comes first: killed in between, they deploy with what has just passed,
-        and what is gone back to is still the whole release before.
+        The copy for builds comes first. After a crash in between, builds use the new deployment,
+        and a rollback still restores the whole release before.
         """
-        self._write(NAME, deployment.to_json())
-        held = {"manifest": json.loads(manifest), "deployment": json.loads(deployment.to_json())}
-        self._write(LAST_GOOD, json.dumps(held, indent=2) + "\n")
+        self._write(FILE_NAME, deployment.to_json())
+        release = {
+            "manifest": json.loads(manifest),
+            "deployment": json.loads(deployment.to_json()),
+        }
+        self._write(LAST_GOOD, json.dumps(release, indent=2) + "\n")
 
     def _is_protected(self) -> bool:
         access = self._bucket.iam_configuration
@@ -119,32 +125,32 @@ class Bucket:
         access.public_access_prevention = PUBLIC_ACCESS_PREVENTION_ENFORCED
         access.uniform_bucket_level_access_enabled = True
 
-    def _not_ours(self, why: str) -> NotDone:
-        return NotDone(
+    def _not_ours(self, why: str) -> CommandFailed:
+        return CommandFailed(
             f"The bucket gs://{self.name} belongs to somebody else, {why}\n"
-            "Nothing was written there. Next: choose another project, for another name"
+            "Nothing was written to it. Next: choose another project, whose bucket has another name"
         )
 
-    def _place(self, name: str) -> str:
+    def _uri(self, name: str) -> str:
         return f"gs://{self.name}/{name}"
 
     def _read(self, name: str) -> bytes | None:
         try:
-            with translate_errors(_refused, NotFound):
+            with translate_errors(_forbidden, NotFound):
                 content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_SECONDS)
         except NotFound:
             return None
         return content
 
     def _write(self, name: str, text: str) -> None:
-        with translate_errors(_refused):
+        with translate_errors(_forbidden):
             self._bucket.blob(name).upload_from_string(
                 text, content_type="application/json", timeout=_SECONDS
             )
 
     def _create(self, name: str, content: bytes) -> None:
         try:
-            with translate_errors(_refused, PreconditionFailed):
+            with translate_errors(_forbidden, PreconditionFailed):
                 self._bucket.blob(name).upload_from_string(
                     content,
                     content_type="application/zip",
@@ -152,9 +158,9 @@ class Bucket:
                     timeout=_SECONDS,
                 )
         except PreconditionFailed:
-            return  # another run was faster, with the same content
+            return  # another run has uploaded the same content
 
 
-def _refused(error: Exception, status: int) -> Forbidden:
-    may = " May you write to it?" if status == _FORBIDDEN else ""
-    return Forbidden(f"Cloud Storage refused ({status}): {error}.{may}")
+def _forbidden(error: Exception, status: int) -> Forbidden:
+    hint = " Do you have write access?" if status == _FORBIDDEN else ""
+    return Forbidden(f"Cloud Storage refused ({status}): {error}.{hint}")

@@ -1,4 +1,4 @@
-"""Everything that deploying works with, made in one place."""
+"""Everything that deploying works with, in one value."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from infra.cloud.deployment import Deployment
     from infra.cloud.google_api import GoogleApi
     from infra.cloud.secret_values import SecretValues
-    from infra.cloud.smoke import Smoke
+    from infra.cloud.smoke import SmokeReport
     from infra.cloud.terraform import Terraform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """One deployment, and what reaches it.
+    """A deployment, and the connections to its parts.
 
     Attributes:
-        deployment: What it is.
-        variables: The file that says so.
-        dist: Where bundles and the manifest are staged.
+        deployment: How it should be.
+        variables: The file that describes the deployment.
+        dist: The folder in which bundles and the manifest are staged.
         api: Google's REST APIs.
-        bucket: Its bucket.
-        secrets: Its secrets' values.
-        terraform: What makes the rest.
+        bucket: The deployment's bucket.
+        secrets: The values of its secrets.
+        terraform: Creates all other resources.
         stage: Writes the bundles and the manifest to `dist`.
-        smoke: The smoke test, of an address with a key.
-        ask: The value of a secret, from whoever is at the terminal.
-        say: Tells them how it goes.
-        key: The smoke test's key, where the environment brings it.
+        smoke: Runs the smoke test on a URL with a key.
+        ask: Asks the person at the terminal for the value of a secret.
+        echo: Prints progress.
+        key: The smoke test's key, if the environment contains one.
     """
 
     deployment: Deployment
@@ -44,12 +44,12 @@ class Cloud:
     secrets: SecretValues
     terraform: Terraform
     stage: Callable[[Path], object]
-    smoke: Callable[[str, str], Awaitable[Smoke]]
+    smoke: Callable[[str, str], Awaitable[SmokeReport]]
     ask: Callable[[str], str]
-    say: Callable[[str], object]
+    echo: Callable[[str], object]
     key: str = ""
 
     @property
     def manifest(self) -> Path:
-        """What is staged."""
+        """The staged manifest."""
         return self.dist / "manifest.json"

@@ -1,4 +1,4 @@
-"""Databases that a project has already, before Terraform makes ours.
+"""Checks databases that exist before Terraform creates Carrel's.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases
 https://registry.terraform.io/providers/hashicorp/google/6.50.0/docs/resources/firestore_database
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.deployment import NAME
-from infra.cloud.failures import NotDone
+from infra.cloud.deployment import FILE_NAME
+from infra.cloud.errors import CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,49 +17,53 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
     from infra.cloud.deployment import Deployment
 
-BY_NAME: Final = {
+TERRAFORM_ADDRESSES: Final = {
     "(default)": "google_firestore_database.knowledge",
     "access": "google_firestore_database.access",
 }
-"""Our databases, and what Terraform calls each."""
+"""The address in Terraform's configuration of each of Carrel's databases."""
 NATIVE: Final = "FIRESTORE_NATIVE"
 
 
-def expect_own_databases(cloud: Cloud) -> None:
-    """See that databases which are there already are those that Terraform knows.
+def require_own_databases(cloud: Cloud) -> None:
+    """Require that existing databases of Carrel's names are in Terraform's state, and compatible.
 
-    A project may have had one before. Terraform would try to make it again; once it knows of one in
-    another place, it would delete that, to make it here.
+    Terraform fails to create a database that exists. One in its state at another location it would
+    delete, in order to create it at the configured location.
 
     Raises:
-        NotDone: One is not; the message says how to take it over.
+        CommandFailed: A database is not; the message says how to import it.
     """
-    known = cloud.terraform.addresses()
-    for name, address in BY_NAME.items():
-        found = cloud.api.find("firestore", f"v1/{_full_name(cloud, name)}")
-        if found:
-            _expect_fitting(name, found, cloud.deployment)
-            if address not in known:
-                raise NotDone(_how_to_import(cloud, name, address))
+    addresses = cloud.terraform.addresses()
+    for name, address in TERRAFORM_ADDRESSES.items():
+        database = cloud.api.find("firestore", f"v1/{_full_name(cloud, name)}")
+        if database:
+            _require_compatible(name, database, cloud.deployment)
+            if address not in addresses:
+                raise CommandFailed(_import_advice(cloud, name, address))
 
 
-def _expect_fitting(name: str, found: Mapping[str, Any], deployment: Deployment) -> None:
-    if found.get("type") != NATIVE:
-        raise NotDone(f"The database {name} is of another type. Next: choose another project")
-    place = found.get("locationId")
-    if place != deployment.firestore_location:
-        how = f'Next: write "firestore_location": "{place}" in {NAME}'
-        raise NotDone(f"The database {name} is in {place}, and cannot be moved. {how}")
+def _require_compatible(name: str, database: Mapping[str, Any], deployment: Deployment) -> None:
+    if database.get("type") != NATIVE:
+        raise CommandFailed(
+            f"The database {name} is not in native mode. Next: choose another project"
+        )
+    location = database.get("locationId")
+    if location != deployment.firestore_location:
+        raise CommandFailed(
+            f"The database {name} is in {location} and cannot be moved. Next: write"
+            f' "firestore_location": "{location}" in {FILE_NAME}'
+        )
 
 
-def _how_to_import(cloud: Cloud, name: str, address: str) -> str:
-    command = cloud.terraform.importing(
+def _import_advice(cloud: Cloud, name: str, address: str) -> str:
+    command = cloud.terraform.import_command(
         cloud.variables, cloud.manifest, address, _full_name(cloud, name)
     )
     return (
-        f"This project has a database {name} already, which Carrel did not make. To have Carrel"
-        " use it, beside the data that it holds (collections of the same names would mix, and some"
-        " fields get other indexes), run the command below; else choose another project.\n"
+        f"This project has a database {name} that Carrel did not create. To use it, run the command"
+        " below. Collections of the same names would mix with Carrel's, and some fields would get"
+        " other indexes. Otherwise choose another project.\n"
         f"Next: {command}"
     )
 

@@ -1,7 +1,7 @@
-"""Google's REST APIs, in the name of whoever is signed in on this machine.
+"""A client for Google's REST APIs, signed in as the person at this machine.
 
-Errors come as `{"error": {"code", "message", "status", "details"}}`, with the reason in a detail
-of the type `google.rpc.ErrorInfo` (https://cloud.google.com/apis/design/errors).
+Errors have the form `{"error": {"code", "message", "status", "details"}}`; a detail of the type
+`google.rpc.ErrorInfo` contains the reason (https://cloud.google.com/apis/design/errors).
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.failures import NotDone, Refused
+from infra.cloud.errors import CommandFailed, GoogleApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ADDRESS: Final = "https://{service}.googleapis.com"
 SIGN_IN: Final = "gcloud auth application-default login"
-SECONDS: Final = 60.0
-"""How long one answer may take."""
-PATIENCE: Final = 60
-"""How often an operation is looked at, or a service that was just switched on is tried."""
-PAUSE: Final = 5.0
-_TRIES: Final = 5
+TIMEOUT_SECONDS: Final = 60.0
+"""The timeout of one request."""
+MAX_POLLS: Final = 60
+"""An operation, or a service that was just enabled, is polled at most this many times."""
+POLL_SECONDS: Final = 5.0
+_MAX_RETRIES: Final = 5
 _TRANSIENT: Final = (429, 500, 502, 503, 504)
 _NOT_FOUND: Final = 404
 _OK: Final = 200
 
 
 class GoogleApi:
-    """Sends requests, and words what is refused."""
+    """Sends requests to Google's REST APIs."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class GoogleApi:
         address: str = ADDRESS,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Speak through a `google.auth.transport.requests.AuthorizedSession`.
+        """Use a `google.auth.transport.requests.AuthorizedSession`.
 
         Args:
-            session: Signs the requests.
-            address: Where the APIs are, with the place of a service's name.
-            pause: How to let seconds pass.
+            session: Authorizes and sends requests.
+            address: The template of the APIs' base URLs.
+            pause: Waits for some seconds.
         """
         self._session = session
         self._address = address
@@ -50,78 +50,81 @@ class GoogleApi:
     def get(
         self, service: str, path: str, params: Mapping[str, str | list[str]] | None = None
     ) -> dict[str, Any]:
-        """What is at a path.
+        """Get a resource.
 
         Raises:
-            Refused: Google says no.
-            NotDone: Nobody is signed in, or Google does not answer.
+            GoogleApiError: Google refused the request.
+            CommandFailed: The sign-in is not valid, or Google does not answer.
         """
-        return self._sent("GET", service, path, params=params)
+        return self._send("GET", service, path, params=params)
 
     def find(self, service: str, path: str) -> dict[str, Any] | None:
-        """What is at a path; None where nothing is."""
+        """Get a resource; None if it does not exist."""
         try:
             return self.get(service, path)
-        except Refused as refusal:
-            if refusal.status == _NOT_FOUND:
+        except GoogleApiError as error:
+            if error.status == _NOT_FOUND:
                 return None
             raise
 
     def all(
         self, service: str, path: str, field: str, params: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """The whole list, page by page."""
-        found: list[dict[str, Any]] = []
-        asked: dict[str, str | list[str]] = dict(params or {})
+        """Get a list with all its pages; `field` contains the items of a page."""
+        items: list[dict[str, Any]] = []
+        query: dict[str, str | list[str]] = dict(params or {})
         while True:
-            page = self.get(service, path, asked)
-            found += page.get(field, [])
+            page = self.get(service, path, query)
+            items += page.get(field, [])
             if not page.get("nextPageToken"):
-                return found
-            asked["pageToken"] = page["nextPageToken"]
+                return items
+            query["pageToken"] = page["nextPageToken"]
 
     def post(self, service: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Have something made or done. What is secret stands in the body, never in the address."""
-        return self._sent("POST", service, path, json=body)
+        """Send a POST request. Secrets belong in the body, never in the URL."""
+        return self._send("POST", service, path, json=body)
 
-    def await_done(self, service: str, operation: dict[str, Any]) -> None:
+    def await_operation(self, service: str, operation: dict[str, Any]) -> None:
         """Wait for a long-running operation (`google.longrunning.Operation`).
 
         Raises:
-            NotDone: It failed, or takes too long.
+            CommandFailed: It failed, or takes too long.
         """
-        for _ in range(PATIENCE):
+        for _ in range(MAX_POLLS):
             if operation.get("done"):
                 break
-            self.pause(PAUSE)
+            self.pause(POLL_SECONDS)
             operation = self.get(service, f"v1/{operation['name']}")
         else:
-            raise NotDone(f"{service} is still at work: {operation['name']}. Try again later.")
+            raise CommandFailed(
+                f"{service} is still working on {operation['name']}. Next: run the command again"
+            )
         if "error" in operation:
-            raise NotDone(f"{service}: {operation['error'].get('message', 'an error')}")
+            raise CommandFailed(f"{service}: {operation['error'].get('message', 'an error')}")
 
-    def _sent(self, method: str, service: str, path: str, **what: Any) -> dict[str, Any]:
+    def _send(self, method: str, service: str, path: str, **options: Any) -> dict[str, Any]:
         from google.auth.exceptions import GoogleAuthError, TransportError
         from requests import RequestException
 
         url = f"{self._address.format(service=service)}/{path}"
         try:
-            response = self._session.request(method, url, timeout=SECONDS, **what)
+            response = self._session.request(method, url, timeout=TIMEOUT_SECONDS, **options)
         except (TransportError, RequestException) as error:
-            raise NotDone(f"{service}.googleapis.com does not answer: try again later.") from error
+            message = f"{service}.googleapis.com does not answer. Try again later."
+            raise CommandFailed(message) from error
         except GoogleAuthError as error:
-            raise NotDone(f"Your sign-in to Google is not valid. Next: {SIGN_IN}") from error
+            raise CommandFailed(f"Your sign-in to Google is not valid. Next: {SIGN_IN}") from error
         if response.status_code != _OK:
-            raise _refused(service, response)
+            raise _error_of(service, response)
         answer: dict[str, Any] = response.json() if response.content else {}
         return answer
 
 
-def signed_in(project: str) -> Any:
-    """A session in the name of the Application Default Credentials, on the project's own quota.
+def google_session(project: str) -> Any:
+    """A session with the Application Default Credentials, which uses the project's quota.
 
     Raises:
-        NotDone: There are none.
+        CommandFailed: There are no credentials.
     """
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError
@@ -132,17 +135,17 @@ def signed_in(project: str) -> Any:
     try:
         credentials, _ = default(scopes=scopes, quota_project_id=project)
     except DefaultCredentialsError as error:
-        raise NotDone(f"This machine has no Google credentials. Next: {SIGN_IN}") from error
-    return patient(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
+        raise CommandFailed(f"This machine has no Google credentials. Next: {SIGN_IN}") from error
+    return with_retries(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
 
 
-def patient(session: Any) -> Any:
-    """Have a session ask again where Google is down for a moment."""
+def with_retries(session: Any) -> Any:
+    """Make a session retry GET requests after transient errors."""
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
 
     retry = Retry(
-        total=_TRIES,
+        total=_MAX_RETRIES,
         status_forcelist=_TRANSIENT,
         allowed_methods=("GET",),
         backoff_factor=0.5,
@@ -152,12 +155,12 @@ def patient(session: Any) -> Any:
     return session
 
 
-def _refused(service: str, response: Any) -> Refused:
+def _error_of(service: str, response: Any) -> GoogleApiError:
     try:
         error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
         error = {}
     reasons = [detail["reason"] for detail in error.get("details", []) if "reason" in detail]
-    said = error.get("message") or "no reason given"
-    message = f"{service}.googleapis.com refused ({response.status_code}): {said}"
-    return Refused(message, response.status_code, reasons[0] if reasons else "")
+    explanation = error.get("message") or "no reason given"
+    message = f"{service}.googleapis.com refused ({response.status_code}): {explanation}"
+    return GoogleApiError(message, response.status_code, reasons[0] if reasons else "")

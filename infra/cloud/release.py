@@ -1,4 +1,4 @@
-"""From bundles to functions that answer, or back to those that answered before."""
+"""Deploys functions and tests them, and restores the previous release if they fail."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.deployment import write
-from infra.cloud.failures import NotDone
-from infra.cloud.smoke_key import smoke_key
-from infra.cloud.terraform import Locked
+from infra.cloud.deployment import save_deployment
+from infra.cloud.errors import CommandFailed
+from infra.cloud.smoke_key import obtain_smoke_key
+from infra.cloud.terraform import StateLocked
 from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.cloud.cloud import Cloud
-    from infra.cloud.smoke import Smoke
+    from infra.cloud.smoke import SmokeReport
 
-TRIES: Final = 6
-"""Rights and new revisions take up to some minutes to reach all of Google's front ends."""
-PAUSE: Final = 15.0
-SETTLING: Final = 60.0
-"""Seconds until a first release is tried again."""
-URL: Final = "gateway_url"
-"""The output of Terraform with the gateway's address."""
+MAX_SMOKE_TESTS: Final = 6
+"""The smoke test is repeated: grants and new revisions take minutes to reach all of Google's
+front ends."""
+SMOKE_RETRY_SECONDS: Final = 15.0
+FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
+URL_OUTPUT: Final = "gateway_url"
+"""Terraform's output with the gateway's URL."""
 
 
 def bundles(manifest: Mapping[str, Any]) -> list[str]:
@@ -33,124 +33,126 @@ def bundles(manifest: Mapping[str, Any]) -> list[str]:
     return sorted({function["bundle"] for function in manifest["functions"].values()})
 
 
-def staged(cloud: Cloud) -> dict[str, Any]:
-    """The manifest that is staged.
+def staged_manifest(cloud: Cloud) -> dict[str, Any]:
+    """Read the staged manifest.
 
     Raises:
-        NotDone: None is.
+        CommandFailed: Nothing is staged.
     """
     try:
         manifest: dict[str, Any] = json.loads(cloud.manifest.read_bytes())
     except FileNotFoundError as error:
-        raise NotDone("Nothing is staged. Next: carrel stage") from error
+        raise CommandFailed("Nothing is staged. Next: carrel stage") from error
     return manifest
 
 
-def good_or_staged(cloud: Cloud) -> Path:
-    """The manifest of what serves; before the first release that does, what is staged."""
-    good = cloud.bucket.last_good()
-    if good:
-        return _written(cloud, good[0])
+def live_or_staged_manifest(cloud: Cloud) -> Path:
+    """A file with the last good release's manifest; without such a release, the staged manifest."""
+    release = cloud.bucket.last_good_release()
+    if release:
+        return _write_manifest(cloud, release[0])
     if not cloud.manifest.exists():
         cloud.stage(cloud.dist)
     return cloud.manifest
 
 
-def upload(cloud: Cloud) -> None:
-    """Bring new bundles to the bucket, and note in the manifest the version of each there."""
-    manifest = staged(cloud)
+def upload_bundles(cloud: Cloud) -> None:
+    """Upload new bundles, and add each bundle's generation in the bucket to the manifest."""
+    manifest = staged_manifest(cloud)
     names = bundles(manifest)
-    missing = cloud.bucket.upload_missing(cloud.dist, names)
-    cloud.say(f"  {len(missing)} of {len(names)} bundles were new")
+    uploaded = cloud.bucket.upload_missing(cloud.dist, names)
+    cloud.echo(f"  {len(uploaded)} of {len(names)} bundles were new")
     generations = cloud.bucket.generations()
     for function in manifest["functions"].values():
         function["generation"] = generations[function["bundle"]]
-    fresh = cloud.manifest.with_suffix(".new")
-    fresh.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-    fresh.replace(cloud.manifest)
+    temporary = cloud.manifest.with_suffix(".new")
+    temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+    temporary.replace(cloud.manifest)
 
 
 def release(cloud: Cloud) -> None:
-    """Deploy the functions that changed, and see whether they answer; else go back.
+    """Deploy the functions that changed and run the smoke test; roll back if it fails.
 
     Raises:
-        NotDone: They do not; the message says what serves now.
+        CommandFailed: The release failed; the message says which release is live now.
     """
-    key = smoke_key(cloud)
+    key = obtain_smoke_key(cloud)
     cloud.terraform.init()
     try:
         _apply(cloud)
-        _expect_answers(cloud, key)
-    except Locked:
+        _require_smoke_test(cloud, key)
+    except StateLocked:
         raise
     except Exception as failure:
-        raise NotDone(f"{_words_of(failure)}\n{_roll_back(cloud, key)}") from failure
-    cloud.bucket.keep(cloud.manifest.read_text("utf-8"), cloud.deployment)
+        raise CommandFailed(f"{_message_of(failure)}\n{_roll_back(cloud, key)}") from failure
+    cloud.bucket.save_release(cloud.manifest.read_text("utf-8"), cloud.deployment)
 
 
 def _apply(cloud: Cloud) -> None:
-    """Deploy what is staged; the first time in two tries.
+    """Deploy the staged functions; retry the first deployment once.
 
-    In a new project Google's own accounts get their rights late; what is made before is refused:
+    In a new project Google's own accounts get their roles late, and creating functions fails:
     https://github.com/firebase/firebase-tools/issues/5588
     """
     try:
         cloud.terraform.apply(cloud.variables, cloud.manifest)
-    except NotDone as failure:
-        if isinstance(failure, Locked) or cloud.bucket.last_good():
+    except CommandFailed as failure:
+        if isinstance(failure, StateLocked) or cloud.bucket.last_good_release():
             raise
-        cloud.say(
-            f"{failure.message}\n  once more, in a minute: a new project may not be ready yet"
-        )
-        cloud.api.pause(SETTLING)
+        cloud.echo(f"{failure.message}\n  retrying in a minute: a new project may not be ready yet")
+        cloud.api.pause(FIRST_RELEASE_RETRY_SECONDS)
         cloud.terraform.apply(cloud.variables, cloud.manifest)
 
 
-def _expect_answers(cloud: Cloud, key: str) -> None:
-    smoke = _smoke(cloud, key)
-    if not smoke.well:
-        raise NotDone(f"The smoke test failed: {smoke.said[-1]}.")
+def _require_smoke_test(cloud: Cloud, key: str) -> None:
+    report = _run_smoke_test(cloud, key)
+    if not report.passed:
+        raise CommandFailed(f"The smoke test failed: {report.lines[-1]}.")
 
 
-def _smoke(cloud: Cloud, key: str) -> Smoke:
-    url = cloud.terraform.outputs()[URL]
-    for remaining in reversed(range(TRIES)):
-        smoke = asyncio.run(_tested(cloud, url, key))
-        if smoke.well or not remaining:
+def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
+    url = cloud.terraform.outputs()[URL_OUTPUT]
+    for remaining in reversed(range(MAX_SMOKE_TESTS)):
+        report = asyncio.run(_smoke(cloud, url, key))
+        if report.passed or not remaining:
             break
-        cloud.say(f"  not yet: {smoke.said[-1]}")
-        cloud.api.pause(PAUSE)
-    cloud.say("\n".join(f"  {line}" for line in smoke.said))
-    return smoke
+        cloud.echo(f"  not yet: {report.lines[-1]}")
+        cloud.api.pause(SMOKE_RETRY_SECONDS)
+    cloud.echo("\n".join(f"  {line}" for line in report.lines))
+    return report
 
 
-async def _tested(cloud: Cloud, url: str, key: str) -> Smoke:
+async def _smoke(cloud: Cloud, url: str, key: str) -> SmokeReport:
     return await cloud.smoke(url, key)
 
 
 def _roll_back(cloud: Cloud, key: str) -> str:
-    """Deploy again what passed its smoke test last; say what came of it."""
-    good = cloud.bucket.last_good()
-    if good is None:
-        return "There is no earlier release to go back to. Next: carrel --cloud doctor"
-    manifest, variables = _written(cloud, good[0]), cloud.dist / "last-good.tfvars.json"
-    write(good[1], variables)
-    cloud.say("Rolling back to the last release that passed its smoke test ...")
+    """Deploy the last good release again; return a message about the result."""
+    last_good = cloud.bucket.last_good_release()
+    if last_good is None:
+        return "There is no earlier release to restore. Next: carrel --cloud doctor"
+    manifest = _write_manifest(cloud, last_good[0])
+    variables = cloud.dist / "last-good.tfvars.json"
+    save_deployment(last_good[1], variables)
+    cloud.echo("Rolling back to the last release that passed its smoke test ...")
     try:
         cloud.terraform.apply(variables, manifest)
-        _expect_answers(cloud, key)
-    except Exception as failure:  # noqa: BLE001 - what failed before is what is raised
-        return f"Rolling back failed too: {_words_of(failure)}\nNext: carrel --cloud doctor"
-    return "The release before it serves again. Next: read the functions' logs, mend, deploy again."
+        _require_smoke_test(cloud, key)
+    except Exception as failure:  # noqa: BLE001 - the caller raises the first failure
+        return f"The rollback failed too: {_message_of(failure)}\nNext: carrel --cloud doctor"
+    return (
+        "The previous release is live again. Next: read the functions' logs, fix the problem,"
+        " deploy again."
+    )
 
 
-def _words_of(failure: Exception) -> str:
-    if isinstance(failure, NotDone | CarrelError):
+def _message_of(failure: Exception) -> str:
+    if isinstance(failure, CommandFailed | CarrelError):
         return failure.message
     return f"{type(failure).__name__}: {failure}"
 
 
-def _written(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:
+def _write_manifest(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:
     cloud.dist.mkdir(parents=True, exist_ok=True)
     path = cloud.dist / "last-good.json"
     path.write_text(json.dumps(manifest), encoding="utf-8")

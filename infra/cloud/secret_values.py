@@ -1,6 +1,7 @@
-"""Values of secrets: they go straight to Secret Manager, in the body of a request.
+"""Values of secrets, sent to Secret Manager in the body of a request.
 
-Terraform makes the secrets and never sees a value, since its state would keep it in the clear.
+Terraform creates the secrets but never sees a value, since its state would contain it in plain
+text.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from infra.cloud.failures import Refused
+from infra.cloud.errors import GoogleApiError
 
 if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
@@ -22,10 +23,10 @@ _RANDOM_BYTES: Final = 48
 
 
 class SecretValues:
-    """The secrets of one project."""
+    """The values of one project's secrets."""
 
     def __init__(self, api: GoogleApi, project: str) -> None:
-        """Reach them through this API."""
+        """Access them through Google's API."""
         self._api = api
         self._parent = f"v1/projects/{project}/secrets"
 
@@ -34,26 +35,26 @@ class SecretValues:
 
         https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/list
         """
-        asked = {"filter": "state:ENABLED", "pageSize": "1"}
+        query = {"filter": "state:ENABLED", "pageSize": "1"}
         try:
-            found = self._api.get(_SERVICE, f"{self._parent}/{name}/versions", asked)
-        except Refused as refusal:
-            if refusal.status == _NOT_FOUND:
+            page = self._api.get(_SERVICE, f"{self._parent}/{name}/versions", query)
+        except GoogleApiError as error:
+            if error.status == _NOT_FOUND:
                 return False
             raise
-        return bool(found.get("versions"))
+        return bool(page.get("versions"))
 
     def read(self, name: str) -> str:
-        """The newest value."""
-        found = self._api.get(_SERVICE, f"{self._parent}/{name}/versions/latest:access")
-        return base64.b64decode(found["payload"]["data"]).decode()
+        """The newest value of a secret."""
+        version = self._api.get(_SERVICE, f"{self._parent}/{name}/versions/latest:access")
+        return base64.b64decode(version["payload"]["data"]).decode()
 
     def add(self, name: str, value: str) -> None:
-        """Give a secret a new value; functions take it up when they start anew."""
+        """Add a value to a secret. Functions read it when an instance starts."""
         data = base64.b64encode(value.encode()).decode()
         self._api.post(_SERVICE, f"{self._parent}/{name}:addVersion", {"payload": {"data": data}})
 
 
 def random_access_secrets() -> str:
-    """A value for ACCESS_SECRETS: a JSON list of one secret that nobody guesses."""
+    """A value for ACCESS_SECRETS: a JSON list of one random secret."""
     return json.dumps([secrets.token_urlsafe(_RANDOM_BYTES)])

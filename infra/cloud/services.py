@@ -1,12 +1,12 @@
-"""The project itself: that it is there, that it is paid for, and which of Google's APIs are on."""
+"""The project: its number, its billing account, and its enabled Google APIs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.failures import NotDone, Refused
-from infra.cloud.google_api import PATIENCE, PAUSE
+from infra.cloud.errors import CommandFailed, GoogleApiError
+from infra.cloud.google_api import MAX_POLLS, POLL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,118 +32,120 @@ SERVICES: Final = (
     "serviceusage.googleapis.com",
     "storage.googleapis.com",
 )
-"""All that is used. A service that was just switched on answers, and its own accounts have their
-rights, some minutes later: all are switched on first, before bundles are staged. One request takes
-20 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
+"""The APIs that Carrel uses. After an API is enabled it takes some minutes until it answers and its
+service accounts have their roles. So all are enabled first, before bundles are staged. One request
+enables up to 20 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchEnable)."""
 _USAGE: Final = "serviceusage"
 _DISABLED: Final = "SERVICE_DISABLED"
-_AT_ONCE: Final = 30
-"""Services that one `batchGet` may name
+_MAX_SERVICES_PER_REQUEST: Final = 30
+"""One `batchGet` may name at most this many services
 (https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet)."""
 
 
 def project_number(api: GoogleApi, project: str) -> str:
-    """The number of a project: that it has one proves that it is there, and open to us.
+    """The number of a project, which also proves that the project exists and is accessible.
 
     Raises:
-        NotDone: It is not.
+        CommandFailed: It does not exist or is not accessible.
     """
     try:
-        found = api.get(_USAGE, f"v1/projects/{project}/services/{_USAGE}.googleapis.com")
-    except Refused as refusal:
-        if refusal.reason == _DISABLED:
-            how = f"gcloud services enable {_USAGE}.googleapis.com --project {project}"
-            raise NotDone(f"The Service Usage API is off. Next: {how}") from refusal
-        raise NotDone(
-            f"The project {project} does not exist, or you may not use it: {refusal.message}\n"
+        service = api.get(_USAGE, f"v1/projects/{project}/services/{_USAGE}.googleapis.com")
+    except GoogleApiError as error:
+        if error.reason == _DISABLED:
+            command = f"gcloud services enable {_USAGE}.googleapis.com --project {project}"
+            raise CommandFailed(f"The Service Usage API is disabled. Next: {command}") from error
+        raise CommandFailed(
+            f"The project {project} does not exist, or you have no access to it: {error.message}\n"
             f"Next: gcloud projects describe {project}, or gcloud projects create {project}"
-        ) from refusal
-    return str(found["parent"]).removeprefix("projects/")
+        ) from error
+    return str(service["parent"]).removeprefix("projects/")
 
 
-def paying_account(api: GoogleApi, project: str) -> str | None:
-    """The id of the open billing account that pays for a project, if one does.
+def billing_account(api: GoogleApi, project: str) -> str | None:
+    """The id of the open billing account that is linked to a project; None if there is none.
 
     https://cloud.google.com/billing/docs/reference/rest/v1/ProjectBillingInfo
     """
-    found = api.get("cloudbilling", f"v1/projects/{project}/billingInfo")
-    paid = found.get("billingEnabled")
-    return str(found["billingAccountName"]).removeprefix("billingAccounts/") if paid else None
+    billing = api.get("cloudbilling", f"v1/projects/{project}/billingInfo")
+    if not billing.get("billingEnabled"):
+        return None
+    return str(billing["billingAccountName"]).removeprefix("billingAccounts/")
 
 
-def link_billing(project: str) -> str:
-    """The command that has a billing account pay."""
+def link_billing_command(project: str) -> str:
+    """The command that links a billing account."""
     return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
-def disabled(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
-    """Which of these services are off."""
-    wanted = sorted(services)
-    off: list[str] = []
-    for start in range(0, len(wanted), _AT_ONCE):
-        names = [f"projects/{project}/services/{each}" for each in wanted[start : start + _AT_ONCE]]
-        found = api.get(_USAGE, f"v1/projects/{project}/services:batchGet", {"names": names})
-        states = {each["name"].rsplit("/", 1)[1]: each["state"] for each in found["services"]}
-        off += [each for each in wanted[start : start + _AT_ONCE] if states[each] != "ENABLED"]
-    return off
+def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
+    """The services among these that are disabled."""
+    ordered = sorted(services)
+    disabled: list[str] = []
+    for start in range(0, len(ordered), _MAX_SERVICES_PER_REQUEST):
+        batch = ordered[start : start + _MAX_SERVICES_PER_REQUEST]
+        names = [f"projects/{project}/services/{service}" for service in batch]
+        answer = api.get(_USAGE, f"v1/projects/{project}/services:batchGet", {"names": names})
+        states = {
+            service["name"].rsplit("/", 1)[1]: service["state"] for service in answer["services"]
+        }
+        disabled += [service for service in batch if states[service] != "ENABLED"]
+    return disabled
 
 
 def enable_services(cloud: Cloud) -> None:
-    """Switch on what is off, and wait for what the next steps need: that can take a minute."""
+    """Enable all services, and wait for those that the next steps need. It can take a minute."""
     project = cloud.deployment.project
-    off = disabled(cloud.api, project, SERVICES)
-    if off:
-        cloud.say(f"  switching on {', '.join(off)}")
-        cloud.api.await_done(_USAGE, _enable(cloud.api, project, off))
-    _await_service(cloud, "cloudbilling", f"v1/projects/{project}/billingInfo")
-    _await_service(cloud, "firestore", f"v1/projects/{project}/databases")
-    _await_service(cloud, "secretmanager", f"v1/projects/{project}/secrets")
+    disabled = disabled_services(cloud.api, project, SERVICES)
+    if disabled:
+        cloud.echo(f"  enabling {', '.join(disabled)}")
+        cloud.api.await_operation(_USAGE, _enable(cloud.api, project, disabled))
+    _wait_for_service(cloud, "cloudbilling", f"v1/projects/{project}/billingInfo")
+    _wait_for_service(cloud, "firestore", f"v1/projects/{project}/databases")
+    _wait_for_service(cloud, "secretmanager", f"v1/projects/{project}/secrets")
 
 
-def _enable(api: GoogleApi, project: str, off: list[str]) -> dict[str, Any]:
-    """Have them switched on: a batch is of two or more, as Google's older references say.
+def _enable(api: GoogleApi, project: str, services: list[str]) -> dict[str, Any]:
+    """Start enabling services. Google's older reference says that a batch has two or more.
 
     https://googleapis.dev/ruby/google-api-client/v0.28.2/Google/Apis/ServiceusageV1/BatchEnableServicesRequest.html
     """
     parent = f"v1/projects/{project}/services"
-    if len(off) == 1:
-        return api.post(_USAGE, f"{parent}/{off[0]}:enable", {})
-    return api.post(_USAGE, f"{parent}:batchEnable", {"serviceIds": off})
+    if len(services) == 1:
+        return api.post(_USAGE, f"{parent}/{services[0]}:enable", {})
+    return api.post(_USAGE, f"{parent}:batchEnable", {"serviceIds": services})
 
 
-def check_billing(cloud: Cloud) -> str:
-    """Make sure that somebody pays.
-
-    Returns:
-        The id of the billing account.
+def require_billing(cloud: Cloud) -> str:
+    """Require a billing account and return its id.
 
     Raises:
-        NotDone: Nobody does.
+        CommandFailed: The project has none.
     """
     project = cloud.deployment.project
-    account = paying_account(cloud.api, project)
+    account = billing_account(cloud.api, project)
     if account is None:
-        raise NotDone(f"No billing account pays for {project}. Next: {link_billing(project)}")
+        command = link_billing_command(project)
+        raise CommandFailed(f"The project {project} has no open billing account. Next: {command}")
     return account
 
 
 def with_budget(cloud: Cloud) -> Cloud:
-    """A new deployment with the account that its budget is of, if it is to have one."""
+    """Add the billing account to a new deployment, if it is to have a budget."""
     if cloud.deployment.monthly_budget is None:
         return cloud
-    enable_services(cloud)  # which account it is can only be asked then
-    account = {"billing_account": check_billing(cloud)}
+    enable_services(cloud)  # the billing account can be looked up only after that
+    account = {"billing_account": require_billing(cloud)}
     return replace(cloud, deployment=cloud.deployment.model_copy(update=account))
 
 
-def _await_service(cloud: Cloud, service: str, path: str) -> None:
-    for _ in range(PATIENCE):
+def _wait_for_service(cloud: Cloud, service: str, path: str) -> None:
+    for _ in range(MAX_POLLS):
         try:
             cloud.api.get(service, path)
-        except Refused as refusal:
-            if refusal.reason != _DISABLED:
+        except GoogleApiError as error:
+            if error.reason != _DISABLED:
                 raise
-            cloud.api.pause(PAUSE)
+            cloud.api.pause(POLL_SECONDS)
         else:
             return
-    raise NotDone(f"{service}.googleapis.com is not on yet. Try again in some minutes.")
+    raise CommandFailed(f"{service}.googleapis.com is not on yet. Try again in some minutes.")

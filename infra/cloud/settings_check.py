@@ -1,7 +1,6 @@
-"""Whether the settings of a deployment are such as its functions can start with.
+"""Validates a deployment's settings as its functions do, before anything is deployed.
 
-A function with settings that do not hold does not start, and says so in its log alone. So they are
-looked at here as a function does, before anything is made.
+A function whose settings are not valid does not start, and only its log says why.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from infra.cloud.failures import NotDone
+from infra.cloud.errors import CommandFailed
 from shared.core.errors import InvalidInput
 from shared.core.setting_groups import MIN_SECRET_LENGTH
 from shared.core.settings import Settings, parse_value, problems
@@ -20,54 +19,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PROVIDERS: Final = ("vertex", "openai")
-"""The local one is a model file, which is in no bundle."""
-_ADDRESS: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
+"""The local provider is missing: no bundle contains its model file."""
+_SAMPLE_URL: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
 
 
-def expect_valid_settings(
-    settings: Mapping[str, str], secrets: Iterable[str], public_url: str | None, place: str
+def require_valid_settings(
+    settings: Mapping[str, str], secrets: Iterable[str], public_url: str | None, file_name: str
 ) -> None:
-    """Read the settings as a function does, whose secrets are there.
+    """Validate settings as a function does, with placeholders for the secrets.
 
     Args:
-        settings: Their values, by names in capitals.
-        secrets: The names of those that are kept in Secret Manager.
-        public_url: The address of the gateway; None: the one that Cloud Run gives.
-        place: What to call the file in errors.
+        settings: Values by the names of environment variables.
+        secrets: The names of the settings that are in Secret Manager.
+        public_url: The gateway's URL; None for the one that Cloud Run assigns.
+        file_name: The file's name, for errors.
 
     Raises:
-        NotDone: It would not start with them; the message names the setting and what to write.
+        CommandFailed: A function would not start; the message says what to write instead.
     """
-    provider = settings.get("EMBEDDING_PROVIDER")
-    if provider not in _PROVIDERS:
-        wanted = " or ".join(f'"{each}"' for each in _PROVIDERS)
-        said = f"write {wanted}, since functions have no other"
-        raise NotDone(f"{place}: settings.EMBEDDING_PROVIDER: {said}")
-    if unknown := sorted(settings.keys() - _names()):
-        said = f"{place}: settings.{unknown[0]}: there is none of this name"
-        raise NotDone(f"{said}; shared/core/settings.py says what there is, here it is in capitals")
+    if settings.get("EMBEDDING_PROVIDER") not in _PROVIDERS:
+        providers = " or ".join(f'"{provider}"' for provider in _PROVIDERS)
+        raise CommandFailed(
+            f"{file_name}: settings.EMBEDDING_PROVIDER: write {providers}; functions support no"
+            " other provider"
+        )
+    if unknown := sorted(settings.keys() - _setting_names()):
+        raise CommandFailed(
+            f"{file_name}: settings.{unknown[0]}: there is no such setting;"
+            " shared/core/setting_groups.py lists them; write their names in capitals"
+        )
     try:
-        _read(_values(settings, secrets) | {"public_url": public_url or _ADDRESS})
+        _validate(_typed_values(settings, secrets) | {"public_url": public_url or _SAMPLE_URL})
     except InvalidInput as error:
-        raise NotDone(f"{place}: settings: {error.message}") from None
+        raise CommandFailed(f"{file_name}: settings: {error.message}") from None
     except ValidationError as error:
         sentences = (f"{problem}{example(name)}" for name, problem in problems(error))
-        raise NotDone(f"{place}: settings: {'; '.join(sentences)}") from None
+        raise CommandFailed(f"{file_name}: settings: {'; '.join(sentences)}") from None
 
 
 def example(name: str) -> str:
-    """How a setting is written that is a list or an object."""
+    """An example of how to write a setting that is a list or an object; empty for others."""
     field = Settings.model_fields.get(name.lower())
     if not field or not field.examples:
         return ""
-    return f'; write it as in "{name}": {json.dumps(json.dumps(field.examples[0]))}'
+    return f'; for example, "{name}": {json.dumps(json.dumps(field.examples[0]))}'
 
 
-def _names() -> set[str]:
+def _setting_names() -> set[str]:
     return {name.upper() for name in Settings.model_fields}
 
 
-def _values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
+def _typed_values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {
         name.lower(): parse_value(text) for name, text in settings.items() if text
     }
@@ -75,6 +77,6 @@ def _values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, An
     return values | {"access_secrets": ["x" * MIN_SECRET_LENGTH]}
 
 
-def _read(values: dict[str, Any]) -> None:
-    # Its own initializer would read the environment of this process, too.
+def _validate(values: dict[str, Any]) -> None:
+    # The initializer of `Settings` would read this process's environment, too.
     BaseModel.__init__(Settings.__new__(Settings), **values)

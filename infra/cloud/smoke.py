@@ -1,4 +1,4 @@
-"""The smoke test: what a client does first, done once, with the official MCP client."""
+"""The smoke test: the first requests of a client, sent with the official MCP client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ValidationError
 
 from functions.tools.knowledge.search_kb.messages import DEGRADED
-from infra.cloud.failures import NotDone
+from infra.cloud.errors import CommandFailed
 from shared.core.addresses import is_loopback
 from shared.search.query import Degradation
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 QUERY: Final = "what is this about?"
-_EXPECTED: Final = frozenset({"get_stats", "search_kb"})
+_REQUIRED_TOOLS: Final = frozenset({"get_stats", "search_kb"})
 _TIMEOUT: Final = httpx2.Timeout(30, read=120)
-_PATH: Final = "/mcp"
-_HEALTH: Final = "/health"
-_QUOTED: Final = 300
+_MCP_PATH: Final = "/mcp"
+_HEALTH_PATH: Final = "/health"
+_MAX_QUOTED: Final = 300
 _PROVIDER_DOWN: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
 
 
@@ -38,7 +38,7 @@ class _Stats(BaseModel):
     sources: int
 
 
-class _Found(BaseModel):
+class _SearchResults(BaseModel):
     results: list[Any]
     message: str | None = None
 
@@ -47,106 +47,107 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Smoke:
-    """What a smoke test found.
+class SmokeReport:
+    """The result of a smoke test.
 
     Attributes:
-        well: Whether all went well.
-        said: What happened, line by line; of what went wrong, the last.
+        passed: Whether it passed.
+        lines: What happened, line by line; after a failure, the last line is the reason.
     """
 
-    well: bool
-    said: Sequence[str]
+    passed: bool
+    lines: Sequence[str]
 
 
-async def smoke(url: str, key: str) -> Smoke:
-    """Ask how all parts are, list the tools, call two, and say in words what came of it.
+async def run_smoke_test(url: str, key: str) -> SmokeReport:
+    """Check the gateway's health, list the tools and call two of them.
 
     Args:
-        url: The gateway's address, with or without `/mcp`.
+        url: The gateway's URL, with or without `/mcp`.
         key: An access key.
 
     Raises:
-        NotDone: The key would travel in the clear.
+        CommandFailed: The key would be sent unencrypted.
     """
-    address = _endpoint(url)
-    said: list[str] = []
+    endpoint = _endpoint(url)
+    lines: list[str] = []
     statuses: list[int] = []
 
-    async def note(response: httpx2.Response) -> None:
+    async def record_status(response: httpx2.Response) -> None:
         statuses.append(response.status_code)
 
     http = httpx2.AsyncClient(
-        timeout=_TIMEOUT, headers={"x-api-key": key}, event_hooks={"response": [note]}
+        timeout=_TIMEOUT, headers={"x-api-key": key}, event_hooks={"response": [record_status]}
     )
     try:
         async with http:
-            well = await _are_all_well(http, address, said)
-            if well:
-                async with Client(streamable_http_client(address, http_client=http)) as client:
-                    well = await _talk(client, said)
+            passed = await _is_healthy(http, endpoint, lines)
+            if passed:
+                async with Client(streamable_http_client(endpoint, http_client=http)) as client:
+                    passed = await _try_tools(client, lines)
     except (MCPError, httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as error:
         status = f" (HTTP {statuses[-1]})" if statuses else ""
-        said.append(f"{address} did not answer as it should{status}: {_innermost(error)}")
-        well = False
-    return Smoke(well, said)
+        lines.append(f"{endpoint} did not answer as expected{status}: {_innermost(error)}")
+        passed = False
+    return SmokeReport(passed, lines)
 
 
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts):
-        raise NotDone(f"A key travels over https only, or on this machine: not to {url}")
-    return url if parts.path.strip("/") else url.rstrip("/") + _PATH
+        raise CommandFailed(f"A key is only sent over https or to this machine, not to {url}")
+    return url if parts.path.strip("/") else url.rstrip("/") + _MCP_PATH
 
 
-async def _are_all_well(http: httpx2.AsyncClient, address: str, said: list[str]) -> bool:
-    """Ask the gateway, which asks each tool's function: through IAM, as it does for a call."""
-    response = await http.get(httpx2.URL(address).copy_with(path=_HEALTH))
+async def _is_healthy(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
+    """Ask the gateway for its health. It calls each tool's function through IAM, as for a call."""
+    response = await http.get(httpx2.URL(endpoint).copy_with(path=_HEALTH_PATH))
     if response.status_code == httpx2.codes.OK:
-        said.append("all parts are well")
+        lines.append("all parts are healthy")
         return True
     try:
         parts = _Health.model_validate_json(response.content).parts
     except ValidationError:
         parts = {}
-    ill = [f"{name} ({state})" for name, state in parts.items() if state != "ok"]
-    told = ", ".join(ill) or response.text[:_QUOTED]
-    said.append(f"{_HEALTH} answers {response.status_code}: {told}")
+    unhealthy = [f"{name} ({state})" for name, state in parts.items() if state != "ok"]
+    reason = ", ".join(unhealthy) or response.text[:_MAX_QUOTED]
+    lines.append(f"{_HEALTH_PATH} answers {response.status_code}: {reason}")
     return False
 
 
-async def _talk(client: Client, said: list[str]) -> bool:
+async def _try_tools(client: Client, lines: list[str]) -> bool:
     names = {tool.name for tool in (await client.list_tools()).tools}
-    said.append(f"{len(names)} tools are listed")
-    if missing := _EXPECTED - names:
-        said.append(f"missing among them: {', '.join(sorted(missing))}")
+    lines.append(f"{len(names)} tools are listed")
+    if missing := _REQUIRED_TOOLS - names:
+        lines.append(f"missing tools: {', '.join(sorted(missing))}")
         return False
-    stats = await _called(client, "get_stats", {}, _Stats, said)
+    stats = await _call_tool(client, "get_stats", {}, _Stats, lines)
     if stats is None:
         return False
-    said.append(f"get_stats counts {stats.chunks} passages of {stats.sources} sources")
-    found = await _called(client, "search_kb", {"query": QUERY, "limit": 3}, _Found, said)
-    if found is None:
+    lines.append(f"get_stats counts {stats.chunks} passages of {stats.sources} sources")
+    arguments = {"query": QUERY, "limit": 3}
+    search = await _call_tool(client, "search_kb", arguments, _SearchResults, lines)
+    if search is None:
         return False
-    said.append(f"search_kb found {len(found.results)} passages")
-    said += [f"it says: {found.message}"] if found.message else []
-    return _PROVIDER_DOWN not in (found.message or "")
+    lines.append(f"search_kb returns {len(search.results)} passages")
+    lines += [f"search_kb says: {search.message}"] if search.message else []
+    return _PROVIDER_DOWN not in (search.message or "")
 
 
-async def _called(
-    client: Client, name: str, arguments: dict[str, Any], answer: type[AnswerT], said: list[str]
+async def _call_tool(
+    client: Client, name: str, arguments: dict[str, Any], answer: type[AnswerT], lines: list[str]
 ) -> AnswerT | None:
-    """What a tool answers; None where it fails, which is then said."""
+    """Call a tool; after a failure, add a line and return None."""
     result = await client.call_tool(name, arguments)
     if result.is_error:
         text = "".join(block.text for block in result.content if block.type == "text")
-        said.append(f"a call failed: {text}")
+        lines.append(f"a call failed: {text}")
         return None
     try:
         return answer.model_validate(result.structured_content)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        said.append(f"{name} does not answer as it should: {wrong}")
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        lines.append(f"{name} did not answer as expected: {problems}")
         return None
 
 

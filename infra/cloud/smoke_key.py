@@ -1,6 +1,6 @@
-"""The key of the smoke test: it may read, belongs to the user `smoke`, and is kept as a secret.
+"""The smoke test's key: read-only, of the user `smoke`, stored in Secret Manager.
 
-Terraform makes that secret, and lets builds read it.
+Terraform creates the secret and lets builds read it.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
     from shared.accounts.repositories.access_store import AccessStore
 
-SECRET: Final = "carrel-smoke-key"  # noqa: S105 - its name, not its value
+SECRET_NAME: Final = "carrel-smoke-key"  # noqa: S105 - a name, not a secret
 USER: Final = "smoke"
 ACCESS_DATABASE: Final = "access"
 
 
-def smoke_key(cloud: Cloud) -> str:
-    """The key: the environment's, else the one that is kept, else a new one, which is kept then.
+def obtain_smoke_key(cloud: Cloud) -> str:
+    """The key from the environment, else the stored one, else a new one, which is then stored.
 
-    One that was revoked, or that ended with the secret it was signed with, is replaced.
+    A stored key is replaced if it was revoked or if its signing secret is no longer in use.
     """
-    return cloud.key or asyncio.run(_kept_or_new(cloud))
+    return cloud.key or asyncio.run(_stored_or_new(cloud))
 
 
-async def _kept_or_new(cloud: Cloud) -> str:
+async def _stored_or_new(cloud: Cloud) -> str:
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
 
     values = json.loads(cloud.secrets.read(ACCESS_SECRETS))
     keyring = Keyring([SecretStr(value) for value in values])
-    kept = cloud.secrets.read(SECRET) if cloud.secrets.has(SECRET) else ""
+    stored = cloud.secrets.read(SECRET_NAME) if cloud.secrets.has(SECRET_NAME) else ""
     connection = Connection(cloud.deployment.project, ACCESS_DATABASE)
     try:
         store = AccessStore(connection)
-        if kept and await _holds(store, keyring, kept):
-            return kept
-        text = await _made(store, keyring)
+        if stored and await _is_valid(store, keyring, stored):
+            return stored
+        text = await _create_key(store, keyring)
     finally:
         await connection.aclose()
-    cloud.secrets.add(SECRET, text)
+    cloud.secrets.add(SECRET_NAME, text)
     return text
 
 
-async def _holds(store: AccessStore, keyring: Keyring, text: str) -> bool:
+async def _is_valid(store: AccessStore, keyring: Keyring, text: str) -> bool:
     key_id = key_id_of(keyring, text)
     key = await store.keys.get(key_id) if key_id else None
     return key is not None and is_text_of(keyring, text, key) and key.revoked_at is None
 
 
-async def _made(store: AccessStore, keyring: Keyring) -> str:
+async def _create_key(store: AccessStore, keyring: Keyring) -> str:
     now = await store.accounts.now()
     scopes = frozenset({Scope.READ})
     text, key = new_key(keyring, USER, "carrel deploy", scopes, created_at=now)

@@ -1,4 +1,4 @@
-"""Terraform, run as a program: it makes everything but the bucket that holds its own state."""
+"""Runs Terraform, which creates everything but the bucket that stores its state."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.build.discovery import ROOT
-from infra.cloud.failures import NotDone
+from infra.cloud.errors import CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 FOLDER: Final = ROOT / "infra" / "terraform"
-LEAST: Final = (1, 9)
-GET_IT: Final = "https://developer.hashicorp.com/terraform/install"
-_CHANGE: Final = (
+MIN_VERSION: Final = (1, 9)
+DOWNLOAD_URL: Final = "https://developer.hashicorp.com/terraform/install"
+_APPLY_OPTIONS: Final = (
     "-input=false",
     "-no-color",
     "-compact-warnings",
@@ -32,11 +32,11 @@ _CHANGE: Final = (
     "-lock-timeout=5m",
 )
 _LOCKED: Final = re.compile(r"Error acquiring the state lock.*?ID:\s+(\S+)", re.DOTALL)
-_LAST_WORDS: Final = 4_000
+_MAX_ERROR_CHARACTERS: Final = 4_000
 
 
-class Locked(NotDone):
-    """Another run holds the state."""
+class StateLocked(CommandFailed):
+    """Another run holds the lock on the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class Terraform:
     """One configuration with its state.
 
     Attributes:
-        folder: Where the configuration is.
-        backend: Where its state is: what `-backend-config` says.
-        environment: What the program runs with; its PATH finds it.
+        folder: The folder of the configuration.
+        backend: The settings for `-backend-config`, which locate the state.
+        environment: The program's environment variables; their PATH locates it.
     """
 
     folder: Path = FOLDER
@@ -54,62 +54,67 @@ class Terraform:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def version(self) -> str:
-        """Its version.
+        """The version of Terraform.
 
         Raises:
-            NotDone: It is missing, or too old.
+            CommandFailed: Terraform is missing or too old.
         """
-        said = json.loads(self._answer("version", "-json"))["terraform_version"]
-        found = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
-        if found < LEAST:
-            wanted = ".".join(map(str, LEAST))
-            raise NotDone(f"Terraform {said} is too old: {wanted} is needed. Next: {GET_IT}")
-        return str(said)
+        version = str(json.loads(self._output_of("version", "-json"))["terraform_version"])
+        parts = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+        if parts < MIN_VERSION:
+            minimum = ".".join(map(str, MIN_VERSION))
+            raise CommandFailed(
+                f"Terraform {version} is too old: {minimum} or newer is required."
+                f" Next: {DOWNLOAD_URL}"
+            )
+        return version
 
     def init(self) -> None:
-        """Get ready; again and again does no harm, and no state is ever moved."""
+        """Initialize the configuration. It can be repeated, and never migrates state."""
         backend = [f"-backend-config={name}={value}" for name, value in self.backend.items()]
         self._run("init", "-input=false", "-no-color", "-reconfigure", *backend)
 
     def apply(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
-        """Make what is described, or these parts of it and what they need.
+        """Create or update all resources, or `targets` and what they depend on.
 
         Raises:
-            NotDone: It failed. What it had made by then stands in its state.
+            CommandFailed: It failed. The state contains what was created until then.
         """
-        self._run("apply", *_CHANGE, *_inputs(variables, manifest), *_targets(targets))
+        self._run("apply", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
 
     def destroy(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
-        """Delete all that it made, or these parts of it and what needs them."""
-        self._run("destroy", *_CHANGE, *_inputs(variables, manifest), *_targets(targets))
+        """Delete all resources, or `targets` and what depends on them."""
+        self._run("destroy", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
 
-    def importing(self, variables: Path, manifest: Path, address: str, found: str) -> str:
-        """The command that takes over what is there already, for a person's shell."""
-        inputs = [*_inputs(variables, manifest), address, found]
+    def import_command(
+        self, variables: Path, manifest: Path, address: str, resource_id: str
+    ) -> str:
+        """The shell command that imports an existing resource into the state."""
+        inputs = [*_inputs(variables, manifest), address, resource_id]
         return shlex.join(["terraform", f"-chdir={self.folder}", "import", *inputs])
 
     def outputs(self) -> dict[str, Any]:
-        """What the configuration says of what it made."""
-        said = json.loads(self._answer("output", "-json", "-no-color"))
-        return {name: output["value"] for name, output in said.items()}
+        """The configuration's outputs by name."""
+        outputs = json.loads(self._output_of("output", "-json", "-no-color"))
+        return {name: output["value"] for name, output in outputs.items()}
 
     def addresses(self) -> list[str]:
-        """Everything in its state."""
-        state = json.loads(self._answer("show", "-json", "-no-color"))
+        """The addresses of all resources in the state."""
+        state = json.loads(self._output_of("show", "-json", "-no-color"))
         root = state.get("values", {}).get("root_module", {})
-        return [each["address"] for each in root.get("resources", [])]
+        return [resource["address"] for resource in root.get("resources", [])]
 
-    def _answer(self, *arguments: str) -> str:
-        """What a command that changes nothing prints."""
-        with tempfile.TemporaryFile("w+") as said:
-            self._run(*arguments, output=said.fileno())
-            said.seek(0)
-            return said.read()
+    def _output_of(self, *arguments: str) -> str:
+        """Run a command that changes nothing, and return what it prints."""
+        with tempfile.TemporaryFile("w+") as output:
+            self._run(*arguments, output=output.fileno())
+            output.seek(0)
+            return output.read()
 
     def _run(self, *arguments: str, output: int | None = None) -> None:
         program = shutil.which("terraform", path=self.environment.get("PATH", ""))
         if program is None:
-            raise NotDone(f"Terraform is missing. Next: {GET_IT}")
+            raise CommandFailed(f"Terraform is missing. Next: {DOWNLOAD_URL}")
         with tempfile.TemporaryFile("w+") as errors:
             with _interrupt_deferred():
                 process = subprocess.Popen(  # noqa: S603 - terraform
@@ -121,7 +126,7 @@ class Terraform:
                 )
                 code = process.wait()
             errors.seek(0)
-            _judge(arguments[0], code, errors.read())
+            _raise_failure(arguments[0], code, errors.read())
 
 
 def _inputs(variables: Path, manifest: Path) -> list[str]:
@@ -134,26 +139,28 @@ def _targets(addresses: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _interrupt_deferred() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block rather than in it.
+    """Raise KeyboardInterrupt at the end of the block instead of inside it.
 
-    Ctrl-C reaches Terraform too. Left alone before it is done, it would lose its state.
+    Ctrl-C reaches Terraform too, which must finish writing its state before this process ends.
     """
     interrupts: list[int] = []
-    former = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    previous = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, former)
+        signal.signal(signal.SIGINT, previous)
     if interrupts:
         raise KeyboardInterrupt
 
 
-def _judge(command: str, code: int, errors: str) -> None:
+def _raise_failure(command: str, code: int, errors: str) -> None:
+    """Raise an error if the exit code says that a command failed."""
     if not code:
         return
-    if locked := _LOCKED.search(errors):
-        raise Locked(
-            "Somebody else changes this deployment, or a run of Terraform died. If nobody does:"
-            f" terraform -chdir=infra/terraform force-unlock {locked[1]}"
+    if lock := _LOCKED.search(errors):
+        raise StateLocked(
+            "Another run is changing this deployment, or a run of Terraform died. If no other run"
+            f" is active: terraform -chdir=infra/terraform force-unlock {lock[1]}"
         )
-    raise NotDone(f"terraform {command} failed ({code}).\n{errors[-_LAST_WORDS:].strip()}")
+    output = errors[-_MAX_ERROR_CHARACTERS:].strip()
+    raise CommandFailed(f"terraform {command} failed ({code}).\n{output}")

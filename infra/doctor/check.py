@@ -1,4 +1,4 @@
-"""A check is a value: what it looks at, and how. What it finds is one line, and what to do next."""
+"""Checks of an installation. A check is a value: what it checks, and how."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from infra.cloud.failures import NotDone
+from infra.cloud.errors import CommandFailed
 from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
@@ -15,68 +15,69 @@ if TYPE_CHECKING:
 SubjectT = TypeVar("SubjectT")
 
 
-class State(StrEnum):
-    """How a thing is."""
+class CheckStatus(StrEnum):
+    """The outcome of a check."""
 
     OK = "ok"
     WRONG = "wrong"
     OPTIONAL = "optional"
-    """Missing, and only some would miss it."""
+    """Something is missing that only some users need."""
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check found.
 
     Attributes:
-        state: How it is.
-        said: What there is, or what is missing.
-        next: The command to run next, where something is wrong; of several, one a line.
+        status: The outcome.
+        message: What there is, or what is missing.
+        next_command: The command to run next if something is wrong; several are on lines of their
+            own.
     """
 
-    state: State
-    said: str
-    next: str = ""
+    status: CheckStatus
+    message: str
+    next_command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[SubjectT]):
-    """A check.
+    """A check of one aspect.
 
     Attributes:
-        name: What it looks at.
-        look: Looks.
-        first: Whether nothing after it makes sense where it finds something wrong.
+        name: What it checks.
+        run: Runs the check.
+        required: Whether the checks after it are skipped if it fails.
     """
 
     name: str
-    look: Callable[[SubjectT], Finding]
-    first: bool = False
+    run: Callable[[SubjectT], CheckResult]
+    required: bool = False
 
 
-def ok(said: str) -> Finding:
-    """All is well."""
-    return Finding(State.OK, said)
+def passed(message: str) -> CheckResult:
+    """The result of a check that found nothing wrong."""
+    return CheckResult(CheckStatus.OK, message)
 
 
-def wrong(said: str, then: str) -> Finding:
-    """Something is not, and this is the command to run next."""
-    return Finding(State.WRONG, said, then)
+def failed(message: str, next_command: str) -> CheckResult:
+    """The result of a check that found a problem."""
+    return CheckResult(CheckStatus.WRONG, message, next_command)
 
 
-def findings(
+def run_checks(
     checks: Iterable[Check[SubjectT]], subject: SubjectT
-) -> Iterator[tuple[Check[SubjectT], Finding]]:
-    """What each check finds, in order, until one fails that all others rest on."""
+) -> Iterator[tuple[Check[SubjectT], CheckResult]]:
+    """Run checks in order, up to the first required one that fails."""
     for check in checks:
-        found = _found(check, subject)
-        yield check, found
-        if check.first and found.state is State.WRONG:
+        result = _run_check(check, subject)
+        yield check, result
+        if check.required and result.status is CheckStatus.WRONG:
             return
 
 
-def _found(check: Check[SubjectT], subject: SubjectT) -> Finding:
+def _run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
     try:
-        return check.look(subject)
-    except (NotDone, CarrelError) as error:
-        said, _, then = error.message.partition("Next: ")
-        return wrong(said.strip(), then or "the same again in some minutes")
+        return check.run(subject)
+    except (CommandFailed, CarrelError) as error:
+        message, _, command = error.message.partition("Next: ")
+        return failed(message.strip(), command or "carrel doctor, again in some minutes")

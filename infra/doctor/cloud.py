@@ -1,139 +1,148 @@
-"""What a deployment needs: one check for each thing that is made, and for who answers."""
+"""The checks of a deployment, one for each part of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
-from infra.cloud.services import SERVICES, disabled, link_billing, paying_account
-from infra.doctor.check import Check, Finding, ok, wrong
-from infra.doctor.deployed import Deployed, name_of, schedule_of
+from infra.cloud.services import SERVICES, billing_account, disabled_services, link_billing_command
+from infra.doctor.check import Check, CheckResult, failed, passed
 from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
-from infra.doctor.gateway import ANSWERS, CLOSED, METADATA
-from infra.doctor.working import EMBEDDING, RUNS, STAMP
+from infra.doctor.gateway import ACCESS, HEALTH, METADATA
+from infra.doctor.jobs_and_embedding import EMBEDDING, EMBEDDING_SPACE, RUNS
+from infra.doctor.live_deployment import LiveDeployment, schedule_name, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DEPLOY: Final = "carrel deploy"
-_EVERYBODY: Final = "allUsers"
+_ALL_USERS: Final = "allUsers"
 
 
-def _credentials(deployed: Deployed) -> Finding:
-    _ = deployed.api
-    return ok("you are signed in")
+def _check_credentials(live: LiveDeployment) -> CheckResult:
+    _ = live.api
+    return passed("you are signed in")
 
 
-def _project(deployed: Deployed) -> Finding:
-    return ok(f"{deployed.deployment.project}, number {deployed.number}")
+def _check_project(live: LiveDeployment) -> CheckResult:
+    return passed(f"{live.deployment.project}, number {live.number}")
 
 
-def _billing(deployed: Deployed) -> Finding:
-    project = deployed.deployment.project
-    if account := paying_account(deployed.api, project):
-        return ok(f"the account {account} pays")
-    return wrong("no open account pays", link_billing(project))
+def _check_billing(live: LiveDeployment) -> CheckResult:
+    project = live.deployment.project
+    if account := billing_account(live.api, project):
+        return passed(f"billed to the account {account}")
+    return failed("no open billing account is linked", link_billing_command(project))
 
 
-def _services(deployed: Deployed) -> Finding:
-    off = disabled(deployed.api, deployed.deployment.project, SERVICES)
-    if not off:
-        return ok(f"{len(SERVICES)} are on")
-    command = f"gcloud services enable {' '.join(off)} --project {deployed.deployment.project}"
-    return wrong(f"off: {', '.join(off)}", command)
+def _check_services(live: LiveDeployment) -> CheckResult:
+    disabled = disabled_services(live.api, live.deployment.project, SERVICES)
+    if not disabled:
+        return passed(f"all {len(SERVICES)} are enabled")
+    command = f"gcloud services enable {' '.join(disabled)} --project {live.deployment.project}"
+    return failed(f"disabled: {', '.join(disabled)}", command)
 
 
-def _secrets(deployed: Deployed) -> Finding:
-    values = SecretValues(deployed.api, deployed.deployment.project)
-    wanted = [ACCESS_SECRETS, *deployed.deployment.secrets]
-    if empty := [name for name in wanted if not values.has(name)]:
-        return wrong(f"without a value: {', '.join(empty)}", _DEPLOY)
-    return ok(f"{len(wanted)} have values")
+def _check_secrets(live: LiveDeployment) -> CheckResult:
+    values = SecretValues(live.api, live.deployment.project)
+    names = [ACCESS_SECRETS, *live.deployment.secrets]
+    if empty := [name for name in names if not values.has(name)]:
+        return failed(f"without a value: {', '.join(empty)}", _DEPLOY)
+    return passed(f"all {len(names)} have values")
 
 
-def _functions(deployed: Deployed) -> Finding:
-    wanted = deployed.manifest["functions"]
-    found = {name_of(each).removeprefix("carrel-"): each for each in deployed.functions}
-    ill = [
-        *_told("missing", wanted.keys() - found.keys()),
-        *_told("not active", (key for key in found if found[key].get("state") != "ACTIVE")),
-        *_told("of another release", _others(wanted, found)),
-        *_told("not of this release", found.keys() - wanted.keys()),
+def _check_functions(live: LiveDeployment) -> CheckResult:
+    released = live.manifest["functions"]
+    running = {
+        short_name(function).removeprefix("carrel-"): function for function in live.functions
+    }
+    inactive = (key for key in running if running[key].get("state") != "ACTIVE")
+    outdated = (
+        key
+        for key in released.keys() & running.keys()
+        if _bundle(running[key]) != released[key]["bundle"]
+    )
+    problems = [
+        *_listing("missing", released.keys() - running.keys()),
+        *_listing("not active", inactive),
+        *_listing("of another release", outdated),
+        *_listing("not in this release", running.keys() - released.keys()),
     ]
-    return wrong("; ".join(ill), _DEPLOY) if ill else ok(f"{len(wanted)} are active, as released")
-
-
-def _others(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """Functions that were not built from the bundle that the manifest names."""
-    return [
-        key for key in wanted.keys() & found.keys() if _bundle(found[key]) != wanted[key]["bundle"]
-    ]
+    if problems:
+        return failed("; ".join(problems), _DEPLOY)
+    return passed(f"all {len(released)} are active and of the last release")
 
 
 def _bundle(function: dict[str, Any]) -> str:
-    """What Terraform says that it was built from: its `source` names a copy that Google made."""
+    """The bundle that a function was built from.
+
+    Terraform stores it in a variable, because `source` names a copy that Google made.
+    """
     variables = function.get("buildConfig", {}).get("environmentVariables", {})
     return str(variables.get("CARREL_BUNDLE", ""))
 
 
-def _told(what: str, names: Iterable[str]) -> list[str]:
-    listed = sorted(names)
-    return [f"{what}: {', '.join(listed)}"] if listed else []
+def _listing(label: str, names: Iterable[str]) -> list[str]:
+    """A label and the sorted names; nothing if there are no names."""
+    ordered = sorted(names)
+    return [f"{label}: {', '.join(ordered)}"] if ordered else []
 
 
-def _invokers(deployed: Deployed) -> Finding:
-    gateway = f"v2/{deployed.place}/services/carrel-gateway"
-    if deployed.api.get("run", gateway).get("invokerIamDisabled"):
-        return ok("the gateway asks everybody who they are; Cloud Run does not")
-    policy = deployed.api.get("run", f"{gateway}:getIamPolicy")
-    may = {
+def _check_invokers(live: LiveDeployment) -> CheckResult:
+    gateway = f"v2/{live.location}/services/carrel-gateway"
+    if live.api.get("run", gateway).get("invokerIamDisabled"):
+        return passed("anyone can reach the gateway, which checks credentials; Cloud Run does not")
+    policy = live.api.get("run", f"{gateway}:getIamPolicy")
+    invokers = {
         member
         for binding in policy.get("bindings", [])
         if binding["role"] == "roles/run.invoker"
         for member in binding["members"]
     }
-    if _EVERYBODY in may:
-        return ok("everybody reaches the gateway, which asks who they are")
-    return wrong(
-        "not everybody reaches the gateway: a policy of your organization may forbid it",
-        f"{_DEPLOY}; if that does not help: docs/operations.md, where allUsers is forbidden",
+    if _ALL_USERS in invokers:
+        return passed("anyone can reach the gateway, which checks credentials")
+    return failed(
+        "clients cannot reach the gateway: a policy of your organization may forbid allUsers",
+        f"{_DEPLOY}; if that does not help, see allUsers in docs/operations.md",
     )
 
 
-def _schedules(deployed: Deployed) -> Finding:
-    jobs = deployed.schedules
-    wanted = set(map(schedule_of, deployed.job_names()))
-    ill = [
-        *_told("missing", wanted - jobs.keys()),
-        *_told("not enabled", (n for n in wanted & jobs.keys() if jobs[n]["state"] != "ENABLED")),
-        *_told("failed last", (n for n in wanted & jobs.keys() if _failed(jobs[n]))),
+def _check_schedules(live: LiveDeployment) -> CheckResult:
+    schedules = live.schedules
+    expected = set(map(schedule_name, live.job_names()))
+    existing = expected & schedules.keys()
+    disabled = (name for name in existing if schedules[name]["state"] != "ENABLED")
+    problems = [
+        *_listing("missing", expected - existing),
+        *_listing("not enabled", disabled),
+        *_listing("last run failed", (name for name in existing if _has_failed(schedules[name]))),
     ]
-    if not ill:
-        return ok(f"{len(wanted)} are enabled, and none failed last")
-    return wrong("; ".join(ill), "carrel --cloud jobs list")
+    if problems:
+        return failed("; ".join(problems), "carrel --cloud jobs list")
+    return passed(f"all {len(expected)} are enabled, and the last run of each succeeded")
 
 
-def _failed(job: dict[str, Any]) -> bool:
-    """Whether the last attempt failed: `status` is that of a `google.rpc.Status`, 0 being OK."""
-    return bool(job.get("status", {}).get("code"))
+def _has_failed(schedule: dict[str, Any]) -> bool:
+    """Whether the last attempt failed: `status` is a `google.rpc.Status`, whose code 0 is OK."""
+    return bool(schedule.get("status", {}).get("code"))
 
 
-CHECKS: Final[tuple[Check[Deployed], ...]] = (
-    Check("credentials", _credentials, first=True),
-    Check("project", _project, first=True),
-    Check("billing", _billing),
-    Check("Google's APIs", _services),
+CHECKS: Final[tuple[Check[LiveDeployment], ...]] = (
+    Check("credentials", _check_credentials, required=True),
+    Check("project", _check_project, required=True),
+    Check("billing", _check_billing),
+    Check("Google's APIs", _check_services),
     DATABASES,
     INDEXES,
     EXPIRY,
-    Check("secrets", _secrets),
-    Check("functions", _functions),
-    Check("who may call", _invokers),
-    ANSWERS,
+    Check("secrets", _check_secrets),
+    Check("functions", _check_functions),
+    Check("invokers", _check_invokers),
+    HEALTH,
     METADATA,
-    CLOSED,
-    Check("schedules", _schedules),
+    ACCESS,
+    Check("schedules", _check_schedules),
     RUNS,
-    STAMP,
+    EMBEDDING_SPACE,
     EMBEDDING,
 )

@@ -1,4 +1,4 @@
-"""Databases, their indexes and what expires in them, as the Firestore Admin API tells of them.
+"""Checks of the databases, their indexes and their expiry rules with the Firestore Admin API.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.indexes
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
@@ -9,53 +9,54 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.build.index_file import Index, IndexFile, Mode
-from infra.doctor.check import Check, Finding, ok, wrong
+from infra.build.index_file import Index, IndexFile, IndexMode
+from infra.doctor.check import Check, CheckResult, failed, passed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.doctor.deployed import Deployed
+    from infra.doctor.live_deployment import LiveDeployment
 
 _DEPLOY: Final = "carrel deploy"
+_WAIT_OR_DEPLOY: Final = "wait some minutes; if it persists, carrel deploy"
 _NATIVE: Final = "FIRESTORE_NATIVE"
 
 
-def _databases(deployed: Deployed) -> Finding:
-    for name in deployed.indexes:
-        found = deployed.api.find("firestore", f"v1/{_parent(deployed, name)}")
-        if found is None:
-            return wrong(f"{name} is missing", _DEPLOY)
-        if found.get("type") != _NATIVE:
-            said = f"{name} is of another type, which Carrel cannot use"
-            return wrong(said, "carrel deploy, in another project")
-    return ok(" and ".join(deployed.indexes))
+def _check_databases(live: LiveDeployment) -> CheckResult:
+    for name in live.indexes:
+        database = live.api.find("firestore", f"v1/{_path(live, name)}")
+        if database is None:
+            return failed(f"{name} is missing", _DEPLOY)
+        if database.get("type") != _NATIVE:
+            message = f"{name} is not in native mode, which Carrel needs"
+            return failed(message, "carrel deploy, in another project")
+    return passed(" and ".join(live.indexes))
 
 
-def _indexes(deployed: Deployed) -> Finding:
-    lacking: list[str] = []
+def _check_indexes(live: LiveDeployment) -> CheckResult:
+    missing: list[str] = []
     count = 0
-    for name, path in deployed.indexes.items():
+    for name, path in live.indexes.items():
         declared = {
-            _resized(index, deployed.deployment.embedding_dimension)
+            _with_dimension(index, live.deployment.embedding_dimension)
             for index in IndexFile.parse(path.read_text("utf-8")).composites
         }
         count += len(declared)
-        lacking += [str(each) for each in sorted(declared - _ready(deployed, name))]
-    if lacking:
-        return wrong(f"not ready: {'; '.join(lacking)}", "wait some minutes, else carrel deploy")
-    return ok(f"{count} are ready")
+        missing += [str(index) for index in sorted(declared - _ready_indexes(live, name))]
+    if missing:
+        return failed(f"not ready: {'; '.join(missing)}", _WAIT_OR_DEPLOY)
+    return passed(f"all {count} are ready")
 
 
-def _ready(deployed: Deployed, database: str) -> set[Index]:
-    path = f"v1/{_parent(deployed, database)}/collectionGroups/-/indexes"
-    found = deployed.api.all("firestore", path, "indexes")
-    entries = [_entry(each) for each in found if each.get("state") == "READY"]
+def _ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
+    path = f"v1/{_path(live, database)}/collectionGroups/-/indexes"
+    indexes = live.api.all("firestore", path, "indexes")
+    entries = [_entry(index) for index in indexes if index.get("state") == "READY"]
     return set(IndexFile.parse(json.dumps({"indexes": entries})).composites)
 
 
 def _entry(index: dict[str, Any]) -> dict[str, Any]:
-    """An index as the file has it; the API names its collection in its own name."""
+    """An index of the API in the format of the file; its collection is part of its name."""
     collection = str(index["name"]).split("/")[-3]
     return {
         "collectionGroup": collection,
@@ -64,45 +65,47 @@ def _entry(index: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _expiry(deployed: Deployed) -> Finding:
-    lacking: list[str] = []
+def _check_expiry(live: LiveDeployment) -> CheckResult:
+    missing: list[str] = []
     count = 0
-    for name, path in deployed.indexes.items():
-        declared = _declared_expiring(path)
+    for name, path in live.indexes.items():
+        declared = _declared_expiry_fields(path)
         count += len(declared)
-        lacking += [f"{each} in {name}" for each in sorted(declared - _expiring(deployed, name))]
-    if lacking:
-        then = "wait some minutes, else carrel deploy"
-        return wrong(f"nothing expires yet by {', '.join(lacking)}", then)
-    return ok(f"{count} fields say when documents go")
+        absent = declared - _active_expiry_fields(live, name)
+        missing += [f"{field} in {name}" for field in sorted(absent)]
+    if missing:
+        return failed(f"not active: {', '.join(missing)}", _WAIT_OR_DEPLOY)
+    return passed(f"documents expire by {count} fields")
 
 
-def _declared_expiring(path: Path) -> set[str]:
+def _declared_expiry_fields(path: Path) -> set[str]:
     entries = json.loads(path.read_text("utf-8"))["fieldOverrides"]
-    return {f"{each['collectionGroup']}.{each['fieldPath']}" for each in entries if each.get("ttl")}
+    return {
+        f"{entry['collectionGroup']}.{entry['fieldPath']}" for entry in entries if entry.get("ttl")
+    }
 
 
-def _expiring(deployed: Deployed, database: str) -> set[str]:
-    path = f"v1/{_parent(deployed, database)}/collectionGroups/-/fields"
-    found = deployed.api.all("firestore", path, "fields", {"filter": "ttlConfig:*"})
-    active = [each for each in found if each.get("ttlConfig", {}).get("state") == "ACTIVE"]
-    names = [str(each["name"]).split("/") for each in active]
+def _active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
+    path = f"v1/{_path(live, database)}/collectionGroups/-/fields"
+    fields = live.api.all("firestore", path, "fields", {"filter": "ttlConfig:*"})
+    active = [field for field in fields if field.get("ttlConfig", {}).get("state") == "ACTIVE"]
+    names = [str(field["name"]).split("/") for field in active]
     return {f"{parts[-3]}.{parts[-1]}" for parts in names}
 
 
-def _resized(index: Index, dimension: int) -> Index:
-    """An index whose vectors have the length that the deployment says."""
+def _with_dimension(index: Index, dimension: int) -> Index:
+    """An index whose vector field has the deployment's dimension."""
     fields = [
-        field._replace(dimension=dimension) if field.mode is Mode.VECTOR else field
+        field._replace(dimension=dimension) if field.mode is IndexMode.VECTOR else field
         for field in index.fields
     ]
     return index._replace(fields=tuple(fields))
 
 
-def _parent(deployed: Deployed, database: str) -> str:
-    return f"projects/{deployed.deployment.project}/databases/{database}"
+def _path(live: LiveDeployment, database: str) -> str:
+    return f"projects/{live.deployment.project}/databases/{database}"
 
 
-DATABASES: Final = Check("databases", _databases)
-INDEXES: Final = Check("indexes", _indexes)
-EXPIRY: Final = Check("what expires", _expiry)
+DATABASES: Final = Check("databases", _check_databases)
+INDEXES: Final = Check("indexes", _check_indexes)
+EXPIRY: Final = Check("expiry", _check_expiry)

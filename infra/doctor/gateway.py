@@ -1,4 +1,4 @@
-"""The gateway, as anybody on the internet finds it."""
+"""Checks of the gateway from outside, without credentials."""
 
 from __future__ import annotations
 
@@ -7,62 +7,63 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
-from infra.cloud.failures import NotDone
-from infra.doctor.check import Check, Finding, ok, wrong
+from infra.cloud.errors import CommandFailed
+from infra.doctor.check import Check, CheckResult, failed, passed
 
 if TYPE_CHECKING:
-    from infra.doctor.deployed import Deployed
+    from infra.doctor.live_deployment import LiveDeployment
 
-_SECONDS: Final = 60.0
-"""An instance may have to start first."""
+_TIMEOUT_SECONDS: Final = 60.0
+"""A request may wait this long: an instance may have to start first."""
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _DEPLOY: Final = "carrel deploy"
-_LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-_MCP: Final = {"accept": "application/json, text/event-stream"}
+_LIST_TOOLS: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+_MCP_HEADERS: Final = {"accept": "application/json, text/event-stream"}
 
 
-def _answers(deployed: Deployed) -> Finding:
-    response = _asked("GET", f"{deployed.url}/health")
+def _check_health(live: LiveDeployment) -> CheckResult:
+    response = _send("GET", f"{live.url}/health")
     if response.status_code != _OK:
-        said = f"{deployed.url} is ill ({response.status_code}): {response.text[:300]}"
-        return wrong(said, _logs(deployed))
-    return ok(f"{deployed.url} and all its parts are well")
+        message = f"{live.url} is not healthy ({response.status_code}): {response.text[:300]}"
+        return failed(message, _logs_command(live))
+    return passed(f"{live.url} and all its parts are healthy")
 
 
-def _metadata(deployed: Deployed) -> Finding:
-    response = _asked("GET", deployed.url + METADATA_PATH + RESOURCE_PATH)
-    expected = deployed.url + RESOURCE_PATH
-    found = response.json().get("resource") if response.status_code == _OK else None
-    if found != expected:
-        said = f"it says that it is {found}, and not {expected}"
-        return wrong(said, f"set public_url in deployment.tfvars.json, then {_DEPLOY}")
-    return ok(f"it calls itself {expected}")
+def _check_metadata(live: LiveDeployment) -> CheckResult:
+    response = _send("GET", live.url + METADATA_PATH + RESOURCE_PATH)
+    expected = live.url + RESOURCE_PATH
+    published = response.json().get("resource") if response.status_code == _OK else None
+    if published != expected:
+        message = f"the gateway publishes {published} instead of {expected}"
+        return failed(message, f"set public_url in deployment.tfvars.json, then {_DEPLOY}")
+    return passed(f"the gateway publishes {expected}")
 
 
-def _closed(deployed: Deployed) -> Finding:
-    response = _asked("POST", deployed.url + RESOURCE_PATH, json=_LIST)
+def _check_access(live: LiveDeployment) -> CheckResult:
+    response = _send("POST", live.url + RESOURCE_PATH, json=_LIST_TOOLS)
     if response.status_code == _UNAUTHORIZED:
-        return ok("nobody gets in without a credential")
-    if deployed.settings.public_access:
-        return ok("open to all for reading, as PUBLIC_ACCESS says")
-    said = f"without a credential it answers {response.status_code}, and not 401"
-    return wrong(said, _logs(deployed))
+        return passed("a call without a credential is refused")
+    if live.settings.public_access:
+        return passed("anyone may read, as PUBLIC_ACCESS is set")
+    message = f"a call without a credential gets status {response.status_code} instead of 401"
+    return failed(message, _logs_command(live))
 
 
-def _asked(method: str, url: str, json: object = None) -> httpx2.Response:
+def _send(method: str, url: str, json: object = None) -> httpx2.Response:
     try:
-        return httpx2.request(method, url, json=json, headers=_MCP, timeout=_SECONDS)
+        return httpx2.request(
+            method, url, json=json, headers=_MCP_HEADERS, timeout=_TIMEOUT_SECONDS
+        )
     except httpx2.TransportError as error:
-        raise NotDone(f"{url} does not answer. Next: {_DEPLOY}") from error
+        raise CommandFailed(f"{url} does not answer. Next: {_DEPLOY}") from error
 
 
-def _logs(deployed: Deployed) -> str:
-    project, region = deployed.deployment.project, deployed.deployment.region
-    place = f"--project {project} --region {region}"
-    return f"gcloud functions logs read carrel-gateway --gen2 {place}"
+def _logs_command(live: LiveDeployment) -> str:
+    options = f"--project {live.deployment.project} --region {live.deployment.region}"
+    return f"gcloud functions logs read carrel-gateway --gen2 {options}"
 
 
-ANSWERS: Final = Check("gateway", _answers)
-METADATA: Final = Check("its public address", _metadata)
-CLOSED: Final = Check("its door", _closed)
+HEALTH: Final = Check("gateway", _check_health)
+METADATA: Final = Check("public URL", _check_metadata)
+ACCESS: Final = Check("access control", _check_access)

@@ -1,4 +1,4 @@
-"""What a run on this machine needs: there, missing, or only wished for."""
+"""The checks of this machine: what a local run needs, and what it left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from infra.doctor.check import Check, Finding, State, ok, wrong
+from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
 from infra.local import local_database
 from infra.local.emulator import EmulatorMissing, find_emulator
 from infra.local.emulator_daemon import StateFolder
-from infra.local.processes import answers
+from infra.local.processes import is_listening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
 
-_LEAST_PYTHON: Final = (3, 11, 7)
-_MAIN: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
-_JAVA_OF_CLASS: Final = 44
-"""What a class file's version is above that of the Java it is made for (JVM specification, 4.1)."""
-_GET_JAVA: Final = "get a newer Java, and set JAVA_HOME to it"
-_SECONDS: Final = 5.0
+_MIN_PYTHON: Final = (3, 11, 7)
+_MAIN_CLASS_FILE: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
+_CLASS_VERSION_OFFSET: Final = 44
+"""A class file's major version is the Java version plus this (JVM specification, 4.1)."""
+_GET_JAVA: Final = "install a newer Java, and set JAVA_HOME to it"
+_TIMEOUT_SECONDS: Final = 5.0
 _OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine, as a local run finds it.
+    """This machine, as the checks see it.
 
     Attributes:
-        environment: Where programs are looked for.
-        port: Where the gateway listens.
-        state: What local runs left behind.
-        emulator_port: Where the database listens, when it starts.
+        environment: Environment variables, which locate programs.
+        port: The port of the gateway.
+        state: The folder with the data of local runs.
+        emulator_port: The port on which a database would start.
         python: The version of Python.
     """
 
@@ -54,119 +54,119 @@ class Machine:
     python: tuple[int, ...] = sys.version_info[:3]
 
 
-def _python(machine: Machine) -> Finding:
+def _check_python(machine: Machine) -> CheckResult:
     version = ".".join(map(str, machine.python))
-    if machine.python < _LEAST_PYTHON:
-        least = ".".join(map(str, _LEAST_PYTHON))
-        return wrong(
-            f"{version} is too old: {least} is needed", "make PYTHON=/path/to/python3.13 run"
-        )
-    return ok(version)
+    if machine.python < _MIN_PYTHON:
+        minimum = ".".join(map(str, _MIN_PYTHON))
+        message = f"{version} is too old: {minimum} or newer is required"
+        return failed(message, "make PYTHON=/path/to/python3.13 run")
+    return passed(version)
 
 
-def _emulator(machine: Machine) -> Finding:
+def _check_emulator(machine: Machine) -> CheckResult:
     try:
         command = find_emulator(machine.environment)
     except EmulatorMissing as error:
-        first, _, how = str(error).partition("\n")
-        return wrong(first, how.strip())
+        first_line, _, instructions = str(error).partition("\n")
+        return failed(first_line, instructions.strip())
     java, archive = command[0], command[command.index("-cp") + 1]
-    needed, version = _needed_java(archive), _java_version(java)
-    if version < needed:
-        return wrong(f"{archive} needs Java {needed}, and {java} is {version}", _GET_JAVA)
-    return ok(f"{archive}, on Java {version}")
+    required, version = _required_java(archive), _java_version(java)
+    if version < required:
+        return failed(f"{archive} needs Java {required}, but {java} is Java {version}", _GET_JAVA)
+    return passed(f"{archive}, on Java {version}")
 
 
-def _needed_java(archive: str) -> int:
-    with zipfile.ZipFile(archive) as held:
-        head = held.read(_MAIN)[:8]
-    return int.from_bytes(head[6:8], "big") - _JAVA_OF_CLASS
+def _required_java(archive: str) -> int:
+    with zipfile.ZipFile(archive) as jar:
+        header = jar.read(_MAIN_CLASS_FILE)[:8]
+    return int.from_bytes(header[6:8], "big") - _CLASS_VERSION_OFFSET
 
 
 def _java_version(java: str) -> int:
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
-    return int(found[1]) if found else 0
+    process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr)
+    return int(version[1]) if version else 0
 
 
-def _state(machine: Machine) -> Finding:
-    place = next(path for path in (machine.state, *machine.state.parents) if path.exists())
-    another = "CARREL_STATE=/another/folder make run"
-    if not place.is_dir():
-        return wrong(f"{place} is a file, not a folder", another)
-    if not os.access(place, os.W_OK):
-        return wrong(f"{place} cannot be written to", another)
-    return ok(f"{machine.state}{'' if machine.state.exists() else ' (not made yet)'}")
+def _check_state(machine: Machine) -> CheckResult:
+    path = next(path for path in (machine.state, *machine.state.parents) if path.exists())
+    use_another = "CARREL_STATE=/another/folder make run"
+    if not path.is_dir():
+        return failed(f"{path} is a file, not a folder", use_another)
+    if not os.access(path, os.W_OK):
+        return failed(f"{path} is not writable", use_another)
+    return passed(f"{machine.state}{'' if machine.state.exists() else ' (not created yet)'}")
 
 
-def _database(machine: Machine) -> Finding:
+def _check_database(machine: Machine) -> CheckResult:
     if host := StateFolder(machine.state).serving():
-        return ok(f"serves at {host}")
-    if answers(f"127.0.0.1:{machine.emulator_port}"):
-        said = f"somebody else listens on port {machine.emulator_port}"
-        return wrong(said, "EMULATOR_PORT=8787 make run")
-    return ok(f"not running; port {machine.emulator_port} is free")
+        return passed(f"runs at {host}")
+    if is_listening(f"127.0.0.1:{machine.emulator_port}"):
+        message = f"another program listens on port {machine.emulator_port}"
+        return failed(message, "EMULATOR_PORT=8787 make run")
+    return passed(f"not running; port {machine.emulator_port} is free")
 
 
-def _contents(machine: Machine) -> Finding:
+def _check_contents(machine: Machine) -> CheckResult:
     state = StateFolder(machine.state)
     if list((state.data / "(default)").glob("[0-9]*")):
-        return ok(f"kept in {state.data}")
+        return passed(f"saved in {state.data}")
     if state.serving():
-        return ok("not on disk yet: it is saved every five minutes")
-    return wrong("nothing was put in yet", "make run, which loads a sample")
+        return passed("not saved yet: the database saves every five minutes")
+    return failed("the knowledge base is empty", "make run, which loads a sample")
 
 
-def _gateway(machine: Machine) -> Finding:
+def _check_gateway(machine: Machine) -> CheckResult:
     url = f"http://127.0.0.1:{machine.port}/health"
     try:
-        response = httpx2.get(url, timeout=_SECONDS)
+        response = httpx2.get(url, timeout=_TIMEOUT_SECONDS)
     except httpx2.TransportError:
-        return wrong(f"nothing answers on port {machine.port}", "make run")
+        return failed(f"nothing answers on port {machine.port}", "make run")
     if response.status_code == _OK and '"ok"' in response.text:
-        return ok(f"answers on port {machine.port}")
+        return passed(f"answers on port {machine.port}")
     if '"parts"' in response.text:
-        return wrong(f"it is ill: {response.text}", "make run, once more")
-    return wrong(
-        f"somebody else listens on port {machine.port}", "make run ARGS='--port 9090', and --port"
-    )
+        return failed(f"it is not healthy: {response.text}", "stop it, then make run")
+    message = f"another program listens on port {machine.port}"
+    return failed(message, "make run ARGS='--port 9090', then carrel doctor --port 9090")
 
 
-def _embedding(_: Machine) -> Finding:
-    from shared.core.settings import Settings as Now
+def _check_embedding(_: Machine) -> CheckResult:
+    from shared.core.settings import Settings
 
-    return asyncio.run(embeds(Now()))
+    return asyncio.run(embed_sample(Settings()))
 
 
-async def embeds(settings: Settings) -> Finding:
-    """Embed one text, as tools and jobs do."""
+async def embed_sample(settings: Settings) -> CheckResult:
+    """Embed one text with the configured model."""
     from shared.ai.embedding import Purpose
     from shared.runtime.context import App
 
     app = App(settings)
     try:
         [vector] = await app.embedder.embed(["Does it work?"], Purpose.QUERY)
-        return ok(f"{app.embedder.model} gives {len(vector)} numbers")
+        return passed(f"{app.embedder.model} returns vectors of {len(vector)} dimensions")
     finally:
         await app.aclose()
 
 
-def _program(name: str, use: str) -> Check[Machine]:
-    def look(machine: Machine) -> Finding:
+def _program(name: str, purpose: str) -> Check[Machine]:
+    def run(machine: Machine) -> CheckResult:
         path = shutil.which(name, path=machine.environment.get("PATH", ""))
-        return ok(path) if path else Finding(State.OPTIONAL, f"missing; only {use} needs it")
+        if path:
+            return passed(path)
+        return CheckResult(CheckStatus.OPTIONAL, f"missing; only {purpose} needs it")
 
-    return Check(name, look)
+    return Check(name, run)
 
 
 CHECKS: Final[tuple[Check[Machine], ...]] = (
-    Check("Python", _python),
-    Check("Firestore emulator", _emulator),
-    Check("state folder", _state),
-    Check("local database", _database),
-    Check("knowledge", _contents),
-    Check("gateway", _gateway),
-    Check("embedding model", _embedding),
+    Check("Python", _check_python),
+    Check("Firestore emulator", _check_emulator),
+    Check("state folder", _check_state),
+    Check("local database", _check_database),
+    Check("knowledge", _check_contents),
+    Check("gateway", _check_gateway),
+    Check("embedding model", _check_embedding),
     _program("node", "some of the tests"),
     _program("terraform", "`carrel deploy`"),
     _program("gcloud", "signing in to Google Cloud"),

@@ -1,4 +1,4 @@
-"""One call to a gateway with the official MCP client, for people at a terminal."""
+"""Calls a tool with the official MCP client, for `carrel call`."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 _TIMEOUT: Final = httpx2.Timeout(30, read=300)
-_GET_A_KEY: Final = (
-    "`carrel keys create --user YOU --name terminal` makes a key, and `export CARREL_KEY=...` has"
-    " this command send it."
+_KEY_ADVICE: Final = (
+    "Create a key with `carrel keys create --user YOU --name terminal`, and put it into the"
+    " environment with `export CARREL_KEY=...`."
 )
 
 
 async def call_tool(
     url: str, name: str, arguments: dict[str, Any], key: str | None = None
 ) -> tuple[bool, str]:
-    """Call a tool, with a key if there is one; return whether it went well, and what to print.
+    """Call a tool; return whether it succeeded, and the text to print.
 
     Raises:
-        InvalidInput: The key would travel in the clear, or cannot be a key.
-        Unauthorized: There has to be a key, or another one.
+        InvalidInput: The key is not valid, or would be sent unencrypted.
+        Unauthorized: The gateway requires a key, or another one.
         Unavailable: Nothing answers at `url`.
     """
     statuses: list[int] = []
 
-    async def note(response: httpx2.Response) -> None:
+    async def record_status(response: httpx2.Response) -> None:
         statuses.append(response.status_code)
 
-    hooks = {"response": [note]}
+    hooks = {"response": [record_status]}
     try:
         async with (
             httpx2.AsyncClient(
@@ -47,21 +47,21 @@ async def call_tool(
             ) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            return _told(await client.call_tool(name, arguments))
+            return _output_of(await client.call_tool(name, arguments))
     except (MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
-        match _first(error):
-            case MCPError() as refused if httpx2.codes.UNAUTHORIZED in statuses:
-                raise Unauthorized(f"{refused.message}\n{_GET_A_KEY}") from error
-            case MCPError() as refused:
-                return False, refused.message
+        match _innermost(error):
+            case MCPError() as mcp_error if httpx2.codes.UNAUTHORIZED in statuses:
+                raise Unauthorized(f"{mcp_error.message}\n{_KEY_ADVICE}") from error
+            case MCPError() as mcp_error:
+                return False, mcp_error.message
             case httpx2.HTTPError() | OSError():
-                message = f"Nothing answers at {url}. Start it with `make run`, or name its --url."
+                message = f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url."
                 raise Unavailable(message) from error
         raise
 
 
-def _first(error: Exception) -> Exception:
-    """An error, or the first of a group: the client's tasks end in groups within groups."""
+def _innermost(error: Exception) -> Exception:
+    """The first error of nested groups, which the client's tasks raise."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -71,14 +71,14 @@ def _headers(url: str, key: str | None) -> dict[str, str]:
     if not key:
         return {}
     if not key.isascii() or not key.isprintable():
-        raise InvalidInput("CARREL_KEY holds no key: it has characters that no key has.")
+        raise InvalidInput("CARREL_KEY is not a key: it has characters that no key has.")
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts):
-        raise InvalidInput(f"A key travels over https only, or on this machine: not to {url}")
+        raise InvalidInput(f"A key is only sent over https or to this machine, not to {url}")
     return {"x-api-key": key}
 
 
-def _told(result: CallToolResult) -> tuple[bool, str]:
+def _output_of(result: CallToolResult) -> tuple[bool, str]:
     if result.is_error:
         return False, "".join(block.text for block in result.content if block.type == "text")
     return True, json.dumps(result.structured_content, indent=2, ensure_ascii=False)

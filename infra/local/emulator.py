@@ -37,10 +37,10 @@ _PROBE_BYTES: Final = 2**20
 """What is written to learn why the emulator could not write: more than it writes at once."""
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
-_LEAST_JAVA: Final = 11
+_MIN_JAVA: Final = 11
 
 _GET_JAVA: Final = f"""
-Java {_LEAST_JAVA} or newer is missing (21 for the emulators of 2025 and later):
+Java {_MIN_JAVA} or newer is missing (21 for the emulators of 2025 and later):
   Debian, Ubuntu  sudo apt-get install default-jre-headless
   macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
 """
@@ -54,7 +54,7 @@ The emulator is missing. Any one of these brings it:
 
 # The pipe on standard input ends when this process closes it or dies, even by SIGKILL. The shell
 # that waits for that is in place before the emulator takes over its parent's process id ($$).
-_END_WITH_THE_PIPE: Final = """
+_EXIT_WITH_PARENT: Final = """
 exec 3<&0
 (
     trap '' TERM INT HUP
@@ -120,7 +120,7 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
     with tempfile.TemporaryFile() as log:
         process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
         try:
-            _await_answer(host, process, log)
+            _wait_until_serving(host, process, log)
             yield host
         finally:
             process.communicate()  # closes the pipe and waits
@@ -154,7 +154,9 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
     for latest in exports[-1:]:
         metadata = latest.resolve() / f"{latest.name}.overall_export_metadata"
         body = {"export_directory": str(metadata)}
-        _request(host, "POST", f"projects/{project}:import", _named(project, database) | body)
+        _request(
+            host, "POST", f"projects/{project}:import", _database_body(project, database) | body
+        )
     return bool(exports)
 
 
@@ -162,7 +164,7 @@ def _java(environ: Mapping[str, str]) -> str | None:
     home = environ.get("JAVA_HOME")
     for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):
         java = shutil.which("java", path=path)
-        if java and _java_version(java) >= _LEAST_JAVA:
+        if java and _java_version(java) >= _MIN_JAVA:
             return java
     return None
 
@@ -215,7 +217,7 @@ def _free_port(port: int | None) -> int:
 
 def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - find_emulator's
-        ["/bin/sh", "-c", _END_WITH_THE_PIPE, "sh", *command],
+        ["/bin/sh", "-c", _EXIT_WITH_PARENT, "sh", *command],
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,
@@ -223,7 +225,7 @@ def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _await_answer(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
@@ -245,7 +247,9 @@ def _export(host: str, folder: Path, project: str, database: str) -> None:
     writing.mkdir()
     body = {"export_directory": str(writing), "export_name": name}
     try:
-        _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
+        _request(
+            host, "POST", f"projects/{project}:export", _database_body(project, database) | body
+        )
         for path in ((writing / name), *(writing / name).rglob("*")):
             _flush(path)
         (writing / name).rename(folder / name)
@@ -274,7 +278,7 @@ def _exports(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]*"))
 
 
-def _named(project: str, database: str) -> dict[str, str]:
+def _database_body(project: str, database: str) -> dict[str, str]:
     return {"database": f"projects/{project}/databases/{database}"}
 
 

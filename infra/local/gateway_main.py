@@ -1,4 +1,4 @@
-"""The gateway for a laptop: the same function, with the tools in its own process or each in its."""
+"""The gateway on this machine, with tools in its process or each in its own."""
 
 import os
 
@@ -6,7 +6,7 @@ from functions.gateway.app import gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
-from infra.local.tool_processes import FUNCTION_SECRET, SecretOfRun
+from infra.local.tool_processes import FUNCTION_SECRET, SharedSecretTokens
 from shared.core.settings import Settings
 from shared.runtime.context import App
 
@@ -14,7 +14,7 @@ _settings = Settings()
 _catalog = Catalog.load().configured(_settings)
 _secret = os.environ.pop(FUNCTION_SECRET, None)
 _dispatcher = (
-    HttpDispatcher(_settings.tool_urls, SecretOfRun(_secret), _catalog.names)
+    HttpDispatcher(_settings.tool_urls, SharedSecretTokens(_secret), _catalog.names)
     if _secret
     else InlineDispatcher(App(_settings))
 )

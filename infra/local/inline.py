@@ -1,4 +1,4 @@
-"""Runs tools in the gateway's own process: for a laptop, where nothing has to scale."""
+"""Runs tools in the gateway's process, on one machine."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class InlineDispatcher:
     """Calls each tool's handler directly."""
 
-    def __init__(self, app: App, known: Sequence[Tool[Any, Any]] = ()) -> None:
-        """Run on this app the tools that are known; by default, all of Carrel's."""
+    def __init__(self, app: App, available: Sequence[Tool[Any, Any]] = ()) -> None:
+        """Run these tools, by default all of Carrel's, on an app."""
         self._app = app
-        self._tools = {tool.name: tool for tool in known or tools()}
+        self._tools = {tool.name: tool for tool in available or tools()}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Run the call here."""
+        """Run the call in this process."""
         return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
-        """Ask the database, the one part that calls depend on."""
+        """Check the database, the only part that calls depend on."""
         try:
             await self._app.ping()
         except CarrelError as error:

@@ -1,8 +1,8 @@
-"""Installs an extra of this project into the environment that runs this, and says how far it is.
+"""Installs an extra of this project into the current environment, and shows progress.
 
 Usage: python -m infra.local.install local|dev
 
-pip itself prints nothing, or some lines for each of a hundred packages.
+pip itself prints nothing, or several lines for each of a hundred packages.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from infra.local.lock import CONSTRAINTS, ROOT, count
+from infra.local.constraints import CONSTRAINTS, ROOT, count_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PURPOSES: Final = {"local": "Carrel needs to run", "dev": "tests and checks need"}
+PURPOSES: Final = {"local": "to run Carrel", "dev": "to test and check Carrel"}
 _WHEEL: Final = re.compile(
     r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([^/\s-]+)-\S+\.whl(?!\S)( \(.+? .B\))?"
 )
 _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
-_LINE_EVERY: Final = 10
-"""Where the output is no terminal, a line is printed for so many packages."""
-_LOOK_SECONDS: Final = 0.2
-_INTERRUPTED: Final = 130
-"""The exit status of a command that Ctrl-C ended."""
+_PACKAGES_PER_LINE: Final = 10
+"""Without a terminal, one line is printed for this many packages."""
+_POLL_SECONDS: Final = 0.2
+_INTERRUPTED_STATUS: Final = 130
+"""The exit status after Ctrl-C."""
 
 
 def main() -> None:
-    """Install, and stop in a sentence when interrupted."""
+    """Install; after an interrupt, exit with a message."""
     try:
         _run_pip()
     except KeyboardInterrupt:
         message = "\nThe installation was interrupted. Run the same command again to finish it."
         print(message, file=sys.stderr)  # noqa: T201
-        sys.exit(_INTERRUPTED)
+        sys.exit(_INTERRUPTED_STATUS)
 
 
 def _run_pip() -> None:
-    """Run pip; where it fails, print what it says and fail."""
+    """Run pip; if it fails, exit with its errors."""
     [extra] = sys.argv[1:]
-    print(f"Installing what {PURPOSES[extra]} into .venv ...", flush=True)  # noqa: T201
-    # The python of a damaged .venv is the machine's own: pip must not take it for ours.
+    print(f"Installing into .venv what is needed {PURPOSES[extra]} ...", flush=True)  # noqa: T201
+    # In a damaged .venv, python is the system's. pip must not install into that.
     command = [sys.executable, "-m", "pip", "--require-virtualenv", "install"]
     options = ["--disable-pip-version-check", "--progress-bar", "off", "-c", str(CONSTRAINTS)]
     with tempfile.TemporaryFile("w+") as errors:
@@ -58,14 +58,14 @@ def _run_pip() -> None:
             stderr=errors,
             text=True,
         ) as pip:
-            _print_progress(progress(pip, count(extra)))
+            _print_progress(progress(pip, count_distributions(extra)))
         if pip.returncode:
             errors.seek(0)
             sys.exit(errors.read() or f"pip failed ({pip.returncode}).")
 
 
 def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
-    """What pip is doing: with how many packages, of how many, and with which now."""
+    """Yield pip's progress: the step, packages done, packages in total, and the current package."""
     fetched: set[str] = set()
     assert pip.stdout  # noqa: S101 - for mypy
     for line in pip.stdout:
@@ -76,12 +76,12 @@ def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int,
         elif line.startswith("Installing collected packages"):
             new = line.count(",") + 1
             before = _installed()
-            # What else pip prints is discarded, but read: a full pipe would stop pip.
+            # The rest of the output is read and discarded: a full pipe would block pip.
             rest = threading.Thread(target=pip.stdout.read, daemon=True)
             rest.start()
             while rest.is_alive():
                 yield "Installing packages", _installed() - before, new, ""
-                rest.join(_LOOK_SECONDS)
+                rest.join(_POLL_SECONDS)
 
 
 def _installed() -> int:
@@ -94,7 +94,7 @@ def _print_progress(steps: Iterator[tuple[str, int, int, str]]) -> None:
         text = f"  {step}: {number} of {total}"
         if sys.stdout.isatty():
             print(f"\r\x1b[2K{text}{detail}", end="", flush=True)  # noqa: T201
-        elif text != latest and number % _LINE_EVERY == 0:
+        elif text != latest and number % _PACKAGES_PER_LINE == 0:
             print(text, flush=True)  # noqa: T201
         latest = text
     if latest and sys.stdout.isatty():

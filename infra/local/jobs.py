@@ -1,4 +1,4 @@
-"""Jobs on a laptop: run to their end, with a progress bar."""
+"""Runs jobs on this machine to completion, with a progress bar."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ if TYPE_CHECKING:
 
     from shared.runtime.job import Failure, Job, Report
 
-SHOWN: Final = 20
-"""How many failures, and how many warnings, are listed one by one."""
+MAX_LISTED: Final = 20
+"""At most this many failures, and this many warnings, are printed."""
 
 
 def ingest_all(path: Path) -> bool:
-    """Bring the local knowledge base to what `path` says, with all that is made of texts."""
+    """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes."""
     jobs = [INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX]
-    return run_locally(jobs, _reading(path))
+    return run_jobs(jobs, _settings_for(path))
 
 
 def load_sample() -> bool:
-    """Bring the sample in: texts, with all that is made of texts, and solved problems."""
-    from infra.local.sample.extracted import EXTRACTED
-    from infra.local.sample.load import KNOWLEDGE
-    from infra.local.sample.solved import SOLVED
+    """Load the sample: texts with embeddings, cards, clusters and indexes, and traces."""
+    from infra.local.sample.extractions import EXTRACTIONS
+    from infra.local.sample.knowledge import KNOWLEDGE
+    from infra.local.sample.traces import TRACES
 
-    jobs = [INGEST, EMBED, KNOWLEDGE, EXTRACTED, CLUSTER, INDEX, SOLVED]
-    return run_locally(jobs, _reading(SAMPLE))
+    jobs = [INGEST, EMBED, KNOWLEDGE, EXTRACTIONS, CLUSTER, INDEX, TRACES]
+    return run_jobs(jobs, _settings_for(SAMPLE))
 
 
-def _reading(path: Path) -> Settings:
-    """Settings to read one path, whatever else the environment names to be read."""
+def _settings_for(path: Path) -> Settings:
+    """Settings to ingest only this path, whatever sources the environment names."""
     return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 
 
-def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
-    """Run jobs to their end, one after the other. If another run holds a lease, wait for it.
+def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
+    """Run jobs to completion in order. If another run holds a lease, wait for it.
 
     Returns:
-        Whether nothing was left out.
+        Whether everything was processed.
     """
     log_only_warnings()
     return asyncio.run(_run_all(jobs, settings))
@@ -87,38 +87,40 @@ async def _run(job: Job, app: App) -> Report:
             if not isinstance(outcome, AlreadyRunning):
                 return outcome
             bar.label = f"{job.title} (waiting: another run holds the lease)"
-            await _until(outcome.until)
+            await _sleep_until(outcome.until)
 
 
-def _cost(meter: Meter) -> str:
-    said = f"{meter.documents_read} documents read, {meter.documents_written} written"
+def _format_cost(meter: Meter) -> str:
+    cost = f"{meter.documents_read} documents read, {meter.documents_written} written"
     if meter.input_tokens or meter.output_tokens:
-        said += f", {meter.input_tokens} model tokens in, {meter.output_tokens} out"
-    return said
+        cost += f", {meter.input_tokens} model tokens in, {meter.output_tokens} out"
+    return cost
 
 
-async def _until(moment: datetime) -> None:
+async def _sleep_until(moment: datetime) -> None:
     seconds = (moment - datetime.now(UTC)).total_seconds()
     await asyncio.sleep(min(max(seconds, 0.1), 5))
 
 
 def _print_counts(job: Job, report: Report) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-    click.echo(f"{job.name}: {counts or report.note or 'nothing to do'} ({_cost(report.cost)})")
+    click.echo(
+        f"{job.name}: {counts or report.note or 'nothing to do'} ({_format_cost(report.cost)})"
+    )
 
 
 def _print_notes(job: Job, report: Report) -> None:
-    """Print what else to know of a run: after all of them, where it does not scroll away."""
+    """Print notes, warnings and failures of a run, after all runs so that they stay visible."""
     if report.note and any(report.counts.values()):
         click.echo(f"{job.name}: {report.note}")
-    _list(f"{job.name}: warning", report.warnings)
-    _list(f"{job.name}: left out", report.failures)
+    _print_items(f"{job.name}: warning", report.warnings)
+    _print_items(f"{job.name}: left out", report.failures)
     if report.failures:
-        click.echo("  What was put in of these before stays as it was.", err=True)
+        click.echo("  Earlier versions of these stay in the knowledge base.", err=True)
 
 
-def _list(label: str, items: Sequence[Failure]) -> None:
-    for item in items[:SHOWN]:
+def _print_items(label: str, items: Sequence[Failure]) -> None:
+    for item in items[:MAX_LISTED]:
         click.echo(f"{label}: {item.name}: {item.reason}", err=True)
-    if len(items) > SHOWN:
-        click.echo(f"  ... and {len(items) - SHOWN} more", err=True)
+    if len(items) > MAX_LISTED:
+        click.echo(f"  ... and {len(items) - MAX_LISTED} more", err=True)

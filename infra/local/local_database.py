@@ -1,4 +1,4 @@
-"""Where a local run keeps what it has, and the one database that all its commands share."""
+"""The local database, which all commands on this machine share, and the folder of its data."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ import click
 
 from infra.build.discovery import ROOT
 from infra.file_lock import locked
+from infra.local.autosave import RETRY_SECONDS, save_databases
 from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
 from infra.local.emulator_daemon import StateFolder
-from infra.local.processes import answers
-from infra.local.saving import RETRY_SECONDS, save
+from infra.local.processes import is_listening
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,71 +31,70 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
 STATE: Final = Path(os.environ.get("CARREL_STATE") or ROOT / ".carrel")
-"""What a local run leaves behind: the database's contents, and logs."""
-HIGHEST_PORT: Final = 65_535
-WATCH_SECONDS: Final = 1.0
-"""How often to look whether the data could be saved."""
-END_SECONDS: Final = 60.0
-"""How long whoever ends the database waits until its contents are on disk."""
-LONGEST_MESSAGE: Final = 4000
+"""The folder with the data of local runs: databases, logs and the secret."""
+MAX_PORT: Final = 65_535
+SAVE_CHECK_SECONDS: Final = 1.0
+"""The interval between checks whether the data is saved."""
+EXIT_SECONDS: Final = 60.0
+"""The last client waits this long for the database to be saved."""
+MAX_MESSAGE_BYTES: Final = 4000
 _SECRET_BYTES: Final = 32
 _STATE: Final = StateFolder(STATE)
 
 
 def emulator_port() -> int:
-    """Where a database that starts listens; one that runs already is found wherever it listens.
+    """The port on which a database would start. One that runs may listen on another.
 
     Raises:
-        InvalidInput: EMULATOR_PORT is no port.
+        InvalidInput: EMULATOR_PORT is not a port.
     """
     port = os.environ.get("EMULATOR_PORT") or "8686"
-    if not port.isdecimal() or not 0 < int(port) <= HIGHEST_PORT:
+    if not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
         raise InvalidInput(
-            f"EMULATOR_PORT must be a port from 1 to {HIGHEST_PORT}, such as EMULATOR_PORT=8787."
+            f"EMULATOR_PORT must be a port from 1 to {MAX_PORT}, such as EMULATOR_PORT=8787."
         )
     return int(port)
 
 
-def emulator() -> str:
-    """host:port of a database that starts.
+def emulator_address() -> str:
+    """host:port at which a database would start.
 
     Raises:
-        InvalidInput: EMULATOR_PORT is no port.
+        InvalidInput: EMULATOR_PORT is not a port.
     """
     return f"{LOOPBACK}:{emulator_port()}"
 
 
-def work_locally() -> None:
-    """Point this process at the local run's database, unless another emulator is named.
+def use_local_database() -> None:
+    """Use the local database, unless FIRESTORE_EMULATOR_HOST names another emulator.
 
     Raises:
-        InvalidInput: EMULATOR_PORT is no port.
+        InvalidInput: EMULATOR_PORT is not a port.
     """
     if "FIRESTORE_EMULATOR_HOST" not in os.environ:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = emulator()
+        os.environ["FIRESTORE_EMULATOR_HOST"] = emulator_address()
         os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-        # Whoever interrupts a job here starts it again at once; steps are short without a network.
+        # A person who interrupts a job may restart it at once, and local steps are short.
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
-def variables() -> dict[str, str]:
-    """What another process must be given to work on the same database."""
+def environment_variables() -> dict[str, str]:
+    """The environment variables that another process needs to use the same database."""
     values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(emulator_port())}
     return {name: value for name, value in values.items() if os.environ.get(name)}
 
 
-def share_secret() -> None:
-    """Have this process sign and hash as all local runs do, unless it is told its secrets."""
+def set_local_secrets() -> None:
+    """Set ACCESS_SECRETS to the secret of local runs, unless it is set."""
     if not os.environ.get("ACCESS_SECRETS"):
         os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
 
 
 def local_secret(folder: Path) -> str:
-    """The secret of local runs, in `folder`: keys and sign-ins outlive a run by it.
+    """Read the secret of local runs in `folder`, which keeps keys and sign-ins valid between runs.
 
-    It is made at random if need be, for this machine's user alone to read.
-
-    Of several processes that start at once, all get the same. A crash leaves it whole or absent.
+    It is created at random if it is missing, and only this machine's user can read it. Concurrent
+    processes get the same one, and a crash leaves it complete or absent.
     """
     path = folder / "secret"
     if not path.exists():
@@ -109,152 +108,152 @@ def _make_secret(path: Path) -> None:
         file.write(secrets.token_urlsafe(_SECRET_BYTES) + "\n")
         file.flush()
         os.fsync(file.fileno())
-        with suppress(FileExistsError):  # another process was faster: its secret is the one
+        with suppress(FileExistsError):  # another process was faster: use its secret
             os.link(file.name, path)
 
 
 @contextmanager
-def knowledge_base() -> Iterator[None]:
-    """Make sure of the database that this process was pointed at, until the block ends.
+def connected_database() -> Iterator[None]:
+    """Make sure that the database in FIRESTORE_EMULATOR_HOST answers, until the block ends.
 
     Raises:
-        EmulatorError: The local one cannot run, or the emulator that was named does not answer.
+        EmulatorError: The local database cannot run, or another emulator does not answer.
     """
-    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # none in the cloud
-    if host == emulator():
-        with database() as found:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = found
+    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # not set in the cloud
+    if host == emulator_address():
+        with shared_database() as running_host:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = running_host
             yield
-    elif host and not answers(host):
-        raise EmulatorError(f"No emulator answers at {host}, which FIRESTORE_EMULATOR_HOST names.")
+    elif host and not is_listening(host):
+        raise EmulatorError(f"No emulator answers at {host} (FIRESTORE_EMULATOR_HOST).")
     else:
         yield
 
 
 @contextmanager
-def database() -> Iterator[str]:
-    """Share in the local database until the block ends. It keeps its contents between runs.
+def shared_database() -> Iterator[str]:
+    """Use the local database until the block ends, and start it if need be.
 
-    Meanwhile, it is said on standard error when they cannot be saved.
+    Failures to save it are reported on standard error meanwhile.
 
     Yields:
         Its host:port.
 
     Raises:
-        EmulatorError: It cannot run; the message says why.
+        EmulatorError: It cannot run.
     """
     STATE.mkdir(parents=True, exist_ok=True)
     with locked(_STATE.clients, fcntl.LOCK_SH):
         with locked(_STATE.starting):
-            host = _find_or_start()
-        with _watching_saves():
+            host = _find_or_start_daemon()
+        with _report_save_failures():
             yield host
 
 
-def is_served() -> bool:
-    """Whether the local database lives."""
+def is_running() -> bool:
+    """Whether the local database runs."""
     return _STATE.serving() is not None
 
 
-def await_end() -> None:
-    """Wait until the database has ended, unless others share in it.
+def wait_for_exit() -> None:
+    """Wait until the database has stopped, unless it has other clients.
 
     Raises:
-        EmulatorError: It could not write its contents.
+        EmulatorError: It could not be saved.
     """
-    deadline = time.monotonic() + END_SECONDS
-    while _STATE.has_keeper() and not _STATE.has_clients():
+    deadline = time.monotonic() + EXIT_SECONDS
+    while _STATE.has_daemon() and not _STATE.has_clients():
         if reason := _STATE.save_failure():
-            raise EmulatorError(_unsaved(reason))
+            raise EmulatorError(_save_failure_message(reason))
         if time.monotonic() > deadline:
-            raise EmulatorError(f"The database is still writing its contents to {STATE}.")
+            raise EmulatorError(f"The database is still being saved to {STATE}.")
         time.sleep(0.05)
-    if said := _take_log():
-        raise EmulatorError(f"Something went wrong in the local database:\n{said}")
+    if errors := _pop_log():
+        raise EmulatorError(f"The local database reported an error:\n{errors}")
 
 
-def keep() -> None:
-    """Write the local databases' contents to disk now, so that not even a crash loses them.
+def save_now() -> None:
+    """Save the local databases now, so that a crash loses nothing.
 
     Raises:
-        EmulatorError: They could not be written; the message says why, and what to do.
+        EmulatorError: They could not be saved; the message says what to do.
     """
     host = _STATE.serving()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
         try:
-            save(host, _STATE.data)
+            save_databases(host, _STATE.data)
         except EmulatorError as error:
-            raise EmulatorError(_unsaved(str(error))) from error
+            raise EmulatorError(_save_failure_message(str(error))) from error
 
 
-def explain(error: OSError) -> str | None:
-    """What to do about a full disk or an unusable state folder; None for other errors."""
+def explain_os_error(error: OSError) -> str | None:
+    """Explain a full disk or an unusable state folder; return None for other errors."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"{error.strerror}: {error.filename or STATE}. Make room there, and try again."
-    if not error.filename or not _is_ours(Path(os.fsdecode(error.filename))):
+        return f"{error.strerror}: {error.filename or STATE}. Free some space and try again."
+    if not error.filename or not _is_related(Path(os.fsdecode(error.filename))):
         return None
     reason = "it is a file" if STATE.is_file() else error.strerror
-    another = "CARREL_STATE=/another/folder make run"
-    return f"Carrel cannot keep its data in {STATE}: {reason}. Name another folder: {another}"
+    command = "CARREL_STATE=/another/folder make run"
+    return f"Carrel cannot store data in {STATE}: {reason}. To use another folder: {command}"
 
 
-def _is_ours(path: Path) -> bool:
+def _is_related(path: Path) -> bool:
     """Whether a path is the state folder, in it, or a folder that it is in."""
     return path.is_relative_to(STATE) or STATE.is_relative_to(path)
 
 
 @contextmanager
-def _watching_saves() -> Iterator[None]:
-    """Say when the data cannot be saved, and when they are saved again, until the block ends."""
-    over = threading.Event()
-    thread = threading.Thread(target=_watch_saves, args=(over,))
+def _report_save_failures() -> Iterator[None]:
+    """Report failures to save, and recoveries from them, until the block ends."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_watch_saves, args=(stop,))
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
-def _watch_saves(over: threading.Event) -> None:
+def _watch_saves(stop: threading.Event) -> None:
     failing = False
-    with suppress(OSError):  # where the folder itself is gone, its next user says so
-        while not over.wait(WATCH_SECONDS):
+    with suppress(OSError):  # if the folder is gone, its next use reports that
+        while not stop.wait(SAVE_CHECK_SECONDS):
             reason = _STATE.save_failure()
             if reason and not failing:
-                click.echo(f"\nWarning: {_unsaved(reason)}", err=True)
+                click.echo(f"\nWarning: {_save_failure_message(reason)}", err=True)
             elif failing and not reason:
-                click.echo("\nThe local data are saved again.", err=True)
+                click.echo("\nThe local data is saved again.", err=True)
             failing = bool(reason)
 
 
-def _unsaved(reason: str) -> str:
-    """That the data could not be saved, and what to do."""
+def _save_failure_message(reason: str) -> str:
+    """The error that the data could not be saved."""
     return (
-        f"The local data could not be saved in {STATE}: {reason}. Make room there, or make it"
-        " writable: the database keeps what you put in, and tries again every"
-        f" {RETRY_SECONDS:.0f} seconds, even after this command has ended. To give up what is not"
-        f" saved: kill {_STATE.keeper.read_text()}"
+        f"The local data could not be saved in {STATE}: {reason}. Free some space, or make the"
+        " folder writable. The database keeps your changes in memory and retries every"
+        f" {RETRY_SECONDS:.0f} seconds, even after this command has ended. To discard them: kill"
+        f" {_STATE.daemon.read_text()}"
     )
 
 
-def _find_or_start() -> str:
-    """Where the database answers. A keeper that is ending is waited for, then a new one starts."""
-    keeper = None
+def _find_or_start_daemon() -> str:
+    """The address of the database. If a daemon is stopping, wait for that and start a new one."""
+    daemon = None
     while not (host := _STATE.serving()):
-        if keeper and keeper.poll() is not None:
-            raise EmulatorError(f"The local database did not start.\n{_take_log()}")
-        if not keeper and not _STATE.has_keeper():
-            keeper = _start_keeper()
+        if daemon and daemon.poll() is not None:
+            raise EmulatorError(f"The local database did not start.\n{_pop_log()}")
+        if not daemon and not _STATE.has_daemon():
+            daemon = _start_daemon()
         time.sleep(0.05)
     return host
 
 
-def _start_keeper() -> subprocess.Popen[bytes]:
+def _start_daemon() -> subprocess.Popen[bytes]:
     arguments = [str(STATE.resolve()), str(emulator_port())]
     command = [sys.executable, "-m", "infra.local.emulator_daemon", *arguments]
     with _STATE.log.open("wb", buffering=0) as log:
-        log.write(b" " * LONGEST_MESSAGE)  # or nothing could be said of a full disk
+        log.write(b" " * MAX_MESSAGE_BYTES)  # reserves space for messages about a full disk
         log.seek(0)
         return subprocess.Popen(  # noqa: S603 - our own module
             command,
@@ -262,15 +261,15 @@ def _start_keeper() -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # or what ends its client would end it too
+            start_new_session=True,  # so that signals to the client do not reach it
         )
 
 
-def _take_log() -> str:
-    """What went wrong in the keeper. It is told once: whoever asks must pass it on."""
+def _pop_log() -> str:
+    """Read the daemon's errors and remove them: the caller must report them."""
     if not _STATE.log.exists():
         return ""
     with _STATE.log.open("r+", encoding="utf-8", errors="replace") as log:
         message = log.read().strip("\0 \n")
         log.truncate(0)
-    return message[-LONGEST_MESSAGE:]
+    return message[-MAX_MESSAGE_BYTES:]

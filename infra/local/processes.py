@@ -1,4 +1,4 @@
-"""Functions as processes of their own, on this machine."""
+"""Runs functions in processes of their own on this machine."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 LOOPBACK: Final = "127.0.0.1"
 launcher = Path(__file__).with_name("serve_function.py")
-"""The script that serves a function. Tests put one here that records queries, too."""
+"""The script that serves a function. Tests replace it with one that also records queries."""
 
 
-class NotStarted(Exception):
-    """A function died, or did not answer in time, before it served its first request."""
+class StartError(Exception):
+    """A function died or did not answer in time before its first request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A function, and what runs it.
+    """A function, and how to run it.
 
     Attributes:
         source: Its `main.py`.
         python: The interpreter.
-        environment: All variables that it is given.
+        environment: All its environment variables.
         folder: The working directory.
     """
 
@@ -48,11 +48,11 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A function that answers.
+class ServerProcess:
+    """A function that runs.
 
     Attributes:
-        url: Where.
+        url: Its URL.
         process: The server, which leads its process group.
     """
 
@@ -60,13 +60,13 @@ class Served:
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """End it at once, as a crash would; its port is free then."""
+        """Kill it at once, as a crash would. Its port is free afterwards."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
-def answers(host: str) -> bool:
-    """Whether somebody listens at `host`, a name and a port."""
+def is_listening(host: str) -> bool:
+    """Whether a program listens at `host`, a name and a port."""
     name, _, port = host.rpartition(":")
     try:
         socket.create_connection((name, int(port)), timeout=2).close()
@@ -75,15 +75,15 @@ def answers(host: str) -> bool:
     return True
 
 
-def in_checkout(
+def checkout_program(
     source: Path, environment: Mapping[str, str], *, withheld: Collection[str] = ()
 ) -> Program:
-    """A function that may import anything of the checkout.
+    """A function that can import anything in the checkout.
 
     Args:
         source: Its entry point.
-        environment: Variables beside our own.
-        withheld: Variables that it is not given.
+        environment: Variables beside those of this process.
+        withheld: Variables of this process that it does not inherit.
     """
     inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     variables = {name: value for name, value in inherited.items() if name not in withheld}
@@ -93,32 +93,32 @@ def in_checkout(
 @contextmanager
 def serve(
     program: Program, *, port: int | None = None, log: Path | None = None
-) -> Iterator[Served]:
-    """Serve a function until the block ends; it has started when the block begins.
+) -> Iterator[ServerProcess]:
+    """Serve a function until the block ends. It answers when the block begins.
 
     Args:
         program: What to serve.
-        port: Where to listen; by default wherever there is room.
-        log: The file that takes what it prints; by default it prints where this process does.
+        port: The port; by default any free one.
+        log: A file for its output; by default, the output of this process.
 
     Raises:
-        NotStarted: It died or does not answer.
+        StartError: It died or does not answer.
     """
     with ExitStack() as stack:
-        served = start(stack, program, port=port, log=log)
-        await_answer(served, program)
-        yield served
+        server = start(stack, program, port=port, log=log)
+        wait_until_serving(server, program)
+        yield server
 
 
 def start(
     stack: ExitStack, program: Program, *, port: int | None = None, log: Path | None = None
-) -> Served:
-    """Let a function start, which ends with the stack; it answers soon.
+) -> ServerProcess:
+    """Start a function, which stops with the stack, without waiting until it answers.
 
     Raises:
-        NotStarted: Somebody else has the port.
+        StartError: The port is taken.
     """
-    with bound(port or 0) as listener:
+    with bind(port or 0) as listener:
         process = run(
             stack,
             [str(program.python), "-P", str(launcher), str(listener.fileno()), str(program.source)],
@@ -127,10 +127,10 @@ def start(
             sockets=[listener],
             log=log,
         )
-        return Served(f"http://{address(listener)}", process)
+        return ServerProcess(f"http://{socket_address(listener)}", process)
 
 
-def run(  # noqa: PLR0913 - a process is a process
+def run(  # noqa: PLR0913 - as many as a process has
     stack: ExitStack,
     command: Sequence[str],
     *,
@@ -139,7 +139,7 @@ def run(  # noqa: PLR0913 - a process is a process
     sockets: Sequence[socket.socket],
     log: Path | None,
 ) -> subprocess.Popen[bytes]:
-    """Run a program of our own until the stack ends: its standard input is open so long."""
+    """Run one of our programs until the stack ends, which closes its standard input."""
     output = stack.enter_context(log.open("ab")) if log else None
     process = subprocess.Popen(  # noqa: S603 - our own
         command,
@@ -149,17 +149,17 @@ def run(  # noqa: PLR0913 - a process is a process
         stdout=output,
         stderr=subprocess.STDOUT if output else None,
         start_new_session=True,
-        pass_fds=[each.fileno() for each in sockets],
+        pass_fds=[listener.fileno() for listener in sockets],
     )
-    stack.callback(_end, process)
+    stack.callback(_stop, process)
     return process
 
 
-def bound(port: int = 0) -> socket.socket:
-    """A socket that has this port and does not listen yet; 0: wherever there is room.
+def bind(port: int = 0) -> socket.socket:
+    """Bind a socket to a port, without listening yet; 0 selects a free port.
 
     Raises:
-        NotStarted: Somebody else has it.
+        StartError: The port is taken.
     """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -167,40 +167,40 @@ def bound(port: int = 0) -> socket.socket:
         listener.bind((LOOPBACK, port))
     except OSError as error:
         listener.close()
-        raise NotStarted(f"Nothing can listen on port {port}: {error.strerror}.") from None
+        raise StartError(f"Port {port} cannot be used: {error.strerror}.") from None
     return listener
 
 
-def address(listener: socket.socket) -> str:
-    """host:port."""
+def socket_address(listener: socket.socket) -> str:
+    """The address of a socket as host:port."""
     return f"{LOOPBACK}:{listener.getsockname()[1]}"
 
 
-def await_answer(served: Served, program: Program) -> None:
+def wait_until_serving(server: ServerProcess, program: Program) -> None:
     """Wait until a function answers.
 
     Raises:
-        NotStarted: It died, or takes too long.
+        StartError: It died or takes too long.
     """
     deadline = time.monotonic() + START_SECONDS
-    while served.process.poll() is None and time.monotonic() < deadline:
+    while server.process.poll() is None and time.monotonic() < deadline:
         try:
-            urllib.request.urlopen(f"{served.url}/robots.txt", timeout=1)  # noqa: S310 - loopback
+            urllib.request.urlopen(f"{server.url}/robots.txt", timeout=1)  # noqa: S310 - loopback
         except urllib.error.HTTPError:
-            return  # the framework's own 404: it serves
+            return  # the framework answers 404: it serves
         except OSError:
             time.sleep(0.05)
-    raise NotStarted(f"{program.source} did not start: see what it printed.")
+    raise StartError(f"{program.source} did not start. Its output says why.")
 
 
-def end_soon(processes: Iterable[Served]) -> None:
-    """Tell functions to end, all at once: their stack waits for them, one after the other."""
-    for served in processes:
+def terminate_all(processes: Iterable[ServerProcess]) -> None:
+    """Send SIGTERM to all functions at once; their stack then waits for one after the other."""
+    for server in processes:
         with suppress(ProcessLookupError):
-            os.killpg(served.process.pid, signal.SIGTERM)
+            os.killpg(server.process.pid, signal.SIGTERM)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     for end in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, end)

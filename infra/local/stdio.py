@@ -1,4 +1,4 @@
-"""The same server over standard input and output, for clients that start their servers."""
+"""The MCP server over standard input and output, for clients that start it themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def serve_stdio(settings: Settings) -> None:
-    """Answer one client until it closes our standard input."""
+    """Serve one client until it closes standard input."""
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().configured(settings)
     calls = access.calls(InlineDispatcher(app))

@@ -1,7 +1,7 @@
-"""Each tool as a process of its own on loopback, as `make run TOPOLOGY=functions` has them.
+"""Runs each tool in its own process on loopback, for `make run TOPOLOGY=functions`.
 
-They are served from the checkout, each by the `main.py` that its bundle has, and answer whoever
-knows the secret of the run: the gateway.
+Each runs from the checkout with the `main.py` of its bundle, and answers only requests with the
+secret of the run, which the gateway has.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Final
 
 from functions.gateway.calls.dispatch import IdTokens
 from infra.build.functions import functions
-from infra.local.processes import LOOPBACK, await_answer, end_soon, in_checkout, start
+from infra.local.processes import (
+    LOOPBACK,
+    checkout_program,
+    start,
+    terminate_all,
+    wait_until_serving,
+)
 from infra.local.serve_function import REQUIRED_SECRET
 from shared.core.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from infra.local.processes import Program, Served
+    from infra.local.processes import Program, ServerProcess
 
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
@@ -32,11 +38,11 @@ FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's
 
 
 _SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
-"""Variables of which a function is given those that it declares, as in the cloud."""
+"""Of these variables, a function gets only those that it declares, as in the cloud."""
 
 
-class SecretOfRun(IdTokens):
-    """Stands where the cloud's gateway proves by ID tokens who it is."""
+class SharedSecretTokens(IdTokens):
+    """Authenticates the gateway with a secret instead of the cloud's ID tokens."""
 
     def __init__(self, secret: str) -> None:
         """Send this secret."""
@@ -50,68 +56,68 @@ class SecretOfRun(IdTokens):
 
 @dataclass(frozen=True, slots=True)
 class LocalFunctions:
-    """Tools that answer on loopback.
+    """Tools that run in processes on loopback.
 
     Attributes:
-        served: Their processes, by name.
-        secret: What each request to them carries as its bearer token.
+        servers: Their processes, by name.
+        secret: The bearer token of requests to them.
     """
 
-    served: Mapping[str, Served]
+    servers: Mapping[str, ServerProcess]
     secret: str
 
-    def gateway(self, environment: Mapping[str, str]) -> Program:
-        """The gateway that calls them, with variables beside our own."""
-        urls = {name: one.url for name, one in self.served.items()}
+    def gateway_program(self, environment: Mapping[str, str]) -> Program:
+        """The program of a gateway that calls these tools."""
+        urls = {name: server.url for name, server in self.servers.items()}
         proxied = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
-        added = {
+        variables = {
             "TOOL_URLS": json.dumps(urls),
             FUNCTION_SECRET: self.secret,
             "no_proxy": f"{proxied},{LOOPBACK}" if proxied else LOOPBACK,
         }
-        return in_checkout(GATEWAY, {**added, **environment})
+        return checkout_program(GATEWAY, {**variables, **environment})
 
-    def dead(self) -> str:
-        """The first function that has ended, in words; empty where all live."""
-        ended = (name for name, one in self.served.items() if one.process.poll() is not None)
-        return next((f"The function of {name}" for name in ended), "")
+    def dead_function(self) -> str:
+        """The first function that has ended, as words for a message; empty if all run."""
+        ended = (name for name, server in self.servers.items() if server.process.poll() is not None)
+        return next((f"The process of the tool {name}" for name in ended), "")
 
 
 @contextmanager
 def serve_tools(
     names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
 ) -> Iterator[LocalFunctions]:
-    """Serve tools until the block ends; they answer when it begins.
+    """Serve tools until the block ends. They answer when the block begins.
 
     Args:
-        names: Theirs.
-        environment: Variables beside our own.
-        log: The file that takes what they print; by default they print where this process does.
+        names: The names of the tools.
+        environment: Variables beside those of this process.
+        log: A file for their output; by default, the output of this process.
 
     Raises:
-        NotStarted: One does not answer.
+        StartError: A tool does not answer.
     """
     secret = secrets.token_urlsafe(32)
     variables = {**environment, REQUIRED_SECRET: secret}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
         programs = {
-            function.name: in_checkout(
-                _written(folder / function.key, function.main),
+            function.name: checkout_program(
+                _write_main(folder / function.key, function.main),
                 variables,
                 withheld=_SETTINGS - {*function.settings, *function.secrets},
             )
             for function in functions()
             if function.name in names
         }
-        served = {name: start(stack, program, log=log) for name, program in programs.items()}
-        stack.callback(end_soon, served.values())
+        servers = {name: start(stack, program, log=log) for name, program in programs.items()}
+        stack.callback(terminate_all, servers.values())
         for name, program in programs.items():
-            await_answer(served[name], program)
-        yield LocalFunctions(served, secret)
+            wait_until_serving(servers[name], program)
+        yield LocalFunctions(servers, secret)
 
 
-def _written(folder: Path, main: str) -> Path:
+def _write_main(folder: Path, main: str) -> Path:
     folder.mkdir()
     path = folder / "main.py"
     path.write_text(main, "utf-8")

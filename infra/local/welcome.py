@@ -1,4 +1,4 @@
-"""What a run says once it answers: where, how to add it to a client, and who gets in."""
+"""The text that `carrel up` prints: the URL, how to connect clients, and who has access."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
-_HTTP: Final = 80
-"""The port that addresses leave out."""
+_DEFAULT_PORT: Final = 80
+"""URLs leave this port out."""
 _COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
-_OPEN: Final = """\
-There is no sign-in: whoever reaches this machine's loopback address may read and write. To run it
-as the cloud does, with sign-in: make run ARGS=--sign-in
+_NO_SIGN_IN: Final = """\
+There is no sign-in: every program on this machine may read and write. To require credentials, as
+in the cloud: make run ARGS=--sign-in
 """
-_CLOSED: Final = """\
-Nobody gets in without a credential, as in the cloud. Make a key, which is shown once:
+_SIGN_IN: Final = """\
+Clients need a credential, as in the cloud. Create a key, which is shown only once:
 
     {carrel} keys create --user you@example.com --name laptop
 
-Claude Code opens a sign-in page, with /mcp or on its first call: paste the key there, or use Google
-if that is configured. The call below takes a key from the environment: export CARREL_KEY=...
+Claude Code opens a sign-in page with /mcp or on its first call: paste the key there, or use Google
+if that is configured. For the call below, put the key into the environment: export CARREL_KEY=...
 """
 
 
 def origin(port: int) -> str:
-    """The address of a gateway on this machine."""
-    return "http://localhost" if port == _HTTP else f"http://localhost:{port}"
+    """The base URL of a gateway on this machine."""
+    return "http://localhost" if port == _DEFAULT_PORT else f"http://localhost:{port}"
 
 
-def welcome(port: int, variables: Mapping[str, str], *, sign_in: bool) -> str:
-    """The whole text.
+def welcome_text(port: int, variables: Mapping[str, str], *, sign_in: bool) -> str:
+    """Format the text.
 
     Args:
-        port: Where the gateway listens.
-        variables: What other commands must be given to work on the same database.
-        sign_in: Whether nobody gets in without a credential.
+        port: The gateway's port.
+        variables: Environment variables that other commands need to use the same database.
+        sign_in: Whether credentials are required.
     """
     url = f"{origin(port)}/mcp"
     elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
@@ -49,7 +49,7 @@ def welcome(port: int, variables: Mapping[str, str], *, sign_in: bool) -> str:
     server: dict[str, object] = {"command": str(_COMMAND), "args": ["stdio"]}
     if variables:
         server["env"] = dict(variables)
-    access = _CLOSED.format(carrel=carrel) if sign_in else _OPEN
+    access = _SIGN_IN.format(carrel=carrel) if sign_in else _NO_SIGN_IN
     return f"""
 Carrel is running. Its MCP endpoint is
 
@@ -68,9 +68,9 @@ Try a call, in another window:
 
     .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
 
-Put your own texts in:
+Add your own texts:
 
     {carrel} ingest ~/notes
 
-Ctrl-C ends it.
+Press Ctrl-C to stop.
 """

@@ -13,7 +13,7 @@ import pytest
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import reach
+from infra.build.imports import import_closure
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     loaded: dict[str, str | None] = json.loads(told)
     assert UNWANTED[function.kind] & loaded.keys() == set()
     ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
-    assert ours - reach(function.main).files == set()
+    assert ours - import_closure(function.main).files == set()
     assert ours
 
 
 def test_only_bundles_of_jobs_hold_code_of_jobs() -> None:
     for function in functions():
         expected = CODE_OF_JOBS if function.kind == "job" else set()
-        assert expected == CODE_OF_JOBS & reach(function.main).files
+        assert expected == CODE_OF_JOBS & import_closure(function.main).files
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:

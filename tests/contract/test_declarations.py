@@ -13,12 +13,12 @@ import pytest
 from infra.build.bundles import PROVIDERS, withheld
 from infra.build.discovery import ROOT, jobs, tools
 from infra.build.functions import (
+    SETTINGS_OF_CAPABILITIES,
     SETTINGS_OF_JOBS,
-    SETTINGS_OF_NEEDS,
     SETTINGS_OF_TOOLS,
     functions,
 )
-from infra.build.imports import DATA, OURS, data_of, reach
+from infra.build.imports import DATA_FILES, FIRST_PARTY, data_files_of, import_closure
 from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
@@ -76,15 +76,15 @@ def read_by(*paths: Path) -> set[str]:
 
 def modules_of(function: Function) -> list[Path]:
     """The modules of its bundle that read settings by themselves."""
-    files = reach(function.main, withheld(function)).files
+    files = import_closure(function.main, withheld(function)).files
     return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
 def of_needs(capabilities: frozenset[Capability]) -> set[str]:
-    return {name for capability in capabilities for name in SETTINGS_OF_NEEDS[capability]}
+    return {name for capability in capabilities for name in SETTINGS_OF_CAPABILITIES[capability]}
 
 
-@pytest.mark.parametrize("room", OURS)
+@pytest.mark.parametrize("room", FIRST_PARTY)
 def test_settings_are_called_settings(room: str) -> None:
     """Or the tests below would not see who reads them."""
     others = {
@@ -136,7 +136,7 @@ def test_whoever_does_not_embed_is_not_touched_by_another_model() -> None:
 
 
 def test_each_need_says_which_settings_follow() -> None:
-    assert ALL_CAPABILITIES == SETTINGS_OF_NEEDS.keys()
+    assert ALL_CAPABILITIES == SETTINGS_OF_CAPABILITIES.keys()
 
 
 def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -> None:
@@ -153,18 +153,18 @@ def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -
 def test_whoever_reads_a_file_beside_itself_says_which() -> None:
     readers = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for room in OURS
+        for room in FIRST_PARTY
         for path in (ROOT / room).rglob("*.py")
         if "__file__" in path.read_text("utf-8")
     }
-    assert DATA.keys() == readers
+    assert DATA_FILES.keys() == readers
 
 
 def test_each_data_file_belongs_to_a_module() -> None:
     files = {
         path
-        for room in OURS
+        for room in FIRST_PARTY
         for path in (ROOT / room).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
-    assert files == {path for module in DATA for path in data_of(module)}
+    assert files == {path for module in DATA_FILES for path in data_files_of(module)}

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.build.discovery import jobs, tools
-from infra.build.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
+from infra.build.functions import (
+    ACCESS_DATABASE,
+    JOB_GRACE_SECONDS,
+    KNOWLEDGE_DATABASE,
+    MAX_JOB_SECONDS,
+    USER_ROLE,
+    VIEWER_ROLE,
+    functions,
+)
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 
@@ -56,13 +64,13 @@ def test_it_has_room_and_time_that_google_gives(function: Function) -> None:
 @pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
 def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
     [function] = [each for each in FUNCTIONS if each.name == tool.name]
-    role = VIEWER if tool.effect is Effect.READ else USER
-    assert {KNOWLEDGE: role} == function.databases
+    role = VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE
+    assert {KNOWLEDGE_DATABASE: role} == function.databases
 
 
 def test_only_the_gateway_opens_the_database_of_credentials() -> None:
-    assert ["gateway"] == [each.name for each in FUNCTIONS if ACCESS in each.databases]
-    assert {ACCESS: USER} == FUNCTIONS[0].databases
+    assert ["gateway"] == [each.name for each in FUNCTIONS if ACCESS_DATABASE in each.databases]
+    assert {ACCESS_DATABASE: USER_ROLE} == FUNCTIONS[0].databases
 
 
 def test_each_secret_goes_to_who_uses_it() -> None:
@@ -82,4 +90,4 @@ def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
 def test_a_run_has_time_to_end_before_its_function_is_given_up(job: Job) -> None:
-    assert job.timeout + FINISHING <= LONGEST
+    assert job.timeout + JOB_GRACE_SECONDS <= MAX_JOB_SECONDS

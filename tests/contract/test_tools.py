@@ -226,4 +226,4 @@ def test_an_internal_tool_is_there_for_something(tool: Tool[Any, Any]) -> None:
 
 
 def test_generated_files_say_what_the_declarations_say() -> None:
-    assert generated.stale() == []
+    assert generated.stale_files() == []

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.local.processes import answers, serve
+from infra.local.processes import is_listening, serve
 from infra.local.tool_processes import serve_tools
 from tests.support.gateway_process import SECRET
 from tests.support.mcp_wire import call, post
@@ -32,7 +32,7 @@ STARTED = """
 from infra.local.tool_processes import serve_tools
 
 with serve_tools(["list_tags"], {}) as running:
-    print(running.served["list_tags"].url, flush=True)
+    print(running.servers["list_tags"].url, flush=True)
     input()
 """
 
@@ -55,7 +55,7 @@ def test_the_secret_of_the_run_lets_a_call_through(
     local_functions: LocalFunctions, library: Library
 ) -> None:
     response = httpx2.post(
-        local_functions.served["get_chunk"].url,
+        local_functions.servers["get_chunk"].url,
         json=call_request(library),
         headers={"authorization": f"Bearer {local_functions.secret}"},
         timeout=60,
@@ -73,7 +73,7 @@ def test_whoever_does_not_have_it_is_refused(
     local_functions: LocalFunctions, library: Library, template: str | None
 ) -> None:
     """Neither a call nor a question of health gets as far as the function."""
-    url = local_functions.served["get_chunk"].url
+    url = local_functions.servers["get_chunk"].url
     text = None if template is None else template.format(secret=local_functions.secret)
     headers = {} if text is None else {"authorization": text}
     posted = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
@@ -84,7 +84,7 @@ def test_whoever_does_not_have_it_is_refused(
 
 def test_the_secret_sent_twice_is_refused(local_functions: LocalFunctions) -> None:
     header = ("authorization", f"Bearer {local_functions.secret}")
-    response = httpx2.get(local_functions.served["get_chunk"].url, headers=[header, header])
+    response = httpx2.get(local_functions.servers["get_chunk"].url, headers=[header, header])
     assert 403 == response.status_code
 
 
@@ -108,7 +108,7 @@ def test_the_gateway_calls_them_past_any_proxy(
             "HTTP_PROXY": nobody,
             "http_proxy": nobody,
         }
-        gateway = local_functions.gateway(environment)
+        gateway = local_functions.gateway_program(environment)
     with serve(gateway, port=port, log=log) as running:
         response = post(f"{running.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
@@ -122,14 +122,14 @@ def test_they_end_with_who_started_them_even_if_that_is_killed() -> None:
     ) as starter:
         assert starter.stdout
         host = urlsplit(starter.stdout.readline().strip()).netloc
-        assert answers(host)
+        assert is_listening(host)
         starter.send_signal(signal.SIGKILL)
         assert starter.stdout.read() is not None  # ends with the last process that may write there
-    assert not answers(host)
+    assert not is_listening(host)
 
 
 def test_one_that_dies_is_named() -> None:
     with serve_tools(["list_tags"], {}) as running:
-        assert not running.dead()
-        running.served["list_tags"].kill()
-        assert "The function of list_tags" == running.dead()
+        assert not running.dead_function()
+        running.servers["list_tags"].kill()
+        assert "The function of list_tags" == running.dead_function()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from infra.local.processes import Served
+    from infra.local.processes import ServerProcess
     from tests.support.gateway_process import Library, Running
 
 
@@ -34,7 +34,7 @@ class Maimed(NamedTuple):
     """Carrel with a `get_chunk` that crashed, and what may take its place."""
 
     running: Running
-    successor: Callable[[], AbstractContextManager[Served]]
+    successor: Callable[[], AbstractContextManager[ServerProcess]]
 
 
 def error_of(response: httpx2.Response) -> dict[str, Any]:

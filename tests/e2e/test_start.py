@@ -47,7 +47,7 @@ def up(port: int, environment: dict[str, str], *options: str) -> Iterator[str]:
         try:
             for line in process.stdout:
                 said.append(line)
-                if "Ctrl-C ends it." in line:
+                if "Press Ctrl-C to stop." in line:
                     break
             yield "".join(said)
         finally:

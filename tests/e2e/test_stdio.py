@@ -138,5 +138,5 @@ async def titles(client: Client) -> list[str]:
 
 def await_end_of_database(state: StateFolder) -> None:
     """Leave nothing behind that the next tests would share the machine with."""
-    with locked(state.keeper):  # the keeper holds it as long as it lives
+    with locked(state.daemon):  # the keeper holds it as long as it lives
         pass

@@ -1,7 +1,7 @@
-"""A deployment against fakes: real Terraform, with a configuration that writes files.
+"""A deployment to fakes, with the real Terraform and a configuration that writes files.
 
-The configuration stands in for functions: it "deploys" one by writing which bundle it runs. The
-smoke test looks at what the gateway runs, and is content unless that is called bad.
+The configuration "deploys" a function by writing the name of its bundle to a file. The smoke test
+fails if the bundle of the gateway is called bad.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from google.cloud.storage import Client
 
 from infra.cloud.bucket import Bucket
 from infra.cloud.cloud import Cloud
-from infra.cloud.deployment import Deployment, write
+from infra.cloud.deployment import Deployment, save_deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.secret_values import SecretValues
-from infra.cloud.smoke import Smoke
+from infra.cloud.smoke import SmokeReport
 from infra.cloud.terraform import Terraform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from infra.cloud.failures import NotDone
+    from infra.cloud.errors import CommandFailed
 
 NEEDS_TERRAFORM: Final = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="Terraform is missing"
@@ -57,16 +57,16 @@ output "gateway_url" { value = "https://carrel.example.com" }
 
 @dataclass(frozen=True)
 class Site:
-    """What one deployment of the tests is about.
+    """A checkout that deploys to fakes.
 
     Attributes:
-        folder: Its checkout.
-        project: Its project.
-        google: Where the fake APIs are.
-        answers: What is typed when a secret's value is asked for.
+        folder: The checkout.
+        project: The project.
+        google: The URL of the fake APIs.
+        answers: The answer to a question for a secret.
         secrets: The optional secrets in use.
-        path: Where programs are found; by default, the machine's.
-        key: The smoke test's key, where the environment brings it.
+        path: The PATH of programs; by default, the machine's.
+        key: The smoke test's key, if the environment has one.
     """
 
     folder: Path
@@ -79,34 +79,34 @@ class Site:
 
     @property
     def terraform(self) -> Path:
-        """Where the configuration is, and the traces of what it deployed."""
+        """The folder of the configuration, with the files that it writes."""
         return self.folder / "terraform"
 
     def write_code(self, code: dict[str, str]) -> None:
-        """Say what the next staging finds: the content of each function."""
+        """Set the content of each function for the next staging."""
         (self.folder / "code.json").write_text(json.dumps(code))
 
     def running(self) -> dict[str, str]:
         """The bundle that each function runs."""
-        found = self.terraform.glob("running-*")
-        return {path.name.removeprefix("running-"): path.read_text().strip() for path in found}
+        paths = self.terraform.glob("running-*")
+        return {path.name.removeprefix("running-"): path.read_text().strip() for path in paths}
 
     def deployed(self) -> list[str]:
-        """Every deployment of a function that ever was, in order."""
+        """All functions that were deployed, in order, with repetitions."""
         return (self.terraform / "deployed.log").read_text().split()
 
     def manifest(self) -> dict[str, object]:
-        """What is staged."""
-        found: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
-        return found
+        """The staged manifest."""
+        manifest: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
+        return manifest
 
-    def cloud(self, say: Callable[[str], object] = lambda _: None) -> Cloud:
-        """What reaches it."""
+    def cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
+        """The deployment and its connections."""
         settings = {"EMBEDDING_PROVIDER": "vertex"}
-        described = {"project": self.project, "settings": settings, "secrets": self.secrets}
-        deployment = Deployment.model_validate(described)
+        fields = {"project": self.project, "settings": settings, "secrets": self.secrets}
+        deployment = Deployment.model_validate(fields)
         variables = self.folder / "deployment.tfvars.json"
-        write(deployment, variables)
+        save_deployment(deployment, variables)
         session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
         api = GoogleApi(session, self.google, pause=lambda _: None)
         return Cloud(
@@ -124,7 +124,7 @@ class Site:
             stage=self._stage,
             smoke=self._smoke,
             ask=lambda _: self.answers,
-            say=say,
+            echo=echo,
             key=self.key,
         )
 
@@ -138,23 +138,23 @@ class Site:
             functions[key] = {"bundle": bundle}
         (target / "manifest.json").write_text(json.dumps({"functions": functions}))
 
-    async def _smoke(self, url: str, key: str) -> Smoke:
+    async def _smoke(self, url: str, key: str) -> SmokeReport:
         assert ("https://carrel.example.com", "carrel_") == (url, key[:7])
         gateway = self.running().get("gateway", "bad")
         if "broken" in gateway:
             raise KeyError("chunks")
-        return Smoke("bad" not in gateway, [f"the gateway runs {gateway}"])
+        return SmokeReport("bad" not in gateway, [f"the gateway runs {gateway}"])
 
 
-def made(folder: Path, project: str, google: str, **what: str | tuple[str, ...]) -> Site:
-    """A site whose code is good."""
-    site = Site(folder, project, google, **what)  # type: ignore[arg-type]
+def make_site(folder: Path, project: str, google: str, **fields: str | tuple[str, ...]) -> Site:
+    """Make a site with good code."""
+    site = Site(folder, project, google, **fields)  # type: ignore[arg-type]
     site.terraform.mkdir()
     (site.terraform / "main.tf").write_text(CONFIGURATION)
     site.write_code(GOOD)
     return site
 
 
-def said(failure: pytest.ExceptionInfo[NotDone]) -> str:
+def message_of(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
     """The message of a failure."""
     return failure.value.message

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.build.discovery import ROOT
-from infra.local.processes import in_checkout, serve
+from infra.local.processes import checkout_program, serve
 from tests.support.cloud_run.cloud import deployed
 from tests.support.ports import free_port
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from infra.local.processes import Program, Served
+    from infra.local.processes import Program, ServerProcess
     from shared.knowledge.chunk import Chunk
     from tests.support.cloud_run.cloud import Cloud
 
@@ -56,8 +56,8 @@ class Running:
         log: Where all of them write.
     """
 
-    gateway: Served
-    tools: Mapping[str, Served]
+    gateway: ServerProcess
+    tools: Mapping[str, ServerProcess]
     log: Path
 
     @property
@@ -80,7 +80,9 @@ def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iter
         environment: Beats what would be set for it.
         log: Where it writes.
     """
-    with _running(lambda all_of_it: in_checkout(source, all_of_it), environment, log) as gateway:
+    with _running(
+        lambda all_of_it: checkout_program(source, all_of_it), environment, log
+    ) as gateway:
         yield Running(gateway, {}, log)
 
 
@@ -97,7 +99,7 @@ def run_deployed_gateway(
 @contextmanager
 def _running(
     program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
-) -> Iterator[Served]:
+) -> Iterator[ServerProcess]:
     port = free_port()
     usual = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",

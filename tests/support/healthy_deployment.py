@@ -1,4 +1,4 @@
-"""A deployment that is well in every respect, for tests to make ill in one."""
+"""A healthy deployment of fakes, which tests break in one respect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from infra.cloud.deployment import Deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.services import SERVICES
 from infra.doctor.cloud import CHECKS
-from infra.doctor.deployed import Deployed
+from infra.doctor.live_deployment import LiveDeployment
 from shared.core.settings import Settings
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 from tests.support.fakes.http_server import LoopbackServer
@@ -45,28 +45,28 @@ MANIFEST: Final = {
 
 
 class FakeGateway(LoopbackServer):
-    """A gateway as anybody sees it.
+    """A gateway as clients without credentials see it.
 
     Attributes:
         health: The status of `/health`.
-        resource: What it calls itself; by default what it is.
-        refusal: The status for whoever has no credential.
+        resource: The resource in its metadata; by default its own URL.
+        refusal: The status for calls without credentials.
     """
 
     def __init__(self) -> None:
         """Open the port."""
-        super().__init__(_Door)
+        super().__init__(_GatewayHandler)
         self.health = 200
         self.resource: str | None = None
         self.refusal = 401
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class _Door(BaseHTTPRequestHandler):
+class _GatewayHandler(BaseHTTPRequestHandler):
     server: FakeGateway
 
     def do_GET(self) -> None:
@@ -89,21 +89,21 @@ class _Door(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @dataclass(frozen=True)
-class Ward:
-    """A deployment and all that it stands on.
+class FakeDeployment:
+    """A deployment and the fakes that it runs on.
 
     Attributes:
-        deployed: What the doctor is shown.
+        live: The deployment as the doctor sees it.
         google: Google's APIs.
         storage: Cloud Storage.
         gateway: The gateway.
     """
 
-    deployed: Deployed
+    live: LiveDeployment
     google: FakeGoogleCloud
     storage: FakeCloudStorage
     gateway: FakeGateway
@@ -111,28 +111,28 @@ class Ward:
     @property
     def project(self) -> Project:
         """Its project."""
-        return self.google.projects[self.deployed.deployment.project]
+        return self.google.projects[self.live.deployment.project]
 
-    def changed(self, **deployment: Any) -> Ward:
-        """The same with another deployment."""
-        other = self.deployed.deployment.model_copy(update=deployment)
-        return replace(self, deployed=replace(self.deployed, deployment=other))
+    def changed(self, **deployment: Any) -> FakeDeployment:
+        """The same fake with changes of the deployment."""
+        other = self.live.deployment.model_copy(update=deployment)
+        return replace(self, live=replace(self.live, deployment=other))
 
     def schedule(self, name: str) -> None:
-        """Have one more job be of the last good release, and run by schedule."""
-        functions = self.deployed.manifest["functions"]
+        """Add a scheduled job to the last good release."""
+        functions = self.live.manifest["functions"]
         functions[name] = {"name": name, "bundle": f"bundles/{name}-1.zip", "schedule": "0 * * * *"}
         self.project.jobs[name] = _job(f"carrel-{name}")
 
-    def forget(self) -> None:
-        """Forget the last good release."""
-        self.storage.remove(self.deployed.deployment.bucket, LAST_GOOD)
+    def delete_release(self) -> None:
+        """Delete the last good release."""
+        self.storage.remove(self.live.deployment.bucket, LAST_GOOD)
 
 
-def well(
+def make_healthy_deployment(
     project: str, google: FakeGoogleCloud, storage: FakeCloudStorage, gateway: FakeGateway
-) -> Ward:
-    """A deployment that is well."""
+) -> FakeDeployment:
+    """Make a healthy deployment."""
     deployment = Deployment(
         project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
     )
@@ -141,7 +141,7 @@ def well(
     storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
     google.projects[project] = _project(project)
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
-    deployed = Deployed(
+    live = LiveDeployment(
         deployment=deployment,
         settings=Settings(google_cloud_project=project),
         sign_in=lambda: GoogleApi(session, google.address, pause=lambda _: None),
@@ -149,13 +149,13 @@ def well(
         indexes=FILES,
         address=gateway.url,
     )
-    return Ward(deployed, google, storage, gateway)
+    return FakeDeployment(live, google, storage, gateway)
 
 
-def check(name: str) -> Check[Deployed]:
-    """The check of this name."""
-    [found] = [each for each in CHECKS if each.name == name]
-    return found
+def check(name: str) -> Check[LiveDeployment]:
+    """The check with this name."""
+    [check] = [check for check in CHECKS if check.name == name]
+    return check
 
 
 def _project(name: str) -> Project:
@@ -163,17 +163,17 @@ def _project(name: str) -> Project:
     return Project(
         services=set(SERVICES),
         secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
-        databases={each: {"name": each, "type": "FIRESTORE_NATIVE"} for each in FILES},
-        indexes={each: _indexes(name, each) for each in FILES},
-        expiring={each: _expiring(name, each) for each in FILES},
-        functions={key: _function(key, each["bundle"]) for key, each in functions.items()},
+        databases={database: {"name": database, "type": "FIRESTORE_NATIVE"} for database in FILES},
+        indexes={database: _indexes(name, database) for database in FILES},
+        expiring={database: _expiring(name, database) for database in FILES},
+        functions={key: _function(key, entry["bundle"]) for key, entry in functions.items()},
         invokers={"carrel-gateway": ["allUsers"]},
         jobs={"ingest-materials": _job("carrel-ingest-materials")},
     )
 
 
 def _indexes(project: str, database: str) -> list[dict[str, Any]]:
-    """As the API lists them: with the name that Firestore adds, and vectors of our length."""
+    """Indexes as the API lists them: with `__name__`, and with our vector dimension."""
     listed = []
     for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"]):
         group = f"projects/{project}/databases/{database}/collectionGroups/"
@@ -198,11 +198,11 @@ def _expiring(project: str, database: str) -> list[dict[str, Any]]:
     groups = f"projects/{project}/databases/{database}/collectionGroups"
     return [
         {
-            "name": f"{groups}/{each['collectionGroup']}/fields/{each['fieldPath']}",
+            "name": f"{groups}/{entry['collectionGroup']}/fields/{entry['fieldPath']}",
             "ttlConfig": {"state": "ACTIVE"},
         }
-        for each in json.loads(FILES[database].read_text())["fieldOverrides"]
-        if each.get("ttl")
+        for entry in json.loads(FILES[database].read_text())["fieldOverrides"]
+        if entry.get("ttl")
     ]
 
 

@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from infra.build.index_check import Verdict
+from infra.build.index_check import IndexVerdict
 from infra.build.index_proof import listed_shapes, verdicts
 from infra.local import processes
 from tests.support.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
 
-_VERDICTS: Final = pytest.StashKey[dict[str, Verdict]]()
+_VERDICTS: Final = pytest.StashKey[dict[str, IndexVerdict]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:

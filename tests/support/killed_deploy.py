@@ -1,4 +1,4 @@
-"""Deploys in a process of its own, which kills itself when it says a certain thing."""
+"""Deploys in a process of its own, which kills itself when it prints a given text."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import signal
 import sys
 from pathlib import Path
 
-from infra.cloud.steps import EVERYTHING, go
+from infra.cloud.plan import FULL_DEPLOY, run_steps
 from tests.support.fake_deployment import Site
 
 
-def _main(folder: str, project: str, google: str, last_words: str) -> None:
-    def say(text: str) -> None:
+def _main(folder: str, project: str, google: str, kill_line: str) -> None:
+    def echo(text: str) -> None:
         sys.stdout.write(text + "\n")
-        if last_words and last_words in text:
+        if kill_line and kill_line in text:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    go(Site(Path(folder), project, google).cloud(say), EVERYTHING)
+    run_steps(Site(Path(folder), project, google).cloud(echo), FULL_DEPLOY)
 
 
 if __name__ == "__main__":

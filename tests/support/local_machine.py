@@ -1,4 +1,4 @@
-"""A machine where nothing ran yet, for tests that run commands on it."""
+"""A state folder and a port of their own, in which tests run commands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SHARE_AND_WAIT: Final = """
 import sys
-from infra.local.local_database import database
-with database() as host:
+from infra.local.local_database import shared_database
+with shared_database() as host:
     print(host, flush=True)
     sys.stdin.read()
 """
@@ -27,7 +27,7 @@ CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A state folder and a port of its own, and the programs that a test starts there."""
+    """A state folder, a port, and the programs that a test starts with them."""
 
     state: StateFolder
     environment: dict[str, str]
@@ -56,13 +56,17 @@ class Machine:
         return self.start([sys.executable, "-c", SHARE_AND_WAIT], **environment)
 
     def processes(self) -> dict[int, str]:
-        """The keepers and emulators that live here."""
-        signs = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
+        """The daemons and emulators of this machine."""
+        patterns = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-        found = (line.split(maxsplit=1) for line in listing.splitlines())
-        return {int(pid): args for pid, args in found if any(sign in args for sign in signs)}
+        processes = (line.split(maxsplit=1) for line in listing.splitlines())
+        return {
+            int(pid): args
+            for pid, args in processes
+            if any(pattern in args for pattern in patterns)
+        }
 
-    def keepers(self) -> list[int]:
+    def daemons(self) -> list[int]:
         return [
             pid for pid, args in self.processes().items() if "infra.local.emulator_daemon" in args
         ]
@@ -70,19 +74,19 @@ class Machine:
     def emulators(self) -> list[int]:
         return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]
 
-    def await_nothing(self) -> None:
-        while left := self.processes():
-            await_end(*left)
+    def wait_until_idle(self) -> None:
+        while processes := self.processes():
+            await_end(*processes)
 
 
 def host_of(client: subprocess.Popen[str]) -> str:
-    """Where a client found the database, once it has."""
+    """Wait until a client has connected, and return the address of its database."""
     assert client.stdout
     host = client.stdout.readline().strip()
     assert host, client.communicate()[1]
     return host
 
 
-def end(client: subprocess.Popen[str]) -> None:
-    """Let a client end in its own time."""
+def close(client: subprocess.Popen[str]) -> None:
+    """Close a client's input and wait until it exits."""
     client.communicate(timeout=PATIENCE)

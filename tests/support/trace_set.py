@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from infra.local.sample.solved import PATH as SAMPLE
+from infra.local.sample.traces import PATH as SAMPLE
 
 _OTHERS: Final = Path(__file__).with_name("traces.json")
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
-from infra.local.processes import answers
+from infra.local.processes import is_listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -35,7 +35,7 @@ async def serving(
         )
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([listening]))
-        assert await asyncio.to_thread(answers, host)
+        assert await asyncio.to_thread(is_listening, host)
         yield url
         server.should_exit = True
         await running

@@ -8,7 +8,7 @@ import sys
 from urllib.parse import urlsplit
 
 from infra.build.discovery import ROOT
-from infra.local.processes import answers
+from infra.local.processes import is_listening
 from tests.support.cloud_run.cloud import cloud
 
 STARTED = """
@@ -27,10 +27,10 @@ def test_a_cloud_ends_with_who_started_it_even_if_that_is_killed() -> None:
     ) as starter:
         assert starter.stdout
         hosts = [urlsplit(url).netloc for url in starter.stdout.readline().split()]
-        assert [True, True] == [answers(host) for host in hosts]
+        assert [True, True] == [is_listening(host) for host in hosts]
         starter.send_signal(signal.SIGKILL)
         assert starter.stdout.read() is not None  # ends with the last process that may write there
-    assert [False, False] == [answers(host) for host in hosts]
+    assert [False, False] == [is_listening(host) for host in hosts]
 
 
 def test_it_tells_which_part_has_died() -> None:

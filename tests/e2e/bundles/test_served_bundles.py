@@ -16,7 +16,7 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.build.bundles import stage
 from infra.file_lock import locked
-from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
+from infra.local.processes import LOOPBACK, Program, ServerProcess, run, serve, wait_until_serving
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.knowledge.ingestion import Ingestion
@@ -122,7 +122,7 @@ def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
             log=log,
         )
         url = f"http://{LOOPBACK}:{port}"
-        await_answer(Served(url, process), program)
+        wait_until_serving(ServerProcess(url, process), program)
         yield url
 
 

@@ -12,7 +12,7 @@ import click
 
 from infra.local.emulator import PROJECT, EmulatorError, run_emulator
 from infra.local.local_database import STATE
-from infra.local.processes import NotStarted
+from infra.local.processes import StartError
 from tests.e2e.conformance.run import REVISIONS, gateways, run_all
 from tests.e2e.conformance.suite import Outcome, Suite
 from tests.support.npm import NotInstalled
@@ -50,5 +50,5 @@ def _tell(outcomes: dict[str, list[Outcome]]) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (NotInstalled, EmulatorError, NotStarted) as error:
+    except (NotInstalled, EmulatorError, StartError) as error:
         sys.exit(str(error))

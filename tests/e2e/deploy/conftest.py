@@ -1,4 +1,4 @@
-"""A Google Cloud of one's own."""
+"""A fake Google Cloud for each test."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.cloud.smoke_key import SECRET
-from tests.support.fake_deployment import made
+from infra.cloud.smoke_key import SECRET_NAME
+from tests.support.fake_deployment import make_site
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage without a bucket; Google's client is led there."""
+    """Cloud Storage without a bucket, to which Google's client connects."""
     with FakeCloudStorage() as served:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", served.base_url)
         monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
@@ -29,14 +29,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]:  # noqa: ARG001 - it is one of Google's
-    """Google's APIs, with one new project; Terraform's part, which makes secrets, is done."""
+    """Google's APIs with one new project, in which Terraform has created the secrets."""
     with FakeGoogleCloud() as served:
-        names = ("ACCESS_SECRETS", "READWISE_TOKEN", SECRET)
+        names = ("ACCESS_SECRETS", "READWISE_TOKEN", SECRET_NAME)
         served.projects[project] = Project(secrets={name: [] for name in names})
         yield served
 
 
 @pytest.fixture
 def site(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Site:
-    """A checkout that was never deployed."""
-    return made(tmp_path, project, google.address)
+    """A checkout without a deployment."""
+    return make_site(tmp_path, project, google.address)

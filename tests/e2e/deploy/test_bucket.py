@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.cloud.failures import NotDone
-from tests.support.fake_deployment import said
+from infra.cloud.errors import CommandFailed
+from tests.support.fake_deployment import message_of
 from tests.support.fakes.google_cloud import NUMBER
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def test_a_bucket_is_made_versioned_and_closed_to_the_public(
     site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    assert cloud.bucket.make(NUMBER, "europe-west1")
-    assert not cloud.bucket.make(NUMBER, "europe-west1")
+    assert cloud.bucket.ensure(NUMBER, "europe-west1")
+    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
     assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
 
 
 @pytest.mark.parametrize(
-    "held",
+    "existing",
     [
         {},
         {"versioning": {"enabled": False}},
@@ -48,15 +48,15 @@ def test_a_bucket_is_made_versioned_and_closed_to_the_public(
     ],
 )
 def test_our_own_bucket_is_versioned_and_closed_where_it_was_not(
-    held: dict[str, Any], site: Site, storage: FakeCloudStorage
+    existing: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
     bucket = storage.buckets[cloud.deployment.bucket] = {
         "projectNumber": NUMBER,
         "labels": {"mine": "yes"},
-        **held,
+        **existing,
     }
-    assert not cloud.bucket.make(NUMBER, "europe-west1")
+    assert not cloud.bucket.ensure(NUMBER, "europe-west1")
     assert {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE} == bucket
 
 
@@ -64,20 +64,20 @@ def test_a_bucket_that_is_as_it_should_be_is_left_alone(
     site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    cloud.bucket.make(NUMBER, "europe-west1")
+    cloud.bucket.ensure(NUMBER, "europe-west1")
     before = storage.calls["bucket"]
-    cloud.bucket.make(NUMBER, "europe-west1")
+    cloud.bucket.ensure(NUMBER, "europe-west1")
     assert 1 == storage.calls["bucket"] - before  # it was looked at
 
 
-@pytest.mark.parametrize("held", [{"projectNumber": "987654321098"}, {"closed": True}])
+@pytest.mark.parametrize("existing", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_that_name_that_is_somebody_elses_is_never_used(
-    held: dict[str, Any], site: Site, storage: FakeCloudStorage
+    existing: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    storage.buckets[cloud.deployment.bucket] = dict(held)
-    with pytest.raises(NotDone) as failure:
-        cloud.bucket.make(NUMBER, "europe-west1")
-    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in said(failure)
-    assert "Next: choose another project" in said(failure)
-    assert held == storage.buckets[cloud.deployment.bucket]
+    storage.buckets[cloud.deployment.bucket] = dict(existing)
+    with pytest.raises(CommandFailed) as failure:
+        cloud.bucket.ensure(NUMBER, "europe-west1")
+    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in message_of(failure)
+    assert "Next: choose another project" in message_of(failure)
+    assert existing == storage.buckets[cloud.deployment.bucket]

@@ -16,8 +16,8 @@ import pytest
 from infra.build.bundles import pack, stage
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import reach
-from infra.build.requirements import CONSTRAINTS, locked, requirements_of
+from infra.build.imports import import_closure
+from infra.build.requirements import CONSTRAINTS, lock_requirements, requirements_of
 from shared.core.errors import InvalidInput
 
 FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
@@ -238,14 +238,14 @@ def test_what_the_standard_library_has_is_not_installed() -> None:
 
 def test_what_the_constraints_lack_is_not_installed_in_whatever_version(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"constraints.txt lacks six==.*make lock"):
-        locked({"six"}, tmp_path)
+        lock_requirements({"six"}, tmp_path)
 
 
 def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="uv cannot lock"):
-        locked({"click>=999"}, tmp_path)
+        lock_requirements({"click>=999"}, tmp_path)
 
 
 @pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
 def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
-    assert requirements_of(reach(function.main).others)
+    assert requirements_of(import_closure(function.main).others)

@@ -16,8 +16,8 @@ import yaml
 
 from infra.build.discovery import ROOT
 from infra.cli.main import main
-from infra.cloud.deployment import NAME, Deployment
-from infra.cloud.smoke_key import SECRET
+from infra.cloud.deployment import FILE_NAME, Deployment
+from infra.cloud.smoke_key import SECRET_NAME
 
 BUILD: Final[dict[str, Any]] = yaml.safe_load((ROOT / "cloudbuild.yaml").read_text("utf-8"))
 STEPS: Final[dict[str, dict[str, Any]]] = {step["id"]: step for step in BUILD["steps"]}
@@ -62,9 +62,9 @@ def test_every_command_that_a_build_runs_is_there_with_its_options(line: str) ->
 
 def test_a_build_takes_the_deployment_and_the_key_from_where_deploying_left_them() -> None:
     bucket = Deployment(project="the-project").bucket.replace("the-project", "$PROJECT_ID")
-    assert ["storage", "cp", f"gs://{bucket}/{NAME}", "."] == STEPS["deployment"]["args"]
+    assert ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."] == STEPS["deployment"]["args"]
     [secret] = BUILD["availableSecrets"]["secretManager"]
-    assert f"projects/$PROJECT_ID/secrets/{SECRET}/versions/latest" == secret["versionName"]
+    assert f"projects/$PROJECT_ID/secrets/{SECRET_NAME}/versions/latest" == secret["versionName"]
     assert [secret["env"]] == STEPS["release"]["secretEnv"]
     assert not any("secretEnv" in step for step in STEPS.values() if step["id"] != "release")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.cloud.destruction import destroy, stays
-from infra.cloud.failures import NotDone
-from infra.cloud.foundation import DATABASES, RIGHTS, SECRETS
-from infra.cloud.smoke import Smoke
-from infra.cloud.smoke_key import SECRET
-from infra.cloud.steps import EVERYTHING, INDEXES, go
+from infra.cloud.bootstrap import DATABASES, GRANTS, SECRETS
+from infra.cloud.errors import CommandFailed
+from infra.cloud.plan import FULL_DEPLOY, INDEXES_ONLY, run_steps
+from infra.cloud.smoke import SmokeReport
+from infra.cloud.smoke_key import SECRET_NAME
+from infra.cloud.teardown import destroy, is_kept
 from infra.cloud.terraform import FOLDER, Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, said
+from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
 from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import manifest
 from tests.support.terraform_deployment import Deployment as Copy
@@ -42,12 +42,12 @@ def provider() -> Iterator[TerraformProvider]:
 def cloud(site: Site, provider: TerraformProvider, tmp_path: Path) -> Cloud:
     """A deployment of the real configuration that was never deployed."""
     copy = Copy.prepared(tmp_path / "copy", provider.environment)
-    found = site.cloud()
+    base = site.cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
-        environment={**found.terraform.environment, **provider.environment},
+        environment={**base.terraform.environment, **provider.environment},
     )
-    return replace(found, terraform=terraform, stage=staging("0123456789abcdef"), smoke=passed)
+    return replace(base, terraform=terraform, stage=staging("0123456789abcdef"), smoke=passed)
 
 
 def staging(digest: str) -> Any:
@@ -56,26 +56,26 @@ def staging(digest: str) -> Any:
     def stage(target: Path) -> None:
         (target / "bundles").mkdir(parents=True, exist_ok=True)
         content = json.dumps(manifest()).replace("0123456789abcdef", digest)
-        for each in json.loads(content)["functions"].values():
-            (target / each["bundle"]).write_text(digest)
+        for function in json.loads(content)["functions"].values():
+            (target / function["bundle"]).write_text(digest)
         (target / "manifest.json").write_text(content)
 
     return stage
 
 
-async def passed(url: str, _: str) -> Smoke:
+async def passed(url: str, _: str) -> SmokeReport:
     assert url.startswith("https://carrel-gateway-")
-    return Smoke(well=True, said=["it answers"])
+    return SmokeReport(passed=True, lines=["it answers"])
 
 
-async def failed(_url: str, _key: str) -> Smoke:
-    return Smoke(well=False, said=["it does not answer"])
+async def failed(_url: str, _key: str) -> SmokeReport:
+    return SmokeReport(passed=False, lines=["it does not answer"])
 
 
 def kinds(cloud: Cloud) -> set[str]:
     """What sorts of things there are, but for what is only read."""
-    found = {address.partition(".")[0] for address in cloud.terraform.addresses()}
-    return found - {"data"}
+    kinds = {address.partition(".")[0] for address in cloud.terraform.addresses()}
+    return kinds - {"data"}
 
 
 def bundles_running(cloud: Cloud) -> set[str]:
@@ -88,7 +88,7 @@ def bundles_running(cloud: Cloud) -> set[str]:
     return {source.rpartition("-")[2].removesuffix(".zip") for source in sources}
 
 
-@pytest.mark.parametrize("address", [*DATABASES, *SECRETS, *RIGHTS])
+@pytest.mark.parametrize("address", [*DATABASES, *SECRETS, *GRANTS])
 def test_what_is_made_first_is_in_the_configuration(address: str) -> None:
     kind, name = address.split(".")
     text = "\n".join(path.read_text("utf-8") for path in FOLDER.glob("*.tf"))
@@ -96,12 +96,12 @@ def test_what_is_made_first_is_in_the_configuration(address: str) -> None:
 
 
 def test_databases_secrets_and_rights_are_there_before_any_function(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING[:6])
-    assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *RIGHTS)} <= kinds(
+    run_steps(cloud, FULL_DEPLOY[:6])
+    assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)} <= kinds(
         cloud
     )
     assert "google_cloudfunctions2_function" not in kinds(cloud)
-    names = {"ACCESS_SECRETS", SECRET}
+    names = {"ACCESS_SECRETS", SECRET_NAME}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
 
 
@@ -114,9 +114,9 @@ def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over
 ) -> None:
     project = cloud.deployment.project
     google.projects[project].databases["(default)"] = database("(default)")
-    with pytest.raises(NotDone) as failure:
-        go(cloud, EVERYTHING[:6])
-    command = shlex.split(said(failure).split("Next: ")[1].splitlines()[0])
+    with pytest.raises(CommandFailed) as failure:
+        run_steps(cloud, FULL_DEPLOY[:6])
+    command = shlex.split(message_of(failure).split("Next: ")[1].splitlines()[0])
     assert [
         "terraform",
         f"-chdir={cloud.terraform.folder}",
@@ -126,27 +126,27 @@ def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over
         "google_firestore_database.knowledge",
         f"projects/{project}/databases/(default)",
     ] == command
-    assert "beside the data that it holds" in said(failure)
+    assert "Collections of the same names would mix" in message_of(failure)
     assert not kinds(cloud)
     # The stand-in imports nothing: what is made is as well known to Terraform as what is imported.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
-    go(cloud, EVERYTHING[:6])
+    run_steps(cloud, FULL_DEPLOY[:6])
     assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
 
 
 def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoogleCloud) -> None:
-    go(cloud, EVERYTHING[:6])
+    run_steps(cloud, FULL_DEPLOY[:6])
     databases = google.projects[cloud.deployment.project].databases
     databases |= {name: database(name) for name in ("(default)", "access")}
-    go(cloud, EVERYTHING[:6])
-    go(cloud, INDEXES)
+    run_steps(cloud, FULL_DEPLOY[:6])
+    run_steps(cloud, INDEXES_ONLY)
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({"locationId": "nam5"}, 'Next: write "firestore_location": "nam5"'),
-        ({"type": "DATASTORE_MODE"}, "of another type. Next: choose another project"),
+        ({"type": "DATASTORE_MODE"}, "not in native mode. Next: choose another project"),
     ],
 )
 def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
@@ -154,30 +154,30 @@ def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
 ) -> None:
     held = database("access") | change
     google.projects[cloud.deployment.project].databases["access"] = held
-    with pytest.raises(NotDone) as failure:
-        go(cloud, EVERYTHING[:6])
-    assert expected in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        run_steps(cloud, FULL_DEPLOY[:6])
+    assert expected in message_of(failure)
 
 
 def test_the_whole_is_deployed_and_a_build_finds_indexes_as_they_should_be(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     assert "google_cloudfunctions2_function" in kinds(cloud)
     before = cloud.terraform.addresses()
-    go(cloud, INDEXES)
+    run_steps(cloud, INDEXES_ONLY)
     assert before == cloud.terraform.addresses()
 
 
 def test_what_does_not_answer_goes_back_to_the_bundles_before(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     worse = replace(cloud, stage=staging("fedcba9876543210"), smoke=failed)
-    with pytest.raises(NotDone) as failure:
-        go(worse, EVERYTHING)
-    assert "The smoke test failed: it does not answer." in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        run_steps(worse, FULL_DEPLOY)
+    assert "The smoke test failed: it does not answer." in message_of(failure)
     assert {"0123456789abcdef"} == bundles_running(cloud)
 
 
 def test_taken_down_it_leaves_databases_texts_and_secrets(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=False)
     assert {
         "google_project_service",
@@ -190,21 +190,21 @@ def test_taken_down_it_leaves_databases_texts_and_secrets(cloud: Cloud) -> None:
 
 
 def test_taken_down_it_can_be_put_up_again(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     before = cloud.terraform.addresses()
     destroy(cloud, data=False)
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     assert before == cloud.terraform.addresses()
 
 
 def test_taken_down_with_its_data_nothing_is_left(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING)
+    run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=True)
     assert set() == kinds(cloud)
 
 
 def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
-    go(cloud, EVERYTHING[:3])
+    run_steps(cloud, FULL_DEPLOY[:3])
     destroy(cloud, data=False)
     assert set() == kinds(cloud)
 
@@ -221,4 +221,4 @@ def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
     ],
 )
 def test_data_stay_and_who_may_see_them_does_not(address: str, *, expected: bool) -> None:
-    assert expected == stays(address)
+    assert expected == is_kept(address)

@@ -15,12 +15,12 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
 from infra.build.discovery import ROOT
-from infra.cloud.failures import NotDone
-from infra.cloud.google_api import GoogleApi, signed_in
+from infra.cloud.errors import CommandFailed
+from infra.cloud.google_api import GoogleApi, google_session
+from infra.cloud.plan import FULL_DEPLOY, run_steps
 from infra.cloud.services import SERVICES, project_number, with_budget
-from infra.cloud.steps import EVERYTHING, go
 from infra.cloud.terraform import Terraform
-from tests.support.fake_deployment import NEEDS_TERRAFORM, said
+from tests.support.fake_deployment import NEEDS_TERRAFORM, message_of
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
 
 if TYPE_CHECKING:
@@ -47,18 +47,20 @@ def test_a_project_that_is_there_has_a_number(project: str) -> None:
 
 
 def test_a_project_that_is_not_there_is_named_with_how_to_make_it() -> None:
-    with FakeGoogleCloud() as google, pytest.raises(NotDone) as failure:
+    with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
         project_number(api(google.address), "no-such-project")
-    assert "The project no-such-project does not exist, or you may not use it" in said(failure)
-    assert "Next: gcloud projects describe no-such-project" in said(failure)
+    assert "The project no-such-project does not exist, or you have no access to it" in message_of(
+        failure
+    )
+    assert "Next: gcloud projects describe no-such-project" in message_of(failure)
 
 
 def test_a_project_without_the_service_usage_api_is_told_how_to_switch_it_on(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project(services=set())
-        with pytest.raises(NotDone) as failure:
+        with pytest.raises(CommandFailed) as failure:
             project_number(api(google.address), project)
-    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in said(
+    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in message_of(
         failure
     )
 
@@ -66,17 +68,17 @@ def test_a_project_without_the_service_usage_api_is_told_how_to_switch_it_on(pro
 @NEEDS_TERRAFORM
 def test_a_project_that_nobody_pays_for_is_left_alone(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].paid = False
-    with pytest.raises(NotDone) as failure:
-        go(site.cloud(), EVERYTHING)
-    assert "Step 2 of 8 failed: see that the project is paid for." in said(failure)
-    assert f"Next: gcloud billing projects link {site.project}" in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        run_steps(site.cloud(), FULL_DEPLOY)
+    assert "Step 2 of 8 failed: check billing." in message_of(failure)
+    assert f"Next: gcloud billing projects link {site.project}" in message_of(failure)
     assert not site.running()
 
 
 @NEEDS_TERRAFORM
 def test_apis_are_switched_on_and_waited_for(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].slow = 7
-    go(site.cloud(), EVERYTHING[:3])
+    run_steps(site.cloud(), FULL_DEPLOY[:3])
     assert google.projects[site.project].services == set(SERVICES)
 
 
@@ -85,17 +87,17 @@ def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleClo
     """A batch is of two or more."""
     project = google.projects[site.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
-    go(site.cloud(), EVERYTHING[:1])
+    run_steps(site.cloud(), FULL_DEPLOY[:1])
     assert set(SERVICES) == project.services
-    assert not [each for each in google.addresses if "batchEnable" in each]
+    assert not [address for address in google.addresses if "batchEnable" in address]
 
 
 @NEEDS_TERRAFORM
 def test_a_budget_is_of_the_account_that_pays(site: Site) -> None:
     cloud = site.cloud()
-    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
-    found = with_budget(replace(cloud, deployment=warned)).deployment
-    assert ("012345-567890-ABCDEF", 7) == (found.billing_account, found.monthly_budget)
+    with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    deployment = with_budget(replace(cloud, deployment=with_amount)).deployment
+    assert ("012345-567890-ABCDEF", 7) == (deployment.billing_account, deployment.monthly_budget)
 
 
 @NEEDS_TERRAFORM
@@ -108,9 +110,9 @@ def test_without_a_budget_nobody_asks_who_pays(site: Site, google: FakeGoogleClo
 def test_a_budget_needs_somebody_who_pays(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].paid = False
     cloud = site.cloud()
-    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
-    with pytest.raises(NotDone, match="No billing account pays for"):
-        with_budget(replace(cloud, deployment=warned))
+    with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    with pytest.raises(CommandFailed, match="has no open billing account"):
+        with_budget(replace(cloud, deployment=with_amount))
 
 
 def test_without_credentials_the_command_that_gets_them_is_named(
@@ -119,26 +121,28 @@ def test_without_credentials_the_command_that_gets_them_is_named(
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-    with pytest.raises(NotDone) as failure:
-        signed_in("some-project")
-    assert "Next: gcloud auth application-default login" in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        google_session("some-project")
+    assert "Next: gcloud auth application-default login" in message_of(failure)
 
 
 def test_google_not_answering_is_said_so() -> None:
     with FakeGoogleCloud() as google:
         address = google.address
-    with pytest.raises(NotDone, match="does not answer: try again later"):
+    with pytest.raises(CommandFailed, match="does not answer"):
         project_number(api(address), "some-project")
 
 
 def test_without_terraform_it_is_said_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(NotDone, match="Terraform is missing"):
+    with pytest.raises(CommandFailed, match="Terraform is missing"):
         Terraform(environment={"PATH": str(tmp_path)}).version()
 
 
 def test_a_terraform_that_is_too_old_is_refused(tmp_path: Path) -> None:
     old = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
-    with pytest.raises(NotDone, match=r"Terraform 1\.8\.5 is too old: 1\.9 is needed"):
+    with pytest.raises(
+        CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
+    ):
         old.version()
 
 
@@ -184,5 +188,5 @@ def test_a_state_that_somebody_else_holds_says_how_to_let_go_of_it(tmp_path: Pat
     )
     path.chmod(0o755)
     locked = Terraform(environment={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
-    with pytest.raises(NotDone, match="terraform -chdir=infra/terraform force-unlock 17"):
+    with pytest.raises(CommandFailed, match="terraform -chdir=infra/terraform force-unlock 17"):
         locked.apply(Path("v"), Path("m"))

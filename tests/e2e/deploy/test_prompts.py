@@ -1,4 +1,4 @@
-"""What is asked of the person at the terminal, and what is refused where nobody is there."""
+"""Questions to the person at the terminal, and errors if there is no terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from infra.build.discovery import ROOT
-from infra.cli.deploy import deploy, destroy, warning
+from infra.cli.deploy import budget_note, deploy, destroy
 from infra.cloud import deployment
-from infra.cloud.asking import agreed, described, named_in_full
-from infra.cloud.deployment import Deployment, checked, parsed
-from infra.cloud.failures import NotDone
-from tests.support.fake_deployment import SECRET_VALUE, said
+from infra.cloud.deployment import Deployment, parse_deployment, parse_valid_deployment
+from infra.cloud.errors import CommandFailed
+from infra.cloud.prompts import ask_for_deployment, confirm, confirm_project
+from tests.support.fake_deployment import SECRET_VALUE, message_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,25 +29,27 @@ if TYPE_CHECKING:
 EXAMPLE = ROOT / "infra" / "terraform" / "example.tfvars.json"
 
 
-def typed(program: str, *lines: str) -> tuple[int, str]:
-    """What a program says to somebody at a terminal, who types these lines; and its exit code."""
-    here, there = pty.openpty()
-    command = [sys.executable, "-c", f"from infra.cloud import asking; {program}"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=there, stdout=there, stderr=there) as process:
-        os.close(there)
-        os.write(here, "".join(f"{line}\n" for line in lines).encode())
+def run_at_terminal(program: str, *lines: str) -> tuple[int, str]:
+    """Run a program at a terminal, type these lines, and return its exit code and output."""
+    terminal, program_end = pty.openpty()
+    command = [sys.executable, "-c", f"from infra.cloud import prompts; {program}"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=program_end, stdout=program_end, stderr=program_end
+    ) as process:
+        os.close(program_end)
+        os.write(terminal, "".join(f"{line}\n" for line in lines).encode())
         screen = b""
         with suppress(OSError):  # the other end is closed
-            while part := os.read(here, 4096):
+            while part := os.read(terminal, 4096):
                 screen += part
-    os.close(here)
+    os.close(terminal)
     return process.returncode, screen.decode()
 
 
 def test_a_first_deployment_asks_what_it_must_know() -> None:
-    program = "print(asking.described(None).to_json())"
-    code, screen = typed(program, "my-carrel-123", "", "eur3", "ada@example.com", "7")
-    found = json.loads(screen[screen.index("{") :])
+    program = "print(prompts.ask_for_deployment(None).to_json())"
+    code, screen = run_at_terminal(program, "my-carrel-123", "", "eur3", "ada@example.com", "7")
+    answers = json.loads(screen[screen.index("{") :])
     assert 0 == code
     assert {
         "project": "my-carrel-123",
@@ -55,20 +57,20 @@ def test_a_first_deployment_asks_what_it_must_know() -> None:
         "firestore_location": "eur3",
         "alert_email": "ada@example.com",
         "monthly_budget": 7,
-    }.items() <= found.items()
-    assert "vertex" == found["settings"]["EMBEDDING_PROVIDER"]
+    }.items() <= answers.items()
+    assert "vertex" == answers["settings"]["EMBEDDING_PROVIDER"]
 
 
 def test_a_budget_is_a_whole_number_or_none() -> None:
-    program = "print(asking.described('my-carrel-123').to_json())"
-    code, screen = typed(program, "", "", "", "7.50", "none", "0", "")
+    program = "print(prompts.ask_for_deployment('my-carrel-123').to_json())"
+    code, screen = run_at_terminal(program, "", "", "", "7.50", "none", "0", "")
     assert 0 == code
     assert 3 == screen.count("a whole number, such as 10, or nothing")
     assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
 
 
 def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
-    program = "print(asking.described(None).to_json())"
+    program = "print(prompts.ask_for_deployment(None).to_json())"
     lines = (
         "5",
         "my-carrel-123",
@@ -81,7 +83,7 @@ def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
         "-5",
         "",
     )
-    code, screen = typed(program, *lines)
+    code, screen = run_at_terminal(program, *lines)
     assert 0 == code
     expected = [
         "a project's id has 6 to 30 lower-case letters, digits and hyphens, such as my-carrel-123",
@@ -101,16 +103,16 @@ def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
 
 
 def test_a_wrong_project_option_is_refused_before_any_question() -> None:
-    code, screen = typed("asking.described('5')", "", "", "", "")
+    code, screen = run_at_terminal("prompts.ask_for_deployment('5')", "", "", "", "")
     assert 1 == code
     assert "--project: a project's id has 6 to 30" in screen
     assert "Region" not in screen
 
 
 @pytest.mark.parametrize(
-    ("described", "new", "expected"),
+    ("changes", "new", "expected"),
     [
-        ({"monthly_budget": 7}, True, "is warned when a month costs more than 7"),
+        ({"monthly_budget": 7}, True, "gets an e-mail when a month costs more than 7"),
         ({}, True, "No budget is set"),
         ({"monthly_budget": 7}, False, "No budget is set"),
         ({"billing_account": "A", "monthly_budget": 7}, False, "costs more than 7"),
@@ -118,60 +120,62 @@ def test_a_wrong_project_option_is_refused_before_any_question() -> None:
     ],
 )
 def test_what_is_to_be_deployed_says_whether_anybody_is_warned_of_costs(
-    described: dict[str, object], expected: str, *, new: bool
+    changes: dict[str, object], expected: str, *, new: bool
 ) -> None:
-    chosen = Deployment.model_validate({"project": "my-carrel-123", **described})
-    assert expected in warning(chosen, new=new)
+    chosen = Deployment.model_validate({"project": "my-carrel-123", **changes})
+    assert expected in budget_note(chosen, new=new)
 
 
 def test_a_secret_is_typed_unseen() -> None:
-    program = f"assert asking.secret_value('READWISE_TOKEN') == {SECRET_VALUE!r}"
-    here, there = pty.openpty()
-    command = [sys.executable, "-c", f"from infra.cloud import asking; {program}"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=there, stdout=there, stderr=there) as process:
-        os.close(there)
+    program = f"assert prompts.ask_for_secret('READWISE_TOKEN') == {SECRET_VALUE!r}"
+    terminal, program_end = pty.openpty()
+    command = [sys.executable, "-c", f"from infra.cloud import prompts; {program}"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=program_end, stdout=program_end, stderr=program_end
+    ) as process:
+        os.close(program_end)
         screen = b""
-        while b"unseen" not in screen:  # only then is the echo off
-            screen += os.read(here, 4096)
-        os.write(here, f"{SECRET_VALUE}\n".encode())
+        while b"not shown" not in screen:  # only then is the echo off
+            screen += os.read(terminal, 4096)
+        os.write(terminal, f"{SECRET_VALUE}\n".encode())
         with suppress(OSError):
-            while part := os.read(here, 4096):
+            while part := os.read(terminal, 4096):
                 screen += part
-    os.close(here)
+    os.close(terminal)
     assert 0 == process.returncode
     assert SECRET_VALUE not in screen.decode()
 
 
 def test_what_costs_money_needs_a_yes() -> None:
-    code, screen = typed("asking.agreed('Deploy it?', yes=False)", "n")
+    code, screen = run_at_terminal("prompts.confirm('Deploy?', yes=False)", "n")
     assert 1 == code
     assert "Nothing was changed." in screen
-    assert 0 == typed("asking.agreed('Deploy it?', yes=False)", "y")[0]
+    assert 0 == run_at_terminal("prompts.confirm('Deploy?', yes=False)", "y")[0]
 
 
 def test_where_nobody_can_be_asked_only_a_yes_beforehand_counts() -> None:
-    with pytest.raises(NotDone, match="To agree: --yes"):
-        agreed("Deploy it?", yes=False)
-    agreed("Deploy it?", yes=True)
+    with pytest.raises(CommandFailed, match="To accept: --yes"):
+        confirm("Deploy?", yes=False)
+    confirm("Deploy?", yes=True)
 
 
 def test_where_nobody_can_be_asked_a_file_has_to_say_what_to_deploy() -> None:
-    with pytest.raises(NotDone) as failure:
-        described(None)
-    assert "cp infra/terraform/example.tfvars.json deployment.tfvars.json" in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        ask_for_deployment(None)
+    assert "cp infra/terraform/example.tfvars.json deployment.tfvars.json" in message_of(failure)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("my-carrel-123", 0), ("y", 1), ("", 1)])
 def test_only_the_projects_whole_name_lets_it_be_taken_down(answer: str, code: int) -> None:
     @click.command()
-    def taking_down() -> None:
-        named_in_full("my-carrel-123")
+    def tear_down() -> None:
+        confirm_project("my-carrel-123")
 
-    assert code == CliRunner().invoke(taking_down, input=f"{answer}\n").exit_code
+    assert code == CliRunner().invoke(tear_down, input=f"{answer}\n").exit_code
 
 
 def test_the_example_is_a_deployment() -> None:
-    assert "my-carrel-123" == checked(EXAMPLE.read_bytes(), EXAMPLE.name).project
+    assert "my-carrel-123" == parse_valid_deployment(EXAMPLE.read_bytes(), EXAMPLE.name).project
 
 
 def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -184,9 +188,9 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         max_instances={"search-kb": 20},
     )
     path = tmp_path / "deployment.tfvars.json"
-    deployment.write(chosen, path)
-    assert chosen == deployment.read(path)
-    assert ["deployment.tfvars.json"] == [each.name for each in tmp_path.iterdir()]
+    deployment.save_deployment(chosen, path)
+    assert chosen == deployment.load_deployment(path)
+    assert ["deployment.tfvars.json"] == [path.name for path in tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         ('{"project": "my-carrel-123", "secrets": ["X"]}', "secrets.0: Input should be"),
         (
             '{"project": "my-carrel-123", "settings": {"ALLOWED_EMAILS": ["ada@example.com"]}}',
-            r'''as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
+            r'''for example, "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
         ),
         ('{"project": "my-carrel-123", "min_instances": {"gateway": -1}}', "min_instances.gateway"),
         ('{"project": "my-carrel-123", "alert_email": "5"}', "alert_email: write an e-mail"),
@@ -205,14 +209,14 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_deployment_is_refused_by_its_field(text: str, expected: str) -> None:
-    with pytest.raises(NotDone) as failure:
-        parsed(text, "deployment.tfvars.json")
-    assert expected in said(failure)
+    with pytest.raises(CommandFailed) as failure:
+        parse_deployment(text, "deployment.tfvars.json")
+    assert expected in message_of(failure)
 
 
-@pytest.mark.skipif(deployment.PATH.exists(), reason="this checkout has been deployed")
+@pytest.mark.skipif(deployment.FILE.exists(), reason="this checkout has been deployed")
 def test_commands_without_a_deployment_and_a_terminal_change_nothing() -> None:
     result = CliRunner().invoke(deploy, ["--yes"])
     assert (1, True) == (result.exit_code, "There is no deployment.tfvars.json" in result.output)
     result = CliRunner().invoke(destroy)
-    assert (1, True) == (result.exit_code, "has not deployed anything" in result.output)
+    assert (1, True) == (result.exit_code, "has no deployment" in result.output)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.cloud.failures import NotDone
-from infra.cloud.smoke_key import SECRET
-from infra.cloud.steps import EVERYTHING, go
-from tests.support.fake_deployment import NEEDS_TERRAFORM, SECRET_VALUE, made
+from infra.cloud.errors import CommandFailed
+from infra.cloud.plan import FULL_DEPLOY, run_steps
+from infra.cloud.smoke_key import SECRET_NAME
+from tests.support.fake_deployment import NEEDS_TERRAFORM, SECRET_VALUE, make_site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
-def watched(folder: Path) -> str:
-    """A PATH with a Terraform that first writes down its arguments and its environment."""
+def make_recording_terraform(folder: Path) -> str:
+    """A PATH with a Terraform that records its arguments and its environment."""
     folder.mkdir()
     path = folder / "terraform"
     real = shutil.which("terraform")
-    path.write_text(f'#!/bin/sh\n(echo "$@"; env) >> {folder}/seen\nexec {real} "$@"\n')
+    path.write_text(f'#!/bin/sh\n(echo "$@"; env) >> {folder}/record\nexec {real} "$@"\n')
     path.chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
@@ -34,40 +34,40 @@ def watched(folder: Path) -> str:
 def test_no_secret_is_printed_passed_on_a_command_line_or_left_on_disk(
     tmp_path: Path, project: str, google: FakeGoogleCloud, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "checkout"
-    place.mkdir()
-    site = made(
-        place,
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    site = make_site(
+        checkout,
         project,
         google.address,
         secrets=("READWISE_TOKEN",),
-        path=watched(tmp_path / "bin"),
+        path=make_recording_terraform(tmp_path / "bin"),
     )
     lines: list[str] = []
-    go(site.cloud(lines.append), EVERYTHING)
+    run_steps(site.cloud(lines.append), FULL_DEPLOY)
     values = google.projects[project].secrets
-    secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET]]
+    secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET_NAME]]
     assert SECRET_VALUE == secret[0]
     assert 3 == len(secret)
     files = [path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
     captured = capfd.readouterr()
-    seen = [*lines, *files, *google.addresses, captured.out, captured.err]
-    assert [] == [value for value in secret if any(value in text for text in seen)]
+    outputs = [*lines, *files, *google.addresses, captured.out, captured.err]
+    assert [] == [value for value in secret if any(value in text for text in outputs)]
 
 
 def test_a_secret_that_has_a_value_is_not_asked_for(
     tmp_path: Path, project: str, google: FakeGoogleCloud
 ) -> None:
     google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
-    site = made(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
-    go(site.cloud(), EVERYTHING)
+    site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
+    run_steps(site.cloud(), FULL_DEPLOY)
     assert ["known"] == google.projects[project].secrets["READWISE_TOKEN"]
 
 
 def test_a_secret_that_nobody_tells_ends_the_deployment_with_how_to_tell_it(
     tmp_path: Path, project: str, google: FakeGoogleCloud
 ) -> None:
-    site = made(tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n")
-    with pytest.raises(NotDone, match="gcloud secrets versions add READWISE_TOKEN"):
-        go(site.cloud(), EVERYTHING)
+    site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n")
+    with pytest.raises(CommandFailed, match="gcloud secrets versions add READWISE_TOKEN"):
+        run_steps(site.cloud(), FULL_DEPLOY)
     assert not site.running()

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from infra.cloud.deployment import Deployment, checked
-from infra.cloud.failures import NotDone
-from tests.support.fake_deployment import said
+from infra.cloud.deployment import Deployment, parse_valid_deployment
+from infra.cloud.errors import CommandFailed
+from tests.support.fake_deployment import message_of
 
 VERTEX = {"EMBEDDING_PROVIDER": "vertex"}
 SIGN_IN = {"GOOGLE_CLIENT_ID": "1-a.apps.googleusercontent.com"}
@@ -16,8 +16,8 @@ PEOPLE = {"ALLOWED_EMAILS": '["ada@example.com"]'}
 
 
 def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployment:
-    described = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **more}
-    return Deployment.model_validate_json(json.dumps(described))
+    fields = {"project": "my-carrel-123", "settings": settings, "secrets": secrets, **more}
+    return Deployment.model_validate_json(json.dumps(fields))
 
 
 @pytest.mark.parametrize(
@@ -27,15 +27,15 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
         ({"EMBEDDING_PROVIDER": "local"}, 'settings.EMBEDDING_PROVIDER: write "vertex" or'),
         (
             VERTEX | {"ALLOWED_EMAILS": "ada@example.com"},
-            r'''must be a JSON list; write it as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
+            r'''must be a JSON list; for example, "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
         ),
         (
             VERTEX | {"ALLOWED_EMAILS": "[ada@example.com]"},
-            "settings: ALLOWED_EMAILS must be a JSON list; write it as in",
+            "settings: ALLOWED_EMAILS must be a JSON list; for example,",
         ),
         (
             VERTEX | {"TOOL_TIMEOUTS": "20"},
-            r'''write it as in "TOOL_TIMEOUTS": "{\"search_kb\": 20}"''',
+            r'''for example, "TOOL_TIMEOUTS": "{\"search_kb\": 20}"''',
         ),
         (
             VERTEX | {"READS_PER_MINUTE": "many"},
@@ -48,17 +48,17 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
         (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"),
         (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET must be set together"),
         (VERTEX | {"LOCAL_USER": "me"}, "LOCAL_USER opens everything"),
-        (VERTEX | {"EMAILS": "[]"}, "settings.EMAILS: there is none of this name"),
-        (VERTEX | {"time_zone": "UTC"}, "settings.time_zone: there is none of this name"),
+        (VERTEX | {"EMAILS": "[]"}, "settings.EMAILS: there is no such setting"),
+        (VERTEX | {"time_zone": "UTC"}, "settings.time_zone: there is no such setting"),
     ],
 )
 def test_a_setting_that_does_not_hold_is_named_with_what_to_write(
     settings: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(NotDone) as failure:
-        checked(deployment(settings).to_json(), "deployment.tfvars.json")
-    assert expected in said(failure)
-    assert said(failure).startswith("deployment.tfvars.json: ")
+    with pytest.raises(CommandFailed) as failure:
+        parse_valid_deployment(deployment(settings).to_json(), "deployment.tfvars.json")
+    assert expected in message_of(failure)
+    assert message_of(failure).startswith("deployment.tfvars.json: ")
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_a_setting_that_does_not_hold_is_named_with_what_to_write(
     ],
 )
 def test_settings_that_functions_start_with_are_taken(chosen: Deployment) -> None:
-    assert chosen == checked(chosen.to_json(), "deployment.tfvars.json")
+    assert chosen == parse_valid_deployment(chosen.to_json(), "deployment.tfvars.json")
 
 
 def test_what_this_process_is_told_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
-    with pytest.raises(NotDone, match="must be set together"):
-        checked(deployment(VERTEX | SIGN_IN).to_json(), "here")
+    with pytest.raises(CommandFailed, match="must be set together"):
+        parse_valid_deployment(deployment(VERTEX | SIGN_IN).to_json(), "here")
     monkeypatch.setenv("ALLOWED_EMAILS", "[broken")
     monkeypatch.setenv("LOCAL_USER", "me")
-    checked(deployment(VERTEX).to_json(), "here")
+    parse_valid_deployment(deployment(VERTEX).to_json(), "here")

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
-from infra.cloud.failures import NotDone
-from infra.cloud.smoke import smoke
+from infra.cloud.errors import CommandFailed
+from infra.cloud.smoke import run_smoke_test
 from infra.local.emulator import LOOPBACK
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
@@ -43,27 +43,27 @@ PROJECT = f"test-smoke-{os.getpid()}"
 INDEXED = f"{PROJECT}-indexed"
 
 
-class Parts(LoopbackServer):
-    """Functions that are well."""
+class HealthyFunctions(LoopbackServer):
+    """Healthy functions."""
 
     def __init__(self) -> None:
         """Open the port."""
-        super().__init__(_Well)
+        super().__init__(_HealthyHandler)
 
 
-class _Well(BaseHTTPRequestHandler):
+class _HealthyHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway with an empty base, that lets nobody in without a credential."""
+    """A gateway with an empty knowledge base, which requires credentials."""
     log = tmp_path_factory.mktemp("smoke") / "log"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "LOCAL_USER": ""}
     with run_gateway(INLINE, environment, log) as running:
@@ -72,17 +72,17 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def key() -> str:
-    """A key of that gateway, which may only read."""
-    return asyncio.run(_made(PROJECT))
+    """A read-only key of that gateway."""
+    return asyncio.run(_create_key(PROJECT))
 
 
-async def _made(project: str) -> str:
+async def _create_key(project: str) -> str:
     scopes = frozenset({Scope.READ})
     keyring = Keyring([SecretStr(SECRET)])
-    text, kept = new_key(keyring, "smoke", "test", scopes, created_at=utc_now())
+    text, stored = new_key(keyring, "smoke", "test", scopes, created_at=utc_now())
     connection = Connection(project, "access")
     try:
-        await AccessStore(connection).keys.add(kept)
+        await AccessStore(connection).keys.add(stored)
     finally:
         await connection.aclose()
     return text
@@ -91,24 +91,24 @@ async def _made(project: str) -> str:
 def test_a_gateway_that_works_lists_its_tools_counts_and_searches(
     closed: Running, key: str
 ) -> None:
-    found = asyncio.run(smoke(closed.url, key))
-    assert found.well
-    assert "all parts are well" == found.said[0]
-    assert found.said[1].endswith("tools are listed")
-    assert list(found.said[2:4]) == [
+    report = asyncio.run(run_smoke_test(closed.url, key))
+    assert report.passed
+    assert "all parts are healthy" == report.lines[0]
+    assert report.lines[1].endswith("tools are listed")
+    assert list(report.lines[2:4]) == [
         "get_stats counts 0 passages of 0 sources",
-        "search_kb found 0 passages",
+        "search_kb returns 0 passages",
     ]
 
 
 @pytest.fixture(scope="module")
 def indexed() -> str:
-    """The project of a base with texts that are indexed, and not embedded yet."""
-    asyncio.run(_indexed(INDEXED))
+    """A project whose texts are indexed but not embedded yet."""
+    asyncio.run(_index_texts(INDEXED))
     return INDEXED
 
 
-async def _indexed(project: str) -> None:
+async def _index_texts(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
         ctx = app.context(Caller(), Meter())
@@ -120,92 +120,92 @@ async def _indexed(project: str) -> None:
 
 @pytest.mark.slow
 def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path) -> None:
-    key = asyncio.run(_made(indexed))
+    key = asyncio.run(_create_key(indexed))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
-        found = asyncio.run(smoke(running.url, key))
-    assert found.well
-    assert found.said[-1].startswith("it says: Nothing has been embedded yet.")
+        report = asyncio.run(run_smoke_test(running.url, key))
+    assert report.passed
+    assert report.lines[-1].startswith("search_kb says: Nothing has been embedded yet.")
 
 
 def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
-    key = asyncio.run(_made(indexed))
+    key = asyncio.run(_create_key(indexed))
     environment = {
         "GOOGLE_CLOUD_PROJECT": indexed,
         "EMBEDDING_PROVIDER": "openai",
         "OPENAI_BASE_URL": f"http://{LOOPBACK}:{free_port()}/v1",
     }
     with run_gateway(INLINE, environment, tmp_path / "log") as running:
-        found = asyncio.run(smoke(running.url, key))
-    assert not found.well
-    assert "it says: The embedding provider cannot be reached right now." in found.said[-1]
+        report = asyncio.run(run_smoke_test(running.url, key))
+    assert not report.passed
+    assert "search_kb says: The embedding provider cannot be reached right now." in report.lines[-1]
 
 
 def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
     source = ROOT / "functions" / "gateway" / "main.py"
-    with Parts() as parts:
-        urls = {tool.name: f"http://{LOOPBACK}:{parts.server_port}" for tool in tools()}
+    with HealthyFunctions() as functions:
+        urls = {tool.name: f"http://{LOOPBACK}:{functions.server_port}" for tool in tools()}
         urls["list_clusters"] = f"http://{LOOPBACK}:{free_port()}"
         environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "TOOL_URLS": json.dumps(urls)}
         with run_gateway(source, environment, tmp_path / "log") as running:
-            found = asyncio.run(smoke(running.url, "carrel_key"))
+            report = asyncio.run(run_smoke_test(running.url, "carrel_key"))
     expected = "/health answers 503: list_clusters (unreachable (ConnectError))"
-    assert (False, [expected]) == (found.well, found.said)
+    assert (False, [expected]) == (report.passed, report.lines)
 
 
 def test_what_is_ill_without_saying_how_is_quoted() -> None:
     with FakeGateway() as gateway:
         gateway.health = 503
-        found = asyncio.run(smoke(gateway.url, "carrel_key"))
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
     assert (False, ["/health answers 503: search_kb (it does not answer)"]) == (
-        found.well,
-        found.said,
+        report.passed,
+        report.lines,
     )
 
 
 @pytest.mark.slow
 def test_an_answer_that_lacks_what_it_should_have_fails(tmp_path: Path) -> None:
-    key = asyncio.run(_made(PROJECT))
+    key = asyncio.run(_create_key(PROJECT))
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"
     with run_gateway(source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log") as running:
-        found = asyncio.run(smoke(running.url, key))
-    assert not found.well
-    assert "get_stats" in found.said[-1]
+        report = asyncio.run(run_smoke_test(running.url, key))
+    assert not report.passed
+    assert "get_stats" in report.lines[-1]
 
 
 def test_a_key_that_opens_nothing_fails_with_what_the_gateway_said(closed: Running) -> None:
-    found = asyncio.run(smoke(closed.endpoint, "carrel_no-key"))
-    assert not found.well
-    assert f"{closed.endpoint} did not answer as it should (HTTP 401)" in found.said[-1]
+    report = asyncio.run(run_smoke_test(closed.endpoint, "carrel_no-key"))
+    assert not report.passed
+    assert f"{closed.endpoint} did not answer as expected (HTTP 401)" in report.lines[-1]
 
 
 def test_where_nothing_answers_it_fails() -> None:
     url = f"http://{LOOPBACK}:{free_port()}"
-    found = asyncio.run(smoke(url, "carrel_key"))
-    assert not found.well
-    assert f"{url}/mcp did not answer as it should" in found.said[-1]
+    report = asyncio.run(run_smoke_test(url, "carrel_key"))
+    assert not report.passed
+    assert f"{url}/mcp did not answer as expected" in report.lines[-1]
 
 
 def test_what_is_no_mcp_server_fails() -> None:
     with FakeGateway() as gateway:
         gateway.refusal = 200
-        found = asyncio.run(smoke(gateway.url, "carrel_key"))
-    assert not found.well
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+    assert not report.passed
 
 
 def test_a_key_is_never_sent_in_the_clear() -> None:
-    with pytest.raises(NotDone, match="A key travels over https only"):
-        asyncio.run(smoke("http://carrel.example.com", "carrel_key"))
+    with pytest.raises(CommandFailed, match="A key is only sent over https"):
+        asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 
 def test_the_command_says_in_words_what_it_found(closed: Running, key: str) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": key})
-    assert (0, "It works.") == (result.exit_code, result.output.splitlines()[-1])
+    assert (0, "The smoke test passed.") == (result.exit_code, result.output.splitlines()[-1])
     assert key not in result.output
 
 
 def test_the_command_fails_where_it_does_not_work(closed: Running) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": "carrel_no-key"})
-    assert (1, "It does not work.") == (result.exit_code, result.output.splitlines()[-1])
+    assert (1, "The smoke test failed.") == (result.exit_code, result.output.splitlines()[-1])
 
 
 def test_the_command_without_a_key_says_how_to_make_one(closed: Running) -> None:

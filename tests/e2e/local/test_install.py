@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT
 from infra.build.requirements import requirements_of
+from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import progress
-from infra.local.lock import CONSTRAINTS, count, layout
 from tests.support.process_end import PATIENCE
 
 if TYPE_CHECKING:
@@ -89,10 +89,15 @@ def test_whatever_running_imports_is_installed_to_run() -> None:
 
 
 def test_the_versions_to_run_come_before_those_to_test() -> None:
-    text = layout({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
+    text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert ["anyio==4", "Click==8", "pytest==9"] == lines
-    assert 0 < count("local") < count("dev") == CONSTRAINTS.read_text().count("==")
+    assert (
+        0
+        < count_distributions("local")
+        < count_distributions("dev")
+        == CONSTRAINTS.read_text().count("==")
+    )
 
 
 def test_a_pip_that_prints_much_does_not_wait_for_a_reader(tmp_path: Path) -> None:

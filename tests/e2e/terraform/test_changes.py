@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.cloud.foundation import DATABASES, SECRETS
+from infra.cloud.bootstrap import DATABASES, SECRETS
 from tests.e2e.terraform.conftest import EVERYTHING
 from tests.support.manifests import READER, function, manifest, real_manifest
 

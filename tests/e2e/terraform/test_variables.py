@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.cloud.deployment import NAME, parsed
+from infra.cloud.deployment import FILE_NAME, parse_deployment
 from tests.support.fakes.terraform_provider_schema import SCHEMA
 from tests.support.manifests import real_manifest
 from tests.support.terraform_deployment import REGION
@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused_with_what_would_do(
 
 
 def test_the_example_is_a_deployment_as_carrel_deploy_reads_it() -> None:
-    found = parsed(json.dumps(EXAMPLE), NAME)
+    found = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
     assert ("my-carrel-123", EXAMPLE["settings"]) == (found.project, found.settings)
 
 

@@ -33,44 +33,44 @@ KEYRING = Keyring([SecretStr(SECRET)])
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """A database of one's own, and a secret."""
+    """Use an empty database and a secret."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
     monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
 
 
 def carrel(*arguments: str) -> Result:
-    """What the command does."""
+    """Run the command."""
     return CliRunner().invoke(main, arguments)
 
 
-def stored(project: str, work: Callable[[AccessStore], Awaitable[object]]) -> object:
-    """What the store does."""
+def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]]) -> object:
+    """Run `work` on the store."""
 
-    async def working() -> object:
+    async def run_work() -> object:
         connection = Connection(project, "access")
         try:
             return await work(AccessStore(connection))
         finally:
             await connection.aclose()
 
-    return asyncio.run(working())
+    return asyncio.run(run_work())
 
 
 def keys_in(project: str) -> list[AccessKey]:
-    found = stored(project, lambda store: store.keys.all())
-    assert isinstance(found, list)
-    return found
+    keys = run_on_store(project, lambda store: store.keys.all())
+    assert isinstance(keys, list)
+    return keys
 
 
-def created(*options: str, user: str = "ann@example.com") -> str:
-    """The text of a new key."""
+def create_key(*options: str, user: str = "ann@example.com") -> str:
+    """Create a key and return its text."""
     result = carrel("keys", "create", "--user", user, "--name", "laptop", *options)
     assert 0 == result.exit_code, result.stderr
     return result.stdout.strip()
 
 
-def refusal(*arguments: str) -> str:
-    """What a command says that refuses."""
+def error_of(*arguments: str) -> str:
+    """Run a command that fails, and return its error."""
     result = carrel(*arguments)
     assert 0 != result.exit_code
     assert "" == result.stdout
@@ -91,15 +91,15 @@ def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
 
 
 def test_a_key_allows_what_is_asked_for_and_ends_when_it_is_told(project: str) -> None:
-    created("--scope", "read", "--expires-in-days", "30")
+    create_key("--scope", "read", "--expires-in-days", "30")
     [key] = keys_in(project)
     assert frozenset({Scope.READ}) == key.scopes
     assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
 
 
 def test_a_list_shows_keys_and_nothing_that_opens() -> None:
-    text = created()
-    created("--scope", "write", "--expires-in-days", "1", user="bob")
+    text = create_key()
+    create_key("--scope", "write", "--expires-in-days", "1", user="bob")
     result = carrel("keys", "list")
     head, bob, ann = result.stdout.splitlines()
     assert head.split("  ")[0].strip() == "ID"
@@ -111,10 +111,10 @@ def test_a_list_shows_keys_and_nothing_that_opens() -> None:
 
 
 def test_a_list_may_be_one_users() -> None:
-    created()
-    created(user="bob")
+    create_key()
+    create_key(user="bob")
     assert 2 == len(carrel("keys", "list", "--user", "bob").stdout.splitlines())
-    assert "There is no key." in carrel("keys", "list", "--user", "eve").stdout
+    assert "There are no keys." in carrel("keys", "list", "--user", "eve").stdout
 
 
 def test_a_list_tells_keys_that_have_ended(project: str) -> None:
@@ -127,18 +127,18 @@ def test_a_list_tells_keys_that_have_ended(project: str) -> None:
         created_at=past,
         expires_at=past + timedelta(days=1),
     )
-    stored(project, lambda store: store.keys.add(old))
-    carrel("keys", "revoke", created(user="bob")[7:19])
-    created(user="cy")
+    run_on_store(project, lambda store: store.keys.add(old))
+    carrel("keys", "revoke", create_key(user="bob")[7:19])
+    create_key(user="cy")
     carrel("accounts", "revoke", "cy")
-    created(user="dee")
+    create_key(user="dee")
     rows = [line.split() for line in carrel("keys", "list").stdout.splitlines()[1:]]
     expected = [("dee", "active"), ("cy", "revoked"), ("bob", "revoked"), ("old", "expired")]
     assert expected == [(row[2], row[-1]) for row in rows]
 
 
 def test_a_key_that_is_pasted_whole_is_revoked_and_not_quoted(project: str) -> None:
-    text = created()
+    text = create_key()
     result = carrel("keys", "revoke", text)
     assert 0 == result.exit_code
     assert text[20:] not in result.output
@@ -147,9 +147,9 @@ def test_a_key_that_is_pasted_whole_is_revoked_and_not_quoted(project: str) -> N
 
 
 def test_what_names_no_key_revokes_nothing() -> None:
-    assert "There is no key 0123456789ab." in refusal("keys", "revoke", "0123456789ab")
-    assert "12 characters" in refusal("keys", "revoke", "laptop")
-    assert "12 characters" in refusal("keys", "revoke", "../accounts/ann")
+    assert "There is no key 0123456789ab." in error_of("keys", "revoke", "0123456789ab")
+    assert "12 characters" in error_of("keys", "revoke", "laptop")
+    assert "12 characters" in error_of("keys", "revoke", "../accounts/ann")
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,27 @@ def test_what_names_no_key_revokes_nothing() -> None:
 def test_a_key_that_makes_no_sense_is_not_made(
     project: str, options: list[str], words: str
 ) -> None:
-    assert words in refusal("keys", "create", *options)
+    assert words in error_of("keys", "create", *options)
     assert [] == keys_in(project)
 
 
 def test_money_is_credited_taken_back_and_shown_exactly() -> None:
-    assert "ann now has $5.00." in carrel("accounts", "credit", "ann", "5").stdout
-    assert "ann now has $5.000001." in carrel("accounts", "credit", "ann", "0.000001").stdout
-    assert "ann now has $4.500001." in carrel("accounts", "credit", "ann", "-0.50").stdout
-    assert "$4.500001, of which $0.00 are held" in carrel("accounts", "show", "ann").stdout
-    assert "cannot be taken back" in refusal("accounts", "credit", "ann", "-5")
+    assert "The balance of ann is now $5.00." in carrel("accounts", "credit", "ann", "5").stdout
+    assert (
+        "The balance of ann is now $5.000001."
+        in carrel("accounts", "credit", "ann", "0.000001").stdout
+    )
+    assert (
+        "The balance of ann is now $4.500001."
+        in carrel("accounts", "credit", "ann", "-0.50").stdout
+    )
+    assert "$4.500001, $0.00 of it reserved" in carrel("accounts", "show", "ann").stdout
+    assert "cannot be taken back" in error_of("accounts", "credit", "ann", "-5")
 
 
 def test_a_month_has_a_limit_until_it_is_lifted() -> None:
     assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
-    assert "$10.00 at most" in carrel("accounts", "limit", "ann", "10").stdout
+    assert "up to $10.00 per month" in carrel("accounts", "limit", "ann", "10").stdout
     assert "monthly limit  $10.00" in carrel("accounts", "show", "ann").stdout
     assert "no monthly limit" in carrel("accounts", "limit", "ann", "none").stdout
     assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
@@ -190,16 +196,16 @@ def test_a_month_has_a_limit_until_it_is_lifted() -> None:
 def test_a_user_who_is_revoked_keeps_the_account() -> None:
     carrel("accounts", "credit", "ann", "5")
     carrel("keys", "create", "--user", "ann", "--name", "x")
-    assert "ann: 1 key and 0 sign-ins ended." in carrel("accounts", "revoke", "ann").stdout
+    assert "Revoked for ann: 1 key, 0 sign-ins." in carrel("accounts", "revoke", "ann").stdout
     assert "Is the name right?" in carrel("accounts", "revoke", "anne").stdout
-    said = carrel("accounts", "show", "ann").stdout
-    assert "$5.00" in said
-    assert "whatever was made before 20" in said
+    output = carrel("accounts", "show", "ann").stdout
+    assert "$5.00" in output
+    assert "all credentials created before 20" in output
 
 
 @pytest.mark.parametrize("command", ["show", "revoke"])
 def test_what_is_no_user_has_no_account(command: str) -> None:
-    assert "'Ann' is no user" in refusal("accounts", command, "Ann")
+    assert "'Ann' is no user" in error_of("accounts", command, "Ann")
 
 
 @pytest.mark.parametrize(

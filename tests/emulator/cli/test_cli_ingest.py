@@ -1,4 +1,4 @@
-"""`carrel ingest`: what it says, how it ends, and that it goes on where it was interrupted."""
+"""`carrel ingest`: output, exit codes, and resumption after an interrupt."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ around = after(int(sys.argv.pop(1)), interrupt)
 jobs.App = lambda settings: WatchedApp(settings, around, embedder=WordEmbedder())
 main()
 """
-"""Gets a Ctrl-C after the commit of this number."""
+"""Receives Ctrl-C after a given number of commits."""
 NEVER = -1
 NOTES = 80
-"""More than four commits write."""
-HANGING = 120
-"""Seconds after which a run hangs, on however busy a machine."""
+"""These take more than four commits."""
+TIMEOUT_SECONDS = 120
+"""A run that takes this long hangs, even on a busy machine."""
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """A database of one's own."""
+    """Use an empty database."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def ingested(path: Path, interrupted: int = NEVER) -> tuple[int, str, str]:
-    """The exit code of a run, and what it says on both channels."""
+def run_ingest(path: Path, interrupted: int = NEVER) -> tuple[int, str, str]:
+    """Run the command; return its exit code, output and errors."""
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path)],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=HANGING,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     return process.returncode, process.stdout, process.stderr
 
 
-def stored(collection: str) -> set[str]:
+def stored_ids(collection: str) -> set[str]:
     """The ids of the documents of a collection."""
 
     async def ask() -> set[str]:
@@ -80,18 +80,18 @@ def stored(collection: str) -> set[str]:
 def test_warnings_and_files_of_other_kinds_end_with_0(tmp_path: Path) -> None:
     written(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
     written(tmp_path, "paper.pdf", "%PDF")
-    code, said, errors = ingested(tmp_path)
+    code, output, errors = run_ingest(tmp_path)
     assert 0 == code, errors
-    assert "\ningest: Not read: 1 .pdf.\n" in said.partition("\nindex: ")[2]
+    assert "\ningest: Not read: 1 .pdf.\n" in output.partition("\nindex: ")[2]
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
 
 def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
     written(tmp_path, "vault/note.md", "Reef the mainsail early.")
     (tmp_path / "vault/passwords.md").symlink_to(written(tmp_path, "passwords.md", "secret"))
-    code, said, errors = ingested(tmp_path / "vault")
+    code, output, errors = run_ingest(tmp_path / "vault")
     assert 1 == code
-    assert "ingest: 1 created, 1 sources, 1 read (" in said
+    assert "ingest: 1 created, 1 sources, 1 read (" in output
     assert "ingest: left out: passwords.md: is a link to something outside the folder" in errors
 
 
@@ -99,12 +99,14 @@ def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
 def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
     path = written(tmp_path, "notes.jsonl", lines(*many))
-    code, _, errors = ingested(path, interrupted=4)
+    code, _, errors = run_ingest(path, interrupted=4)
     assert 130 == code
-    assert 0 < len(stored("sources")) < NOTES
-    assert "Stopped. What was stored stays: run the same command again to go on.\n" in errors
+    assert 0 < len(stored_ids("sources")) < NOTES
+    assert (
+        "Interrupted. What was stored stays. To continue, run the same command again.\n" in errors
+    )
     assert "Traceback" not in errors
-    code, said, errors = ingested(path)
+    code, output, errors = run_ingest(path)
     assert 0 == code, errors
-    assert f"{NOTES} read" in said
-    assert len(stored("sources")) == NOTES
+    assert f"{NOTES} read" in output
+    assert len(stored_ids("sources")) == NOTES

@@ -1,4 +1,4 @@
-"""`carrel jobs`: what runs did and cost, and what was given up."""
+"""`carrel jobs`: runs, their costs, and items that jobs gave up."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """A database of one's own."""
+    """Use an empty database."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
 def carrel(*arguments: str) -> Result:
-    """What the command does."""
+    """Run the command."""
     return CliRunner().invoke(main, ["jobs", *arguments])
 
 
 def run(*names: str) -> subprocess.CompletedProcess[str]:
-    """Run jobs in a process of its own: they set how much of the log is shown."""
+    """Run jobs in a process of its own: they set how much of the log is output."""
     code = "from infra.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, "jobs", "run", *names],
@@ -60,28 +60,28 @@ def run(*names: str) -> subprocess.CompletedProcess[str]:
 
 
 def in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Do something in the database."""
+    """Run `work` with a context."""
 
-    async def working() -> Any:
+    async def run_work() -> Any:
         app = App(Settings(google_cloud_project=project))
         try:
             return await work(app.context(Caller(), Meter()))
         finally:
             await app.aclose()
 
-    return asyncio.run(working())
+    return asyncio.run(run_work())
 
 
-async def three_that_wait(ctx: Context) -> None:
-    """Put texts in."""
+async def ingest_three_chunks(ctx: Context) -> None:
+    """Ingest three chunks."""
     await Ingestion(ctx.database).save([in_chunks(BAKING)], NOW)
 
 
-async def one_given_up(ctx: Context) -> None:
-    """Put texts in, one of which cannot be indexed."""
-    await three_that_wait(ctx)
-    (odd, *_) = await ChunkQueue(ctx.database).pending("index", NOW, 1)
-    await ChunkQueue(ctx.database).defer("index", replace(odd, tries=4), "was refused", NOW)
+async def give_up_one_chunk(ctx: Context) -> None:
+    """Ingest three chunks, one of which has failed five times."""
+    await ingest_three_chunks(ctx)
+    (chunk, *_) = await ChunkQueue(ctx.database).pending("index", NOW, 1)
+    await ChunkQueue(ctx.database).defer("index", replace(chunk, tries=4), "was refused", NOW)
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
@@ -94,7 +94,7 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
 
 
 def test_a_run_says_what_it_did_and_what_that_cost(project: str) -> None:
-    in_database(project, three_that_wait)
+    in_database(project, ingest_three_chunks)
     result = run("index", "repair")
     assert 0 == result.returncode, result.stderr
     assert "index: 3 indexed (" in result.stdout
@@ -103,13 +103,15 @@ def test_a_run_says_what_it_did_and_what_that_cost(project: str) -> None:
 
 
 def test_what_runs_did_is_shown_afterwards(project: str) -> None:
-    in_database(project, three_that_wait)
+    in_database(project, ingest_three_chunks)
     run("index")
     run("index")
-    shown = carrel("show", "index")
-    assert 0 == shown.exit_code
-    heading, _, latest, did, _, _, earlier = shown.stdout.splitlines()[:7]
-    assert heading.startswith("index: Index words and facets. In the cloud: 5-59/15 * * * *")
+    output = carrel("show", "index")
+    assert 0 == output.exit_code
+    heading, _, latest, did, _, _, earlier = output.stdout.splitlines()[:7]
+    assert heading.startswith(
+        "index: Index words and facets. Schedule in the cloud: 5-59/15 * * * *"
+    )
     assert latest.partition("  ")[2].startswith("finished 20")
     assert did.startswith("  nothing to do (")
     assert earlier.startswith("  3 indexed (")
@@ -117,16 +119,18 @@ def test_what_runs_did_is_shown_afterwards(project: str) -> None:
 
 
 def test_of_a_job_that_never_ran_it_is_said() -> None:
-    assert "No run of the last 30 days is on record." in carrel("show", "index").stdout
+    assert "There is no record of a run in the last 30 days." in carrel("show", "index").stdout
 
 
 def test_what_was_given_up_is_shown_and_tried_again_when_asked(project: str) -> None:
-    in_database(project, one_given_up)
-    shown = carrel("show", "index").stdout
-    assert "Given up after five tries: 1\n" in shown
-    assert ": was refused\n" in shown
-    assert "carrel jobs retry index" in shown
-    assert "1 item will be tried again: carrel jobs run index\n" == carrel("retry", "index").stdout
+    in_database(project, give_up_one_chunk)
+    output = carrel("show", "index").stdout
+    assert "Given up after five attempts: 1\n" in output
+    assert ": was refused\n" in output
+    assert "carrel jobs retry index" in output
+    assert (
+        "Queued 1 item. To process now: carrel jobs run index\n" == carrel("retry", "index").stdout
+    )
     assert "index: 3 indexed (" in run("index").stdout
     assert "Given up" not in carrel("show", "index").stdout
 
@@ -134,35 +138,35 @@ def test_what_was_given_up_is_shown_and_tried_again_when_asked(project: str) -> 
 def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
     result = carrel("retry", "repair")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "The job repair gives nothing up." in result.stderr
+    assert "The job repair has nothing to retry:" in result.stderr
 
 
-async def carded_by_another_model(ctx: Context) -> None:
-    """Put texts in, of which two have cards: by another model, and by a person."""
-    await three_that_wait(ctx)
+async def make_card_by_another_model(ctx: Context) -> None:
+    """Ingest three chunks, with one card by another model and one by a person."""
+    await ingest_three_chunks(ctx)
     by_model, by_hand, _ = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
-    stored = Cards(ctx.database)
-    await stored.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
-    await stored.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
+    cards = Cards(ctx.database)
+    await cards.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
+    await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 
 
 def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
-    in_database(project, carded_by_another_model)
-    expected = "1 item will be made again: carrel jobs run cards\n"
+    in_database(project, make_card_by_another_model)
+    expected = "Queued 1 item. To process now: carrel jobs run cards\n"
     assert expected == carrel("renew", "cards").stdout
-    assert "Nothing is to be made again." in carrel("renew", "cards").stdout
+    assert "There is nothing to renew." in carrel("renew", "cards").stdout
     assert "2 extractive" in run("cards").stdout
 
 
 def test_a_job_that_renews_nothing_says_which_do() -> None:
     result = carrel("renew", "index")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "The job index renews nothing. Those that do: cards." in result.stderr
+    assert "The job index has no renewal. These jobs do: cards." in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_an_unknown_job_is_answered_with_those_there_are(command: str) -> None:
     result = carrel(command, "nope")
     assert (1, "") == (result.exit_code, result.stdout)
-    known = ", ".join(job.name for job in jobs())
-    assert f"There is no job nope. The jobs are: {known}." in result.stderr
+    names = ", ".join(job.name for job in jobs())
+    assert f"There is no job nope. The jobs are: {names}." in result.stderr

@@ -1,4 +1,4 @@
-"""`carrel materials`: what users brought to tasks, and erasing it with a receipt."""
+"""`carrel materials`: list and erase what users uploaded to tasks."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ BOB = Caller.of("bob")
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """A database of one's own."""
+    """Use an empty database."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
 def carrel(*arguments: str, answer: str | None = None) -> Result:
-    """What the command does."""
+    """Run the command."""
     return CliRunner().invoke(main, ["materials", *arguments], input=answer)
 
 
-def refusal(*arguments: str) -> str:
-    """What a command says that refuses."""
+def error_of(*arguments: str) -> str:
+    """Run a command that fails, and return its error."""
     result = carrel(*arguments)
     assert (1, "") == (result.exit_code, result.stdout)
     assert "Traceback" not in result.stderr
@@ -53,20 +53,20 @@ def refusal(*arguments: str) -> str:
 def in_database(
     work: Callable[[App], Awaitable[Any]], project: str, now: datetime | None = None
 ) -> Any:
-    """Do something in the database, at a time."""
+    """Run `work` with an app at a given time."""
 
-    async def working() -> Any:
+    async def run_work() -> Any:
         clock = SettableClock(now or datetime.now(UTC).replace(microsecond=0))
         async with opened(Settings(google_cloud_project=project), clock) as app:
             return await work(app)
 
-    return asyncio.run(working())
+    return asyncio.run(run_work())
 
 
-def brought(
+def upload(
     project: str, task: str, *texts: str, caller: Caller = ANN, now: datetime | None = None
 ) -> None:
-    """Somebody brings materials, in calls that may be sent again."""
+    """Upload materials with idempotency keys."""
 
     async def work(app: App) -> None:
         for text in texts or (MAST,):
@@ -75,22 +75,22 @@ def brought(
     in_database(work, project, now)
 
 
-def left(project: str) -> Counter[str]:
-    """How many documents each user has, by the user's id and what they belong to."""
+def count_documents(project: str) -> Counter[str]:
+    """Count the documents of each user."""
 
     async def work(app: App) -> Counter[str]:
         paths = await stored(of_job(app), "users/")
         return Counter(path.split("/", 3)[1] for path in paths)
 
-    found: Counter[str] = in_database(work, project)
-    return found
+    counts: Counter[str] = in_database(work, project)
+    return counts
 
 
 def test_a_task_is_erased_with_a_receipt_and_nothing_else_is(project: str) -> None:
-    brought(project, "notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
-    brought(project, "other")
-    brought(project, "notes", caller=BOB)
-    before = left(project)
+    upload(project, "notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
+    upload(project, "other")
+    upload(project, "notes", caller=BOB)
+    before = count_documents(project)
     start = datetime.now(UTC).replace(microsecond=0)
     result = carrel("erase", "ann@example.com", "notes", "--yes")
     assert (0, "") == (result.exit_code, result.stderr)
@@ -102,17 +102,17 @@ def test_a_task_is_erased_with_a_receipt_and_nothing_else_is(project: str) -> No
         "documents": "3",
         "parts": "6",
         "passages": "2",
-        "answers": "3 kept for repetition",
-    } == {name: told for name, told in lines.items() if name != "task"}
+        "answers": "3 stored for repeated calls",
+    } == {name: value for name, value in lines.items() if name != "task"}
     assert ["task           notes", "task itself    1"] == [
         line for line in result.stdout.splitlines() if line.startswith("task")
     ]
-    assert before - left(project) == {"ann@example.com": 15}
-    assert before["bob"] == left(project)["bob"]
+    assert before - count_documents(project) == {"ann@example.com": 15}
+    assert before["bob"] == count_documents(project)["bob"]
 
 
 def test_a_receipt_may_be_json(project: str) -> None:
-    brought(project, "notes")
+    upload(project, "notes")
     receipt = json.loads(carrel("erase", "ann@example.com", "notes", "--yes", "--json").stdout)
     erased = datetime.fromisoformat(receipt.pop("erased_at"))
     assert timedelta() == erased.utcoffset()
@@ -121,58 +121,58 @@ def test_a_receipt_may_be_json(project: str) -> None:
         "task": "notes",
         "deleted": {"documents": 1, "parts": 2, "passages": 1, "answers": 1, "task": 1},
     }
-    assert 0 == left(project).total()
+    assert 0 == count_documents(project).total()
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
 def test_nothing_is_erased_unless_somebody_says_yes(project: str, answer: str) -> None:
-    brought(project, "notes")
-    before = left(project)
+    upload(project, "notes")
+    before = count_documents(project)
     result = carrel("erase", "ann@example.com", "notes", answer=answer)
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "Erase 1 document that ann@example.com brought to the task notes?" in result.stderr
-    assert before == left(project)
+    assert "Erase 1 document of ann@example.com in the task notes?" in result.stderr
+    assert before == count_documents(project)
 
 
 def test_who_says_yes_gets_the_receipt_alone_on_standard_output(project: str) -> None:
-    brought(project, "notes")
+    upload(project, "notes")
     result = carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
     assert 0 == result.exit_code
     assert "notes" == json.loads(result.stdout)["task"]
 
 
 def test_a_task_is_named_as_a_tool_names_it(project: str) -> None:
-    brought(project, " my / notes ")
-    brought(project, "my---notes")
+    upload(project, " my / notes ")
+    upload(project, "my---notes")
     result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
     task = json.loads(result.stdout)["task"]
     assert task.startswith("my---notes-")
-    assert f"in a task {task}. There are: my---notes." in refusal("erase", "ann@example.com", task)
+    assert f"in the task {task}. Tasks: my---notes." in error_of("erase", "ann@example.com", task)
 
 
 def test_a_missing_task_is_answered_with_those_that_exist(project: str) -> None:
-    assert "bob has no materials in any task." in refusal("erase", "bob", "notes", "--yes")
+    assert "bob has no materials in any task." in error_of("erase", "bob", "notes", "--yes")
     start = datetime.now(UTC)
     for number in range(12):
-        brought(project, f"task-{number}", now=start + timedelta(minutes=number))
-    brought(project, "notes", caller=BOB)
-    before = left(project)
-    said = refusal("erase", "ann@example.com", "notes", "--yes")
+        upload(project, f"task-{number}", now=start + timedelta(minutes=number))
+    upload(project, "notes", caller=BOB)
+    before = count_documents(project)
+    error = error_of("erase", "ann@example.com", "notes", "--yes")
     names = ", ".join(f"task-{number}" for number in range(11, 1, -1))
-    assert f"ann@example.com has no materials in a task notes. There are: {names}, and mo" in said
-    assert before == left(project)
+    assert f"ann@example.com has no materials in the task notes. Tasks: {names} and more" in error
+    assert before == count_documents(project)
 
 
 def test_what_is_no_user_or_no_task_is_refused() -> None:
-    assert "'Ann' is no user" in refusal("erase", "Ann", "notes", "--yes")
-    assert "'a/b' is no user" in refusal("list", "a/b")
+    assert "'Ann' is no user" in error_of("erase", "Ann", "notes", "--yes")
+    assert "'a/b' is no user" in error_of("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
     assert (2, "") == (result.exit_code, result.stdout)
     assert "more than white space" in result.stderr
 
 
 def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> None:
-    brought(project, "notes")
+    upload(project, "notes")
 
     async def begin(app: App) -> None:
         assert await erasure_of(of_job(app), "notes", "ann@example.com").begin()
@@ -180,14 +180,14 @@ def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> Non
     in_database(begin, project)
     assert "being erased" in carrel("list", "ann@example.com").stdout
     assert 0 == carrel("erase", "ann@example.com", "notes", "--yes").exit_code
-    assert 0 == left(project).total()
+    assert 0 == count_documents(project).total()
 
 
 def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
     start = datetime(2026, 3, 10, 8, 30, tzinfo=UTC)
-    brought(project, "sailing", MAST, now=start)
-    brought(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
-    brought(project, "sailing", caller=BOB)
+    upload(project, "sailing", MAST, now=start)
+    upload(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
+    upload(project, "sailing", caller=BOB)
     assert [
         ["TASK", "LAST", "USED", "MATERIALS"],
         ["baking", "2026-03-11", "08:30", "2"],
@@ -208,13 +208,13 @@ def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -
 
     in_database(fill, project)
     result = carrel("list", "bob")
-    shown = [line.split()[0] for line in result.stdout.splitlines()[1:]]
-    assert [f"task-{number}" for number in range(50, 0, -1)] == shown
-    assert "There are more: these are the 50 that were used last.\n" == result.stderr
+    tasks = [line.split()[0] for line in result.stdout.splitlines()[1:]]
+    assert [f"task-{number}" for number in range(50, 0, -1)] == tasks
+    assert "Only the 50 most recently used tasks are listed.\n" == result.stderr
 
 
-def purged() -> str:
-    """What the command prints, in a process of its own: it changes what this one would log."""
+def run_purge() -> str:
+    """Run the command in its own process, because it changes the log level."""
     command = [
         sys.executable,
         "-c",
@@ -227,11 +227,11 @@ def purged() -> str:
 
 
 def test_the_purge_prints_what_it_deleted(project: str) -> None:
-    brought(project, "old", MAST, BREAD, now=datetime.now(UTC) - timedelta(days=91))
-    brought(project, "young")
+    upload(project, "old", MAST, BREAD, now=datetime.now(UTC) - timedelta(days=91))
+    upload(project, "young")
     deleted = "purge: 2 documents, 4 parts, 2 passages, 2 answers, 1 tasks"
-    assert any(line.startswith(f"{deleted} (") for line in purged().splitlines())
-    assert "purge: nothing to do" in purged()
+    assert any(line.startswith(f"{deleted} (") for line in run_purge().splitlines())
+    assert "purge: nothing to do" in run_purge()
 
 
 def test_in_the_cloud_nothing_needs_to_be_said_of_embedding(

@@ -1,4 +1,4 @@
-"""A deployment of one's own, which is well."""
+"""A healthy deployment for each test."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from shared.firestore.database import Connection, Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud
-from tests.support.healthy_deployment import FakeGateway, well
+from tests.support.healthy_deployment import FakeGateway, make_healthy_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.support.healthy_deployment import Ward
+    from tests.support.healthy_deployment import FakeDeployment
 
     Record = Callable[[RunState], None]
 
 
 @pytest.fixture
-def ward(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ward]:
-    """A deployment that is well, but that no job ran yet."""
+def fake(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDeployment]:
+    """A healthy deployment in which no job has run yet."""
     with FakeCloudStorage() as storage, FakeGateway() as gateway, FakeGoogleCloud() as google:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.base_url)
         monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
-        yield well(project, google, storage, gateway)
+        yield make_healthy_deployment(project, google, storage, gateway)
 
 
 @pytest.fixture
 def record(project: str) -> Record:
-    """Has a run of the scheduled job end in a certain way."""
+    """Records a run of the scheduled job that ended in a given state."""
 
-    def keep(state: RunState) -> None:
-        asyncio.run(_kept(project, state))
+    def record_run(state: RunState) -> None:
+        asyncio.run(_store_run(project, state))
 
-    return keep
+    return record_run
 
 
-async def _kept(project: str, state: RunState) -> None:
+async def _store_run(project: str, state: RunState) -> None:
     from shared.core.dates import utc_now
 
     connection = Connection(project, "(default)")

@@ -26,10 +26,10 @@ from infra.build.query_shape import (
     Comparison,
     Direction,
     Filter,
-    Nearest,
-    Order,
+    QueryScope,
     QueryShape,
-    Scope,
+    SortOrder,
+    VectorStage,
 )
 from infra.local.tool_processes import serve_tools
 from tests.support.query_recorder import DIRECTORY_VARIABLE, recording, shapes_in
@@ -82,7 +82,7 @@ def test_get_and_stream_of_an_async_query_are_recorded(project: str) -> None:
         await client.collection("people").where(filter=OLD).get()
         _ = [one async for one in client.collection("people").order_by("age").stream()]
 
-    by_age = QueryShape("people", orders=(Order("age", Direction.ASCENDING),))
+    by_age = QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
     assert asyncio.run(on_async_client(project, run)) == {OLD_PEOPLE, by_age}
 
 
@@ -111,7 +111,7 @@ def test_vector_queries_are_recorded_with_their_prefilter(client: Client, projec
     async def run(client: AsyncClient) -> None:
         await nearest(client.collection("people").where(filter=OLD)).get()
 
-    expected = {QueryShape("people", disjuncts=WHERE_OLD, nearest=Nearest("embedding", 2))}
+    expected = {QueryShape("people", disjuncts=WHERE_OLD, nearest=VectorStage("embedding", 2))}
     with recording() as shapes:
         nearest(client.collection("people").where(filter=OLD)).get()
     assert shapes == expected
@@ -135,13 +135,13 @@ def test_aggregations_are_recorded(client: Client, project: str) -> None:
 def test_a_collection_group_is_recorded_as_one(client: Client) -> None:
     with recording() as shapes:
         list(client.collection_group("people").stream())
-    assert shapes == {QueryShape("people", Scope.COLLECTION_GROUP)}
+    assert shapes == {QueryShape("people", QueryScope.COLLECTION_GROUP)}
 
 
 def test_the_last_results_are_recorded_in_their_order(client: Client) -> None:
     with recording() as shapes:
         client.collection("people").order_by("age").limit_to_last(1).get()
-    assert shapes == {QueryShape("people", orders=(Order("age", Direction.DESCENDING),))}
+    assert shapes == {QueryShape("people", orders=(SortOrder("age", Direction.DESCENDING),))}
 
 
 def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
@@ -160,7 +160,7 @@ def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path
     lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
     assert len(lines) == 1
     assert shapes_in(tmp_path) == {
-        QueryShape("people", orders=(Order("age", Direction.ASCENDING),))
+        QueryShape("people", orders=(SortOrder("age", Direction.ASCENDING),))
     }
 
 
@@ -171,7 +171,7 @@ def test_a_function_that_tests_serve_leaves_its_shapes_too(project: str, tmp_pat
         caller = {"user_id": None, "tier": "public"}
         request = {"call_id": "c", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
         url, headers = (
-            running.served["get_recent"].url,
+            running.servers["get_recent"].url,
             {"authorization": f"Bearer {running.secret}"},
         )
         assert 200 == httpx2.post(url, json=request, headers=headers, timeout=60).status_code

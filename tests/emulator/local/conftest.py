@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A place where nothing ran yet; nothing runs there afterwards."""
+    """A path where nothing ran yet; nothing runs there afterwards."""
     unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
     with ExitStack() as stack:
-        made = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
-        yield made
-    made.await_nothing()
+        machine = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
+        yield machine
+    machine.wait_until_idle()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
+from infra.local.autosave import load_databases, save_databases
 from infra.local.emulator import (
     EmulatorError,
     EmulatorMissing,
@@ -20,7 +21,6 @@ from infra.local.emulator import (
     import_data,
     run_emulator,
 )
-from infra.local.saving import load, save
 from tests.support.process_end import await_end
 
 if TYPE_CHECKING:
@@ -172,9 +172,9 @@ def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., C
     with run_emulator() as host:
         connect(host, "kept").document("chunks/1").set(chunk)
         connect(host, "kept", "access").document("keys/1/uses/2").set({"hash": "x"})
-        save(host, tmp_path, "kept")
+        save_databases(host, tmp_path, "kept")
     with run_emulator() as host:
-        load(host, tmp_path, "kept")
+        load_databases(host, tmp_path, "kept")
         assert connect(host, "kept").document("chunks/1").get().to_dict() == chunk
         key = connect(host, "kept", "access").document("keys/1/uses/2").get()
         assert key.to_dict() == {"hash": "x"}

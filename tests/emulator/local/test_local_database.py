@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.emulator import export_data, import_data
-from tests.support.local_machine import CARREL, Machine, end, host_of
+from tests.support.local_machine import CARREL, Machine, close, host_of
 from tests.support.ports import free_port
 from tests.support.process_end import PATIENCE, await_end
 
@@ -31,9 +31,9 @@ def test_clients_that_start_at_once_share_a_database(
     first, second, third = (machine.share() for _ in range(3))
     hosts = [host_of(client) for client in (first, second, third)]
     assert [f"127.0.0.1:{machine.port}"] * 3 == hosts
-    assert 1 == len(machine.keepers()) == len(machine.emulators())
+    assert 1 == len(machine.daemons()) == len(machine.emulators())
     connect(hosts[0]).document("papers/a").set({"by": "first"})
-    end(first)
+    close(first)
     second.kill()
     second.wait()
     assert {"by": "first"} == connect(hosts[2]).document("papers/a").get().to_dict()
@@ -41,7 +41,7 @@ def test_clients_that_start_at_once_share_a_database(
     assert None is third.poll()
 
 
-@pytest.mark.parametrize("leave", [end, subprocess.Popen.kill])
+@pytest.mark.parametrize("leave", [close, subprocess.Popen.kill])
 def test_after_the_last_client_nothing_runs_and_data_are_kept(
     machine: Machine,
     connect: Callable[..., Client],
@@ -50,7 +50,7 @@ def test_after_the_last_client_nothing_runs_and_data_are_kept(
     client = machine.share()
     connect(host_of(client)).document("papers/a").set({"title": "kept"})
     leave(client)
-    machine.await_nothing()
+    machine.wait_until_idle()
     assert not machine.state.address.exists()
     host = host_of(machine.share())
     assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
@@ -64,20 +64,20 @@ def test_a_client_that_comes_as_the_database_ends_has_all_data(
         document = connect(host_of(client)).document("papers/a")
         assert edition == len(document.get().to_dict() or {})
         document.set({str(edition): edition}, merge=True)
-        end(client)
+        close(client)
 
 
 def test_a_client_with_another_port_finds_the_database_that_runs(machine: Machine) -> None:
     host = host_of(machine.share())
     assert host == host_of(machine.share(EMULATOR_PORT=str(free_port())))
-    assert 1 == len(machine.keepers())
+    assert 1 == len(machine.daemons())
 
 
 @pytest.mark.parametrize(
     ("death", "whose", "kept"),
     [
-        (signal.SIGTERM, Machine.keepers, True),
-        (signal.SIGKILL, Machine.keepers, False),
+        (signal.SIGTERM, Machine.daemons, True),
+        (signal.SIGKILL, Machine.daemons, False),
         (signal.SIGKILL, Machine.emulators, False),
     ],
 )
@@ -92,9 +92,9 @@ def test_a_database_that_died_is_brought_back_by_the_next_client(
     host = host_of(machine.share())
     connect(host).document("papers/a").set({"title": "at risk"})
     [pid] = whose(machine)
-    keepers = machine.keepers()
+    daemons = machine.daemons()
     os.kill(pid, death)
-    await_end(*keepers)
+    await_end(*daemons)
     assert host == host_of(machine.share())
     assert kept == connect(host).document("papers/a").get().exists
 
@@ -103,27 +103,27 @@ def test_a_stranger_on_the_port_is_named_with_the_variable(
     machine: Machine,
 ) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
-        said = machine.start([*CARREL, "stdio"]).communicate(timeout=PATIENCE)
-    assert "" == said[0]
-    assert said[1].startswith("Error: The local database did not start.\n")
-    assert f"port {machine.port}" in said[1]
-    assert "EMULATOR_PORT names another" in said[1]
-    assert "Traceback" not in said[1]
+        output = machine.start([*CARREL, "stdio"]).communicate(timeout=PATIENCE)
+    assert "" == output[0]
+    assert output[1].startswith("Error: The local database did not start.\n")
+    assert f"port {machine.port}" in output[1]
+    assert "set EMULATOR_PORT" in output[1]
+    assert "Traceback" not in output[1]
 
 
 def test_without_java_every_command_says_in_words_how_to_get_it(machine: Machine) -> None:
     for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
         command = [*CARREL, *arguments]
         process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
-        said = process.communicate(timeout=PATIENCE)[1]
-        assert (1, 1) == (process.returncode, said.count("Java 11 or newer is missing"))
-        assert "Traceback" not in said
+        errors = process.communicate(timeout=PATIENCE)[1]
+        assert (1, 1) == (process.returncode, errors.count("Java 11 or newer is missing"))
+        assert "Traceback" not in errors
 
 
 def test_a_run_ends_and_leaves_the_database_to_other_clients(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
-        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         other = machine.share()
         host = host_of(other)
         run.send_signal(signal.SIGINT)
@@ -137,23 +137,23 @@ def test_a_run_may_be_interrupted_while_it_opens_its_database(machine: Machine) 
         assert any("Opening the local database" in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
         assert 0 == run.wait(timeout=PATIENCE)
-    machine.await_nothing()  # a keeper that was just starting finds nobody, and leaves
+    machine.wait_until_idle()  # a daemon that was just starting finds nobody, and leaves
 
 
 def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
-        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
         assert 0 == run.wait(timeout=PATIENCE)
-    assert not machine.state.has_keeper()
+    assert not machine.state.has_daemon()
     assert not machine.state.address.exists()
 
 
 def test_a_run_whose_database_dies_says_so_and_ends(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
-        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         [emulator] = machine.emulators()
         os.kill(emulator, signal.SIGKILL)
         assert 1 == run.wait(timeout=PATIENCE)

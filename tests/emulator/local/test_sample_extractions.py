@@ -12,8 +12,14 @@ import pytest
 
 from functions.jobs.extract.reader import SHORTEST
 from functions.jobs.ingest.readers.reading import read
-from infra.local.sample.extracted import MODEL, Extracts, Row, add_extractions, by_chunk
-from infra.local.sample.load import FOLDER
+from infra.local.sample.extractions import (
+    MODEL,
+    SampleExtraction,
+    SampleExtractions,
+    add_extractions,
+    extractions_by_chunk,
+)
+from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -41,8 +47,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-EXTRACTS = Extracts.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
-ROWS = by_chunk()
+EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
+ROWS = extractions_by_chunk()
 
 
 def chunks() -> dict[str, Chunk]:
@@ -100,7 +106,7 @@ def test_there_are_some_of_every_type_from_most_sources() -> None:
     ("chunk_id", "row"),
     [pytest.param(name, row, id=str(row.highlight)) for name, rows in ROWS.items() for row in rows],
 )
-def test_each_is_such_as_the_job_would_store(chunk_id: str, row: Row) -> None:
+def test_each_is_such_as_the_job_would_store(chunk_id: str, row: SampleExtraction) -> None:
     text = CHUNKS[chunk_id].content
     assert len(text) >= SHORTEST
     assert row.quote == find_quote(row.quote, text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.local.sample.solved import PATH, share
+from infra.local.sample.traces import PATH, share_traces
 from shared.runtime.job import Budget
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, found, vote
@@ -34,16 +34,16 @@ async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
 
 
 async def test_what_is_shared_is_found_and_shared_once(app: App, ctx: Context) -> None:
-    assert len(ROWS) == (await share(ctx, ample())).counts["shared"]
+    assert len(ROWS) == (await share_traces(ctx, ample())).counts["shared"]
     [first, *_] = await found(app, query=ROWS[3]["context_text"][:200])
     assert f"sample-{ROWS[3]['id']}" == first
     await vote(app, first, "ben")
-    assert {} == (await share(ctx, ample())).counts
+    assert {} == (await share_traces(ctx, ample())).counts
     assert 1 == (await call_result(app, "get_trace", trace_id=first))["upvotes"]
 
 
 async def test_whoever_tries_the_sample_may_vote_on_it(app: App, ctx: Context) -> None:
-    await share(ctx, ample())
+    await share_traces(ctx, ample())
     trace_id = f"sample-{ROWS[0]['id']}"
     assert not (await call_result(app, "get_trace", "local", trace_id=trace_id))["yours"]
     assert "up" == (await vote(app, trace_id, "local"))["vote"]
@@ -51,5 +51,5 @@ async def test_whoever_tries_the_sample_may_vote_on_it(app: App, ctx: Context) -
 
 async def test_what_somebody_else_shared_stays(app: App, ctx: Context) -> None:
     mine = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
-    await share(ctx, ample())
+    await share_traces(ctx, ample())
     assert "Mine" == (await call_result(app, "get_trace", trace_id=mine))["title"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, Machine, end, host_of
+from tests.support.local_machine import CARREL, Machine, close, host_of
 from tests.support.ports import free_port
 from tests.support.process_end import PATIENCE
 
@@ -46,10 +46,10 @@ carrel ingest "$1/much.md"
 every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
 
 
-def refusal(
+def error_of(
     machine: Machine, *arguments: str, prefix: Sequence[str] = (), **environment: str
 ) -> str:
-    """What a command that cannot work says instead of a traceback."""
+    """Run a command that fails, and return its error."""
     process = machine.start([*prefix, *CARREL, *arguments], **environment)
     message = process.communicate(timeout=PATIENCE)[1]
     assert 1 == process.returncode
@@ -64,67 +64,67 @@ def require(command: list[str]) -> None:
 
 
 def up(machine: Machine) -> subprocess.Popen[str]:
-    """A run that answers."""
+    """Start a local run and wait until it answers."""
     run = machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())])
     assert run.stdout
-    assert any("Ctrl-C ends it." in line for line in run.stdout)
+    assert any("Press Ctrl-C to stop." in line for line in run.stdout)
     return run
 
 
-def await_line(process: subprocess.Popen[str], words: str) -> None:
+def await_line(process: subprocess.Popen[str], expected: str) -> None:
     assert process.stderr
-    assert any(words in line for line in process.stderr)
+    assert any(expected in line for line in process.stderr)
 
 
 @every_command
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("path", "reason"),
     [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "No such file")],
 )
 def test_a_state_folder_that_cannot_be_is_refused_in_words(
-    machine: Machine, tmp_path: Path, place: str, reason: str, command: list[str]
+    machine: Machine, tmp_path: Path, path: str, reason: str, command: list[str]
 ) -> None:
     (tmp_path / "file").touch()
-    state = tmp_path / place
-    message = refusal(machine, *command, CARREL_STATE=str(state))
-    assert f"Carrel cannot keep its data in {state}: {reason}" in message
+    state = tmp_path / path
+    message = error_of(machine, *command, CARREL_STATE=str(state))
+    assert f"Carrel cannot store data in {state}: {reason}" in message
     assert "CARREL_STATE=/another/folder make run" in message
 
 
 @every_command
-@pytest.mark.parametrize("place", [".", "below"])
+@pytest.mark.parametrize("path", [".", "below"])
 def test_a_state_folder_on_a_read_only_disk_is_refused_in_words(
-    machine: Machine, tmp_path: Path, place: str, command: list[str]
+    machine: Machine, tmp_path: Path, path: str, command: list[str]
 ) -> None:
     require(NEW_DISK)
     disk = tmp_path / "disk"
     disk.mkdir()
     prefix = [*NEW_DISK, "sh", "-c", ON_A_READ_ONLY_DISK, "sh", str(disk)]
-    message = refusal(machine, *command, prefix=prefix, CARREL_STATE=str(disk / place))
-    words = f"Carrel cannot keep its data in {disk / place}: Read-only file system. Name another"
-    assert words in message
+    message = error_of(machine, *command, prefix=prefix, CARREL_STATE=str(disk / path))
+    expected = f"Carrel cannot store data in {disk / path}: Read-only file system. To use another"
+    assert expected in message
 
 
 @every_command
-@pytest.mark.parametrize("place", [".", "below"])
+@pytest.mark.parametrize("path", [".", "below"])
 def test_a_state_folder_without_permission_is_refused_in_words(
-    machine: Machine, tmp_path: Path, place: str, command: list[str]
+    machine: Machine, tmp_path: Path, path: str, command: list[str]
 ) -> None:
     require(WITHOUT_PRIVILEGES)
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)
-    state = folder / place
-    message = refusal(machine, *command, prefix=WITHOUT_PRIVILEGES, CARREL_STATE=str(state))
-    assert f"Carrel cannot keep its data in {state}: Permission denied. Name another" in message
+    state = folder / path
+    message = error_of(machine, *command, prefix=WITHOUT_PRIVILEGES, CARREL_STATE=str(state))
+    assert f"Carrel cannot store data in {state}: Permission denied. To use another" in message
 
 
 def test_a_wrong_setting_is_named_before_anything_starts(machine: Machine) -> None:
-    for name, value, words in (
+    for name, value, expected in (
         ("LEASE_SECONDS", "soon", "Error: LEASE_SECONDS must be a number.\n"),
         ("EMULATOR_PORT", "abc", "Error: EMULATOR_PORT must be a port from 1 to 65535, such as"),
         ("DISABLED_TOOLS", '["fly"]', "Error: DISABLED_TOOLS names fly, and the tools are: "),
     ):
-        assert refusal(machine, "up", **{name: value}).startswith(words)
+        assert error_of(machine, "up", **{name: value}).startswith(expected)
     assert not machine.state.path.exists()
 
 
@@ -136,7 +136,7 @@ def test_a_folder_deleted_meanwhile_is_named_and_written_anew(
     shutil.rmtree(machine.state.path)
     message = run.communicate(timeout=PATIENCE)[1]
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
-    machine.await_nothing()
+    machine.wait_until_idle()
     host = host_of(machine.share())
     assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
 
@@ -146,21 +146,21 @@ def test_what_cannot_be_saved_is_kept_until_it_can_be(
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
     run = up(machine)
-    obstacle = machine.state.data / "(default)" / "writing"
-    obstacle.parent.mkdir(parents=True)
-    obstacle.touch()
-    words = f"The local data could not be saved in {machine.state.path}: File exists."
-    assert words in refusal(machine, "ingest", str(tmp_path / "tea.md"))
+    blocker = machine.state.data / "(default)" / "writing"
+    blocker.parent.mkdir(parents=True)
+    blocker.touch()
+    expected = f"The local data could not be saved in {machine.state.path}: File exists."
+    assert expected in error_of(machine, "ingest", str(tmp_path / "tea.md"))
     run.send_signal(signal.SIGINT)
-    assert words in run.communicate(timeout=PATIENCE)[1]
+    assert expected in run.communicate(timeout=PATIENCE)[1]
     assert 1 == run.returncode
     client = machine.share()
     host_of(client)
-    await_line(client, words)
-    obstacle.unlink()
-    await_line(client, "The local data are saved again.")
-    end(client)
-    machine.await_nothing()
+    await_line(client, expected)
+    blocker.unlink()
+    await_line(client, "The local data is saved again.")
+    close(client)
+    machine.wait_until_idle()
     [chunk] = connect(host_of(machine.share())).collection("chunks").stream()
     assert "seventy degrees" in chunk.get("content")
 

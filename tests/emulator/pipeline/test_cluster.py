@@ -13,7 +13,7 @@ from functions.jobs.cluster.reclustering import NO_TIME
 from functions.jobs.cluster.schedule import MOVING, TOO_FEW
 from functions.jobs.ingest.readers.reading import read
 from infra.local.local_database import SAMPLE
-from infra.local.sample.load import add_knowledge
+from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost

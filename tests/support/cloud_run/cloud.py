@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 from infra.build.discovery import ROOT
 from infra.local.processes import (
     START_SECONDS,
-    NotStarted,
     Program,
-    address,
-    answers,
-    await_answer,
-    bound,
-    end_soon,
+    StartError,
+    bind,
+    is_listening,
     run,
+    socket_address,
     start,
+    terminate_all,
+    wait_until_serving,
 )
 from tests.support.cloud_run.bundles import bundles
 from tests.support.cloud_run.certificates import certificates
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from socket import socket
     from subprocess import Popen
 
-    from infra.local.processes import Served
+    from infra.local.processes import ServerProcess
     from tests.support.cloud_run.bundles import Bundle
 
 GATEWAY: Final = "gateway"
@@ -64,7 +64,7 @@ class Cloud:
     """
 
     programs: Mapping[str, Program]
-    functions: Mapping[str, Served]
+    functions: Mapping[str, ServerProcess]
     urls: Mapping[str, str]
     metadata: Mapping[str, str]
     trusted: Path
@@ -98,19 +98,19 @@ def cloud(
 
     Raises:
         InvalidInput: What they import cannot be had.
-        NotStarted: One does not answer.
+        StartError: One does not answer.
     """
     wanted = bundles(names)
     holders = {_account(bundle.key) for bundle in wanted.values()} | {_account(GATEWAY), SCHEDULER}
     with ExitStack() as stack, ExitStack() as handed_over:
-        fronts = {name: handed_over.enter_context(bound()) for name in wanted}
-        inner = {holder: handed_over.enter_context(bound()) for holder in sorted(holders)}
-        metadata = {holder: address(listener) for holder, listener in inner.items()}
+        fronts = {name: handed_over.enter_context(bind()) for name in wanted}
+        inner = {holder: handed_over.enter_context(bind()) for holder in sorted(holders)}
+        metadata = {holder: socket_address(listener) for holder, listener in inner.items()}
         programs = {name: _program(one, environment, metadata) for name, one in wanted.items()}
         served = {name: start(stack, program, log=log) for name, program in programs.items()}
-        stack.callback(end_soon, served.values())
+        stack.callback(terminate_all, served.values())
         services = {
-            listener.fileno(): _service(wanted[name], address(listener), served[name])
+            listener.fileno(): _service(wanted[name], socket_address(listener), served[name])
             for name, listener in fronts.items()
         }
         accounts = {listener.fileno(): holder for holder, listener in inner.items()}
@@ -119,7 +119,7 @@ def cloud(
         front = _play(stack, plan, [*fronts.values(), *inner.values()], log)
         handed_over.close()  # or callers of what plays Cloud Run would wait where it has died
         for name, program in programs.items():
-            await_answer(served[name], program)
+            wait_until_serving(served[name], program)
         trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
         trusted.write_text(made.trusted, "utf-8")
         urls = {name: service.url for name, service in zip(wanted, services.values(), strict=True)}
@@ -165,7 +165,7 @@ def _account(key: str) -> str:
     return f"carrel-{key}"
 
 
-def _service(bundle: Bundle, host: str, served: Served) -> Service:
+def _service(bundle: Bundle, host: str, served: ServerProcess) -> Service:
     """Who may call follows from what is called, as in `infra/terraform`."""
     invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
     return Service(
@@ -179,7 +179,7 @@ def _play(
     """Have Cloud Run played until the stack ends.
 
     Raises:
-        NotStarted: It died, or takes too long.
+        StartError: It died, or takes too long.
     """
     command = [sys.executable, "-P", "-m", "tests.support.cloud_run.server"]
     environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
@@ -190,8 +190,8 @@ def _play(
         process.stdin.flush()
     deadline = time.monotonic() + START_SECONDS
     for listener in sockets:
-        while not answers(address(listener)):
+        while not is_listening(socket_address(listener)):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise NotStarted("What plays Cloud Run did not start: see what it printed.")
+                raise StartError("What plays Cloud Run did not start: see what it printed.")
             time.sleep(0.02)
     return process

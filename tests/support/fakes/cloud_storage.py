@@ -405,7 +405,11 @@ def _json(value: dict[str, Any]) -> _Answer:
 
 def _refusal(status: int) -> _Answer:
     """An error as Google words it: `{"error": {code, message, errors}}`."""
-    error = {"code": status, "message": f"Refused: {status}.", "errors": [{"reason": "test"}]}
+    error = {
+        "code": status,
+        "message": f"GoogleApiError: {status}.",
+        "errors": [{"reason": "test"}],
+    }
     return _Answer(status, json.dumps({"error": error}).encode(), {"Content-Type": "text/json"})
 
 

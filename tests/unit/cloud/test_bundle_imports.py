@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import DATA, OURS, reach
+from infra.build.imports import DATA_FILES, FIRST_PARTY, import_closure
 
 
 def main_of(name: str) -> str:
@@ -15,7 +15,7 @@ def main_of(name: str) -> str:
 
 def reached(program: str, *withheld: str) -> set[str]:
     """The files of ours, as paths below the root."""
-    return {path.relative_to(ROOT).as_posix() for path in reach(program, withheld).files}
+    return {path.relative_to(ROOT).as_posix() for path in import_closure(program, withheld).files}
 
 
 def test_what_is_imported_comes_along_and_nothing_else() -> None:
@@ -37,7 +37,7 @@ def test_what_is_imported_for_types_alone_stays_away() -> None:
 
 
 def test_modules_of_others_are_named_in_full() -> None:
-    others = reach("from google.cloud import firestore\nimport shared.core.dates").others
+    others = import_closure("from google.cloud import firestore\nimport shared.core.dates").others
     assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= others
 
 
@@ -53,9 +53,9 @@ def test_files_that_a_module_reads_come_along() -> None:
 
 
 def test_every_module_that_reads_files_declares_them() -> None:
-    paths = [path for package in OURS for path in (ROOT / package).rglob("*.py")]
+    paths = [path for package in FIRST_PARTY for path in (ROOT / package).rglob("*.py")]
     reading = {path for path in paths if "__file__" in path.read_text("utf-8")}
-    declaring = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA}
+    declaring = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA_FILES}
     assert declaring == reading
 
 

@@ -15,16 +15,16 @@ from infra.build.query_shape import (
     Comparison,
     Direction,
     Filter,
-    Nearest,
-    Order,
+    QueryScope,
     QueryShape,
-    Scope,
+    SortOrder,
+    VectorStage,
 )
 
 EQUAL_A = frozenset({frozenset({Filter("a", Comparison.EQUAL)})})
-SORTED = QueryShape("cities", disjuncts=EQUAL_A, orders=(Order("b", Direction.DESCENDING),))
-SIMILAR = QueryShape("cities", disjuncts=EQUAL_A, nearest=Nearest("embedding", 384))
-IN_GROUP = QueryShape("cities", Scope.COLLECTION_GROUP, EQUAL_A)
+SORTED = QueryShape("cities", disjuncts=EQUAL_A, orders=(SortOrder("b", Direction.DESCENDING),))
+SIMILAR = QueryShape("cities", disjuncts=EQUAL_A, nearest=VectorStage("embedding", 384))
+IN_GROUP = QueryShape("cities", QueryScope.COLLECTION_GROUP, EQUAL_A)
 
 FIELDS = st.sampled_from(["a", "b", "b.c"])
 PATHS = FIELDS | st.just("__name__")
@@ -34,12 +34,12 @@ FILTERS = st.builds(Filter, FIELDS, st.sampled_from(Comparison)) | st.builds(
 SHAPES = st.builds(
     QueryShape,
     collection=st.sampled_from(["cities", "towns"]),
-    scope=st.sampled_from(Scope),
+    scope=st.sampled_from(QueryScope),
     disjuncts=st.frozensets(st.frozensets(FILTERS, max_size=3), min_size=1, max_size=3),
     orders=st.lists(
-        st.builds(Order, PATHS, st.sampled_from(Direction)), unique_by=lambda order: order.path
+        st.builds(SortOrder, PATHS, st.sampled_from(Direction)), unique_by=lambda order: order.path
     ).map(tuple),
-    nearest=st.none() | st.just(Nearest("embedding", 384)),
+    nearest=st.none() | st.just(VectorStage("embedding", 384)),
     aggregates=st.frozensets(st.builds(Aggregate, st.just("sum"), st.sampled_from(["a", "d"]))),
 )
 

@@ -14,7 +14,7 @@ import uvicorn
 from mcp.server.lowlevel import Server
 
 from functions.gateway.app import Tracing
-from infra.local.processes import answers
+from infra.local.processes import is_listening
 from shared.core.log import log
 from tests.support.mcp_wire import HANDSHAKE, call, post, post_modern
 
@@ -71,7 +71,7 @@ async def serving(guests: int) -> AsyncIterator[str]:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         running = asyncio.create_task(server.serve([listening]))
         host = f"127.0.0.1:{listening.getsockname()[1]}"
-        assert await asyncio.to_thread(answers, host)
+        assert await asyncio.to_thread(is_listening, host)
         yield f"http://{host}/mcp"
         server.should_exit = True
         await running

@@ -1,7 +1,7 @@
-"""Write constraints.txt: the versions that a fresh install of everything resolves to today.
+"""Writes constraints.txt: the newest versions of all dependencies that work together.
 
-Run by `make lock`. The oldest Python that Carrel supports resolves for all of them, since what a
-newer one chooses may not install on it.
+`make lock` runs it, on the oldest Python that Carrel supports: versions that a newer Python selects
+may not install on the oldest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 HEADER: Final = (
-    "# What `make` installs. Written by `make lock`; the ranges stand in pyproject.toml.\n"
+    "# What `make` installs. Written by `make lock`; the ranges are in pyproject.toml.\n"
     "#\n"
     "# To run Carrel:\n"
 )
@@ -30,27 +30,27 @@ DEV_HEADER: Final = "# To test and check it, as well:\n"
 
 
 def main() -> None:
-    """Resolve the `dev` extra, which includes all others, and write what came out."""
+    """Resolve the `dev` extra, which includes all others, and write the file."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = project["requires-python"].removeprefix(">=")
     _require_oldest_python(".".join(oldest.split(".")[:2]))
     pins = _resolve("dev")
-    unfinished = CONSTRAINTS.with_suffix(".unfinished")
-    unfinished.write_text(layout(pins, _resolve("local").keys()))
-    unfinished.replace(CONSTRAINTS)
+    temporary = CONSTRAINTS.with_suffix(".temporary")
+    temporary.write_text(format_constraints(pins, _resolve("local").keys()))
+    temporary.replace(CONSTRAINTS)
     print(f"constraints.txt: {len(pins)} versions")  # noqa: T201 - a command's answer
 
 
-def layout(pins: Mapping[str, str], running: Collection[str]) -> str:
-    """The text of constraints.txt, from versions by name and the names that running needs."""
+def format_constraints(pins: Mapping[str, str], running: Collection[str]) -> str:
+    """Format constraints.txt from versions by name and the names that `local` installs."""
     names = sorted(pins, key=str.lower)
     run = [f"{name}=={pins[name]}\n" for name in names if name in running]
     dev = [f"{name}=={pins[name]}\n" for name in names if name not in running]
     return "".join([HEADER, *run, DEV_HEADER, *dev])
 
 
-def count(extra: str) -> int:
-    """How many distributions an extra installs: `local`, or `dev`, which is all."""
+def count_distributions(extra: str) -> int:
+    """The number of distributions that `local`, or `dev`, which is all, installs."""
     text = CONSTRAINTS.read_text()
     return (text if extra == "dev" else text.partition(DEV_HEADER)[0]).count("==")
 
@@ -64,7 +64,7 @@ def _require_oldest_python(oldest: str) -> None:
 
 
 def _resolve(extra: str) -> dict[str, str]:
-    """The version of every distribution that an extra needs, by name."""
+    """The versions of all distributions that an extra installs, by name."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         report = Path(folder) / "report.json"

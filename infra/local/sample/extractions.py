@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from infra.local.sample.load import FOLDER, chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.extractions.model import CONTENTS, Extraction, ExtractionType, extraction_id
 from shared.extractions.repository import Extractions
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-    ByChunk = Mapping[str, Sequence["Row"]]
+    ByChunk = Mapping[str, Sequence["SampleExtraction"]]
 
 MODEL: Final = "sample"
 """Who found these."""
 STEP: Final = "extract"
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
-_READ: Final = (*PENDING_FIELDS, f"pending.{STEP}")
+_FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
 
 
-class Row(BaseModel):
+class SampleExtraction(BaseModel):
     """An extraction from a highlight, or from one of the chunks that a long one becomes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,12 +65,12 @@ class Row(BaseModel):
         )
 
 
-class Extracts(BaseModel):
+class SampleExtractions(BaseModel):
     """All that `extractions.json` holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    extractions: tuple[Row, ...]
+    extractions: tuple[SampleExtraction, ...]
     nothing: tuple[int, ...] = Field(description="Highlights that hold none of this.")
 
 
@@ -84,37 +84,39 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     Returns:
         How many `extractions` were stored, and of how many `passages`.
     """
-    rows = await asyncio.to_thread(by_chunk, folder)
+    rows = await asyncio.to_thread(extractions_by_chunk, folder)
     references = [ctx.database.document(CHUNKS, name) for name in rows]
     now = ctx.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
-    for snapshot in await ctx.database.get_all(references, _READ):
+    for snapshot in await ctx.database.get_all(references, _FIELDS):
         data = snapshot.to_dict() or {}
         if "content" not in data:
             continue
         chunk = to_pending(STEP, snapshot)
         found = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
         found = [each for each in found if each.quote in chunk.content]
-        if STEP in data.get("pending", {}) or await _are_ours_and_others(ctx, chunk, found):
+        if STEP in data.get("pending", {}) or await _has_other_sample_extractions(
+            ctx, chunk, found
+        ):
             changes.append((chunk, found))
-    return await _stored(ctx, changes) if changes else Counter()
+    return await _store(ctx, changes) if changes else Counter()
 
 
-def by_chunk(folder: Path = FOLDER) -> dict[str, list[Row]]:
+def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
     """What is to be said of each of the sample's chunks, by their ids; of many, nothing."""
     written = (folder / "extractions.json").read_text(encoding="utf-8")
-    extracts = Extracts.model_validate_json(written)
+    extracts = SampleExtractions.model_validate_json(written)
     by_page = chunks_by_highlight(folder / "readwise.json")
     named = {each.highlight for each in extracts.extractions} | set(extracts.nothing)
     chunk_ids = {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
-    rows: defaultdict[str, list[Row]] = defaultdict(list)
+    rows: defaultdict[str, list[SampleExtraction]] = defaultdict(list)
     for row in extracts.extractions:
         for chunk_id in chunk_ids[row.highlight][row.part - 1 : row.part]:
             rows[chunk_id].append(row)
     return {name: rows[name] for names in chunk_ids.values() for name in names}
 
 
-async def _are_ours_and_others(
+async def _has_other_sample_extractions(
     ctx: Context, chunk: PendingChunk, wanted: Sequence[Extraction]
 ) -> bool:
     """Whether a chunk has other extractions than it is to have, of which none is a model's."""
@@ -124,7 +126,7 @@ async def _are_ours_and_others(
     return all(each.model == MODEL for each in known)
 
 
-async def _stored(
+async def _store(
     ctx: Context, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
 ) -> Counter[str]:
     embedder = ctx.embedder
@@ -151,7 +153,7 @@ async def _one(_context: Context) -> int:
     return 1
 
 
-EXTRACTED: Final = Job(
+EXTRACTIONS: Final = Job(
     name="sample-extractions",
     title="Add the sample's decisions, patterns, warnings and methodologies",
     run=_run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from infra.local import saving
+from infra.local import autosave
 
 if TYPE_CHECKING:
     import pytest
@@ -14,7 +14,7 @@ PATIENCE: Final = 60.0
 
 
 def test_a_save_that_failed_is_tried_again_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(autosave, "RETRY_SECONDS", 0.01)
     results = [False, False, True]
     succeeded = threading.Event()
 
@@ -24,6 +24,6 @@ def test_a_save_that_failed_is_tried_again_before_the_next(monkeypatch: pytest.M
             succeeded.set()
         return saved
 
-    with saving.saving(try_to_save, pause=0.01):
+    with autosave.autosave(try_to_save, pause=0.01):
         assert succeeded.wait(PATIENCE)
     assert not results

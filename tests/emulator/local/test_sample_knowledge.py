@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
-from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, SampleKnowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
 from shared.clustering.projection import project
 from shared.core.ids import safe_id
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-KNOWLEDGE = Knowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
+KNOWLEDGE = SampleKnowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
 PAGES = chunks_by_highlight(FOLDER / "readwise.json")
 
 

@@ -46,7 +46,7 @@ class _Authored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Card(_Authored):
+class SampleCard(_Authored):
     """The card of a highlight, or of one of the chunks that a long one becomes."""
 
     highlight: int
@@ -55,7 +55,7 @@ class Card(_Authored):
     takeaways: Annotated[tuple[str, ...], Field(min_length=3, max_length=5)]
 
 
-class Topic(_Authored):
+class SampleCluster(_Authored):
     """A cluster. Its members are highlights, with all their chunks."""
 
     cluster_id: str
@@ -65,11 +65,11 @@ class Topic(_Authored):
     members: tuple[int, ...]
 
 
-class Knowledge(_Authored):
+class SampleKnowledge(_Authored):
     """All that `knowledge.json` holds."""
 
-    cards: tuple[Card, ...]
-    clusters: tuple[Topic, ...]
+    cards: tuple[SampleCard, ...]
+    clusters: tuple[SampleCluster, ...]
 
 
 async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
@@ -89,13 +89,13 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     members = members_by_cluster(knowledge, chunk_ids)
     named = sorted({chunk_id for each in members.values() for chunk_id in each})
     vectors = await Clusters(ctx.database).vectors(named)
-    clusters = centred(knowledge.clusters, members, vectors)
+    clusters = with_centroids(knowledge.clusters, members, vectors)
     if clusters:
-        written["topic documents"] = await _put(clusters, members, now, ctx)
+        written["topic documents"] = await _save_clusters(clusters, members, now, ctx)
     return +written
 
 
-async def _put(
+async def _save_clusters(
     clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
     now: datetime,
@@ -131,7 +131,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
     return found
 
 
-def cards_by_chunk(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
+def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
     """The card of each chunk that has one."""
     return {
         chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
@@ -140,7 +140,7 @@ def cards_by_chunk(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, Knowl
     }
 
 
-def members_by_cluster(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
+def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
     """The chunks of each cluster."""
     return {
         topic.cluster_id: [name for each in topic.members for name in chunk_ids.get(each, ())]
@@ -148,8 +148,10 @@ def members_by_cluster(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, l
     }
 
 
-def centred(
-    topics: Sequence[Topic], members: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
+def with_centroids(
+    topics: Sequence[SampleCluster],
+    members: Mapping[str, Sequence[str]],
+    vectors: Mapping[str, Vector],
 ) -> list[ClusterWithCentroid]:
     """Clusters with their centroids and places on the map; none of what has no vector yet."""
     points = {
@@ -166,16 +168,16 @@ def centred(
     ]
 
 
-def _read(folder: Path) -> tuple[Knowledge, ChunkIds]:
+def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
     written = (folder / "knowledge.json").read_text(encoding="utf-8")
-    knowledge = Knowledge.model_validate_json(written)
+    knowledge = SampleKnowledge.model_validate_json(written)
     by_page = chunks_by_highlight(folder / "readwise.json")
     named = {card.highlight for card in knowledge.cards}
     named |= {each for topic in knowledge.clusters for each in topic.members}
     return knowledge, {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
 
 
-def _cluster(topic: Topic, place: tuple[float, float]) -> Cluster:
+def _cluster(topic: SampleCluster, place: tuple[float, float]) -> Cluster:
     x, y = place
     return Cluster(
         topic.cluster_id, topic.name, topic.description, keywords=topic.keywords, x=x, y=y

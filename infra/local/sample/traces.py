@@ -21,7 +21,7 @@ CONTRIBUTOR: Final = "sample"
 """A user that nobody signs in as: whoever tries the sample may vote on all of it."""
 
 
-async def share(ctx: Context, budget: Budget) -> Report:
+async def share_traces(ctx: Context, budget: Budget) -> Report:
     """Contribute what was not contributed before; what is there stays as it is, votes and all."""
     report = Report()
     for trace in _traces(ctx):
@@ -56,10 +56,10 @@ async def _count(ctx: Context) -> int:
     return len(_traces(ctx))
 
 
-SOLVED: Final = Job(
+TRACES: Final = Job(
     name="sample-traces",
     title="Share the sample's solved problems",
-    run=share,
+    run=share_traces,
     total=_count,
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),

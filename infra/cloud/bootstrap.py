@@ -1,0 +1,83 @@
+"""Creates what functions depend on: the bucket, databases, indexes, secrets and grants.
+
+These come before the functions: a function whose secret has no value does not start
+(https://cloud.google.com/functions/docs/configuring/secrets), and a query without its index fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from infra.cloud.bucket import STATE_PREFIX
+from infra.cloud.databases import TERRAFORM_ADDRESSES, require_own_databases
+from infra.cloud.errors import CommandFailed
+from infra.cloud.secret_values import ACCESS_SECRETS, random_access_secrets
+from infra.cloud.services import project_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infra.cloud.cloud import Cloud
+    from infra.cloud.deployment import Deployment
+
+DATABASES: Final = (
+    *TERRAFORM_ADDRESSES.values(),
+    "google_firestore_index.carrel",
+    "google_firestore_field.carrel",
+)
+SECRETS: Final = ("google_secret_manager_secret.carrel",)
+GRANTS: Final = (
+    "google_project_iam_member.build",
+    "google_artifact_registry_repository_iam_member.build",
+    "google_secret_manager_secret_iam_member.function",
+)
+"""Roles that builds and functions need at their start. New grants take minutes to take effect."""
+
+
+def backend(deployment: Deployment) -> Mapping[str, str]:
+    """The configuration of Terraform's backend, which stores its state."""
+    return {"bucket": deployment.bucket, "prefix": STATE_PREFIX}
+
+
+def ensure_bucket(cloud: Cloud) -> None:
+    """Create the bucket if it is missing, and initialize Terraform with the state in it."""
+    number = project_number(cloud.api, cloud.deployment.project)
+    if cloud.bucket.ensure(number, cloud.deployment.region):
+        cloud.echo(f"  created gs://{cloud.deployment.bucket}")
+    cloud.terraform.init()
+
+
+def create_databases(cloud: Cloud) -> None:
+    """Create the databases and indexes only. Terraform waits until each index is ready."""
+    cloud.terraform.init()
+    require_own_databases(cloud)
+    cloud.terraform.apply(cloud.variables, cloud.manifest, DATABASES)
+
+
+def create_prerequisites(cloud: Cloud) -> None:
+    """Create the databases, indexes, secrets and grants."""
+    require_own_databases(cloud)
+    cloud.terraform.apply(cloud.variables, cloud.manifest, (*DATABASES, *SECRETS, *GRANTS))
+
+
+def fill_secrets(cloud: Cloud) -> None:
+    """Add a value to each secret without one: at random to ACCESS_SECRETS, else by asking.
+
+    Raises:
+        CommandFailed: The answer is not a value.
+    """
+    if not cloud.secrets.has(ACCESS_SECRETS):
+        cloud.secrets.add(ACCESS_SECRETS, random_access_secrets())
+        cloud.echo(f"  {ACCESS_SECRETS}: generated at random")
+    for name in sorted(cloud.deployment.secrets):
+        if not cloud.secrets.has(name):
+            cloud.secrets.add(name, _ask_for_value(cloud, name))
+
+
+def _ask_for_value(cloud: Cloud, name: str) -> str:
+    value = cloud.ask(name).strip()
+    if not value or not value.isprintable():
+        project = cloud.deployment.project
+        command = f"gcloud secrets versions add {name} --project {project} --data-file=-"
+        raise CommandFailed(f"{name} has no value yet. Next: carrel deploy, or {command}")
+    return value

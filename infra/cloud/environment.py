@@ -1,0 +1,81 @@
+"""The environment of commands with --cloud: the deployment they work on, and its secrets."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from infra.cloud.deployment import FILE, FILE_NAME, load_deployment
+from infra.cloud.errors import CommandFailed
+from infra.cloud.google_api import GoogleApi, google_session
+from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
+from infra.local import local_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+
+def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
+    """Use the project in GOOGLE_CLOUD_PROJECT, or else this checkout's deployment.
+
+    Args:
+        embedding: Whether the command may embed. The first embedding decides the model of the whole
+            knowledge base, so the provider must be set explicitly.
+        path: The file that describes this checkout's deployment.
+
+    Raises:
+        CommandFailed: The project or the provider is not set.
+    """
+    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+    deployment = load_deployment(path)
+    if deployment and os.environ.get("GOOGLE_CLOUD_PROJECT", deployment.project) == (
+        deployment.project
+    ):
+        os.environ.update({**deployment.environment, **os.environ})
+    required = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
+    if missing := [name for name in required if name not in os.environ]:
+        raise CommandFailed(
+            f"With --cloud, set {' and '.join(missing)} in the environment, or run this in a"
+            f" checkout with {FILE_NAME}, which `carrel deploy` writes."
+        )
+    # Firestore and Vertex AI may require a quota project with a person's sign-in.
+    # https://cloud.google.com/docs/authentication/troubleshoot-adc
+    os.environ.setdefault("GOOGLE_CLOUD_QUOTA_PROJECT", os.environ["GOOGLE_CLOUD_PROJECT"])
+
+
+def _secrets_of_project(project: str) -> SecretValues:
+    return SecretValues(GoogleApi(google_session(project)), project)
+
+
+def set_access_secrets(secrets_of: Callable[[str], SecretValues] = _secrets_of_project) -> None:
+    """Set ACCESS_SECRETS, unless it is set, so that this process signs and hashes as the gateway.
+
+    Local runs store the secret in a file. That of a deployment comes from Secret Manager only, so
+    that no machine's file can become the secret of a deployment.
+    """
+    if "FIRESTORE_EMULATOR_HOST" in os.environ:
+        local_database.set_local_secrets()
+    elif not os.environ.get(ACCESS_SECRETS):
+        os.environ[ACCESS_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
+            ACCESS_SECRETS
+        )
+
+
+def set_job_secrets(
+    names: Collection[str], secrets_of: Callable[[str], SecretValues] = _secrets_of_project
+) -> None:
+    """Set the secrets that these jobs' functions have, unless they are set already.
+
+    Secret Manager contains only those in use.
+    """
+    from infra.build.functions import functions  # slow: it imports every tool and job
+
+    if "FIRESTORE_EMULATOR_HOST" in os.environ:
+        return
+    declared = {
+        secret for function in functions() if function.name in names for secret in function.secrets
+    }
+    if missing := sorted(name for name in declared if not os.environ.get(name)):
+        values = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"])
+        os.environ.update({name: values.read(name) for name in missing if values.has(name)})

@@ -1,0 +1,124 @@
+"""Questions to the person at the terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from infra.cloud.deployment import (
+    FILE_NAME,
+    Deployment,
+    parse_valid_deployment,
+    valid_email,
+    valid_location,
+    valid_project,
+    valid_region,
+)
+from infra.cloud.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AnswerT = TypeVar("AnswerT")
+
+EXAMPLE: Final = "infra/terraform/example.tfvars.json"
+_DEFAULT_REGION: Final = "europe-west1"
+_BUDGET_QUESTION: Final = "Alert when a month costs more than (whole number, empty for no budget)"
+
+
+def is_interactive() -> bool:
+    """Whether there is a person to ask."""
+    return sys.stdin.isatty()
+
+
+def ask_for_deployment(project: str | None) -> Deployment:
+    """Ask how to deploy.
+
+    Raises:
+        CommandFailed: There is nobody to ask, or the project's id is not valid.
+    """
+    if not is_interactive():
+        raise CommandFailed(
+            f"There is no {FILE_NAME}, and no terminal to ask at. Next: cp {EXAMPLE} {FILE_NAME},"
+            " and fill it in"
+        )
+    if project:
+        try:
+            valid_project(project)
+        except ValueError as error:
+            raise CommandFailed(f"--project: {error}") from None
+    click.echo("This checkout has no deployment yet. Some questions first.\n")
+    project = project or _ask("Project id", valid_project)
+    region = _ask("Region of the functions", valid_region, default=_DEFAULT_REGION)
+    deployment = Deployment(
+        project=project,
+        region=region,
+        firestore_location=_ask(
+            "Location of the databases (cannot be changed later)", valid_location, default=region
+        ),
+        settings={"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region},
+        alert_email=_ask("E-mail address for alerts (optional)", _optional_email, default=""),
+        monthly_budget=_ask(_BUDGET_QUESTION, _whole_number, default=""),
+    )
+    return parse_valid_deployment(deployment.to_json(), FILE_NAME)
+
+
+def _ask(question: str, check: Callable[[str], AnswerT], default: str | None = None) -> AnswerT:
+    """Ask until the answer passes the check, whose ValueError says what to write."""
+
+    def checked_answer(text: str) -> AnswerT:
+        try:
+            return check(text.strip())
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None  # click prints it and asks again
+
+    answer: AnswerT = click.prompt(
+        question, default=default, show_default=bool(default), value_proc=checked_answer
+    )
+    return answer
+
+
+def _optional_email(text: str) -> str | None:
+    return valid_email(text) if text else None
+
+
+def _whole_number(text: str) -> int | None:
+    if text and not (text.isdecimal() and int(text)):
+        raise ValueError("write a whole number, such as 10, or nothing")
+    return int(text) if text else None
+
+
+def ask_for_secret(name: str) -> str:
+    """Read the value of a secret: typed without echo, or the next line of standard input."""
+    if is_interactive():
+        return str(click.prompt(f"  {name} (not shown)", hide_input=True))
+    return sys.stdin.readline()
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return if the answer is yes.
+
+    Raises:
+        CommandFailed: The answer is no, or there is nobody to ask.
+    """
+    if yes:
+        return
+    if not is_interactive():
+        raise CommandFailed(
+            "This may cost money, and there is no terminal to ask at. To accept: --yes"
+        )
+    if not click.confirm(question):
+        raise CommandFailed("Nothing was changed.")
+
+
+def confirm_project(project: str) -> None:
+    """Return if the project's id is typed in full.
+
+    Raises:
+        CommandFailed: Something else is typed.
+    """
+    answer = click.prompt("Type the project id to continue", default="", show_default=False)
+    if answer != project:
+        raise CommandFailed("That is not the project id. Nothing was changed.")

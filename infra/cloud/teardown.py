@@ -1,0 +1,41 @@
+"""Removes a deployment."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from infra.cloud.bootstrap import DATABASES, SECRETS
+from infra.cloud.deployment import save_deployment
+from infra.cloud.release import live_or_staged_manifest
+
+if TYPE_CHECKING:
+    from infra.cloud.cloud import Cloud
+
+TEXTS: Final = ("google_storage_bucket.texts",)
+_KEPT: Final = re.compile(
+    r"data\."
+    r"|google_(firestore_(database|index|field)|storage_bucket|secret_manager_secret)\."
+    r"|google_project_service\."
+)
+"""These resources survive unless data is deleted: databases, texts, the secrets that keys and
+sign-ins depend on, and Google's APIs, which other programs may use."""
+
+
+def destroy(cloud: Cloud, *, data: bool) -> None:
+    """Delete everything that Terraform created; without `data`, keep what `is_kept` names."""
+    cloud.terraform.init()
+    manifest = live_or_staged_manifest(cloud)
+    if data:
+        variables = cloud.dist / "destroyed.tfvars.json"
+        save_deployment(cloud.deployment.model_copy(update={"protect_data": False}), variables)
+        # Databases, texts and secrets refuse deletion until their protection is removed.
+        cloud.terraform.apply(variables, manifest, (*DATABASES, *SECRETS, *TEXTS))
+        cloud.terraform.destroy(variables, manifest)
+    elif addresses := [name for name in cloud.terraform.addresses() if not is_kept(name)]:
+        cloud.terraform.destroy(cloud.variables, manifest, addresses)
+
+
+def is_kept(address: str) -> bool:
+    """Whether an address in Terraform's state is kept without `data`, or is only a data source."""
+    return _KEPT.match(address) is not None

@@ -1,0 +1,102 @@
+"""A deployment as it runs in the cloud, for the doctor's checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from infra.cloud.errors import CommandFailed
+from infra.cloud.services import project_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from infra.cloud.bucket import Bucket
+    from infra.cloud.deployment import Deployment
+    from infra.cloud.google_api import GoogleApi
+    from shared.core.settings import Settings
+
+
+@dataclass(frozen=True)
+class LiveDeployment:
+    """A deployment, and lazy connections to its parts.
+
+    Attributes:
+        deployment: How it should be.
+        settings: The functions' settings.
+        sign_in: Connects to Google's APIs as the person at the terminal.
+        open_bucket: Connects to the deployment's bucket.
+        indexes: The file with the indexes of each database.
+        address: The gateway's URL, if it does not follow from the deployment.
+    """
+
+    deployment: Deployment
+    settings: Settings
+    sign_in: Callable[[], GoogleApi]
+    open_bucket: Callable[[], Bucket]
+    indexes: dict[str, Path]
+    address: str = ""
+
+    @cached_property
+    def api(self) -> GoogleApi:
+        """Google's APIs."""
+        return self.sign_in()
+
+    @cached_property
+    def number(self) -> str:
+        """The project's number."""
+        return project_number(self.api, self.deployment.project)
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of the last release that passed its smoke test.
+
+        Raises:
+            CommandFailed: No release has passed yet.
+        """
+        release = self.open_bucket().last_good_release()
+        if release is None:
+            raise CommandFailed("No release has passed its smoke test yet. Next: carrel deploy")
+        return release[0]
+
+    @cached_property
+    def functions(self) -> list[dict[str, Any]]:
+        """Carrel's functions, as the Cloud Functions API describes them."""
+        functions = self.api.all("cloudfunctions", f"v2/{self.location}/functions", "functions")
+        return [function for function in functions if short_name(function).startswith("carrel-")]
+
+    @cached_property
+    def schedules(self) -> dict[str, dict[str, Any]]:
+        """Jobs of Cloud Scheduler by name, as its API describes them."""
+        schedules = self.api.all("cloudscheduler", f"v1/{self.location}/jobs", "jobs")
+        return {short_name(schedule): schedule for schedule in schedules}
+
+    @property
+    def location(self) -> str:
+        """The project and the region as a resource path of Google's APIs."""
+        return f"projects/{self.deployment.project}/locations/{self.deployment.region}"
+
+    @property
+    def url(self) -> str:
+        """The gateway's public URL."""
+        configured = self.address or self.deployment.public_url
+        return (
+            configured or f"https://carrel-gateway-{self.number}.{self.deployment.region}.run.app"
+        )
+
+    def job_names(self) -> list[str]:
+        """The jobs that have a schedule."""
+        functions = self.manifest["functions"].values()
+        return [function["name"] for function in functions if function.get("schedule")]
+
+
+def schedule_name(job: str) -> str:
+    """The name of a job's schedule in Cloud Scheduler."""
+    return f"carrel-{job.replace('_', '-')}"
+
+
+def short_name(resource: dict[str, Any]) -> str:
+    """The last part of a resource's name."""
+    return str(resource["name"]).rpartition("/")[2]

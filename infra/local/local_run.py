@@ -1,0 +1,158 @@
+"""`carrel up`: the database, the sample and the gateway on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from functions.gateway.auth.visitor import LOCAL_USER
+from functions.gateway.catalog import Catalog
+from infra.build.discovery import tools
+from infra.local.emulator import PROJECT
+from infra.local.jobs import load_sample
+from infra.local.local_database import (
+    STATE,
+    environment_variables,
+    is_running,
+    set_local_secrets,
+    shared_database,
+    wait_for_exit,
+)
+from infra.local.processes import StartError, checkout_program, is_listening, serve
+from infra.local.tool_processes import GATEWAY, serve_tools
+from infra.local.welcome import origin, welcome_text
+from shared.core.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import FrameType
+
+    from infra.local.processes import Program, ServerProcess
+
+
+POLL_SECONDS: Final = 0.5
+"""The interval between checks that all parts still run."""
+_STATE_DELETED: Final = (
+    f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
+    " continue with its content, or delete the folder again to start empty."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a local run.
+
+    Attributes:
+        port: The gateway's port.
+        functions: Whether each tool runs in its own process, as in the cloud.
+        sample: Whether to load the sample knowledge base.
+        sign_in: Whether to require credentials, as in the cloud.
+    """
+
+    port: int
+    functions: bool
+    sample: bool
+    sign_in: bool
+
+
+def run_locally(options: RunOptions) -> None:
+    """Run until Ctrl-C or until a part dies; then stop everything that has no other client."""
+    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(end, _interrupt)
+    _refuse_taken_port(options.port)
+    _expect_valid_settings(options)
+    with ExitStack() as stack:
+        try:
+            _run(stack, options)
+        except KeyboardInterrupt:
+            click.echo("\nStopping ...")
+
+
+def _run(stack: ExitStack, options: RunOptions) -> None:
+    click.echo("Opening the local database ...")
+    stack.callback(wait_for_exit)
+    host = stack.enter_context(shared_database())
+    os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
+    set_local_secrets()
+    if options.sample:
+        click.echo("Loading the sample knowledge base ...")
+        load_sample()
+    gateway, dead_part = _serve(stack, options)
+    click.echo(welcome_text(options.port, environment_variables(), sign_in=options.sign_in))
+    _watch(gateway, dead_part)
+
+
+def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callable[[], str]]:
+    """Start the gateway; also return a function that names another part that died, if any."""
+    environment = _environment(options)
+    log = STATE / f"functions-{options.port}.log"
+    log.unlink(missing_ok=True)
+    try:
+        program, dead_part = _gateway_program(stack, options, environment, log)
+        return stack.enter_context(serve(program, port=options.port, log=log)), dead_part
+    except StartError as error:
+        raise StartError(f"{error} See {log}.") from error
+
+
+def _gateway_program(
+    stack: ExitStack, options: RunOptions, environment: dict[str, str], log: Path
+) -> tuple[Program, Callable[[], str]]:
+    if not options.functions:
+        return checkout_program(GATEWAY, environment), str
+    click.echo("Starting each tool in its own process ...")
+    names = [tool.name for tool in tools()]
+    functions = stack.enter_context(serve_tools(names, environment, log=log))
+    return functions.gateway_program(environment), functions.dead_function
+
+
+def _watch(gateway: ServerProcess, dead_part: Callable[[], str]) -> None:
+    while (code := _exit_code(gateway)) is None:
+        if not STATE.is_dir():
+            raise click.ClickException(_STATE_DELETED)
+        if not is_running():
+            raise click.ClickException("The local database died. Restart to continue.")
+        if part := dead_part():
+            raise click.ClickException(f"{part} died. See its log in {STATE}. Restart to continue.")
+    raise click.ClickException(f"The gateway ended ({code}). See its log in {STATE}.")
+
+
+def _exit_code(gateway: ServerProcess) -> int | None:
+    """Wait a moment, and return the gateway's exit code, or None while it runs."""
+    try:
+        return gateway.process.wait(timeout=POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _refuse_taken_port(port: int) -> None:
+    if is_listening(f"127.0.0.1:{port}"):
+        message = f"Port {port} is in use: is Carrel running in another window?"
+        raise click.ClickException(f"{message} To use another port: make run ARGS='--port 9090'")
+
+
+def _environment(options: RunOptions) -> dict[str, str]:
+    """Variables for a local gateway. They override those set for a deployment."""
+    user, public = ("", "false") if options.sign_in else (LOCAL_USER, "true")
+    return {"PUBLIC_URL": origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": public}
+
+
+def _expect_valid_settings(options: RunOptions) -> None:
+    """Validate the settings here: the gateway would report problems only in its log.
+
+    Raises:
+        InvalidInput: They are not valid.
+    """
+    environment = _environment(options)
+    settings = Settings(**{name.lower(): value for name, value in environment.items()})
+    Catalog.load().configured(settings)
