@@ -99,15 +99,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.core.caller import Tier
-from shared.core.text_validation import prose
-from shared.firestore.writes import put
+from shared.core.text_validation import validate_prose
+from shared.firestore.writes import put_if_unchanged
 from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
 
-Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(prose)]
+Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(validate_prose)]
 
 
 class In(Repeatable):
@@ -142,11 +142,11 @@ async def {name}(args: In, ctx: Context) -> Out:
         # The commit raises `Stale` if the document changed since it was read. The answer is stored
         # with the change, so that a call that is sent again changes nothing.
         return await ctx.commit(
-            [put(stored, {{"text": args.text}})],
+            [put_if_unchanged(stored, {{"text": args.text}})],
             Out(item_id=args.item_id, text=args.text, undo=undo),
         )
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 TOOL = Tool(
