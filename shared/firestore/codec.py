@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, datetime
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 RecordT = TypeVar("RecordT")
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+_ADDED: Final = "added"
+
+
+def added_field(**metadata: Any) -> Any:
+    """Declare an optional dataclass field of a kind that is already stored.
+
+    While the field is None, documents leave it out rather than hold null: they, and fingerprints
+    made of them, stay as they were before the field existed. An update must delete what
+    `Codec.absent_names` lists.
+
+    Args:
+        metadata: The field's metadata.
+    """
+    return dataclasses.field(default=None, metadata={_ADDED: True, **metadata})
 
 
 class Codec(Generic[RecordT]):
@@ -103,12 +120,23 @@ class Codec(Generic[RecordT]):
         written = {
             stored_name: _plain(getattr(record, name))
             for name, stored_name in self.names.items()
-            if only is None or name in only
+            if (only is None or name in only) and not self._is_absent(name, record)
         }
         for name, codec in self._inline.items():
             if only is None or name in only:
                 written |= codec.write(getattr(record, name))
         return written
+
+    def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
+        """The stored names of the added fields that `write` leaves out. See `added_field`."""
+        return [
+            stored_name
+            for name, stored_name in self.names.items()
+            if (only is None or name in only) and self._is_absent(name, record)
+        ]
+
+    def _is_absent(self, name: str, record: object) -> bool:
+        return _ADDED in self._fields[name].metadata and getattr(record, name) is None
 
 
 def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:

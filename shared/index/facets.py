@@ -29,6 +29,7 @@ class Kind(StrEnum):
     CLUSTER = "cluster"
     MONTH = "month"
     CARD = "card"
+    LANGUAGE = "language"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import HAS_CARD, Facet, Kind, month_facet, named_facet
-from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
+from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,6 +102,9 @@ class Chunk(SourceFields):
             names[HAS_CARD] = "yes"
         if self.dated_at:
             names[month_facet(self.dated_at)] = f"{self.dated_at:%B %Y}"
+        for field, kind in FACET_FIELDS.items():
+            if name := getattr(self, field):
+                names[named_facet(kind, name)] = name
         return {facet: name for facet, name in names.items() if facet.key}
 
     @property

@@ -91,7 +91,8 @@ def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
 def edit_update(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
     """An update for a chunk whose surroundings changed: its place, its tags, its date."""
     dated_at = chunk.highlighted_at or known.get("dated_at") or known["created_at"]
-    return _written(chunk, now) | {"dated_at": dated_at} | step_pending("index", now)
+    removed = dict.fromkeys(_CODEC.absent_names(chunk), DELETE_FIELD)
+    return _written(chunk, now) | removed | {"dated_at": dated_at} | step_pending("index", now)
 
 
 def rewrite_update(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -114,10 +115,7 @@ def deletion_update(now: datetime) -> dict[str, Any]:
 
 
 def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return ingest_fields(chunk) | {
-        "fingerprint": fingerprint(chunk),
-        "updated_at": now,
-    }
+    return ingest_fields(chunk) | {"fingerprint": fingerprint(chunk), "updated_at": now}
 
 
 def step_pending(step: str, now: datetime) -> dict[str, Any]:

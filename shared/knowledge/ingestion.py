@@ -17,7 +17,7 @@ from shared.core.log import error_fields, log
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.source_repository import COLLECTION, source_fields, title_key
+from shared.knowledge.source_repository import COLLECTION, removed_fields, source_fields, title_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -211,7 +211,8 @@ class Ingestion:
     ) -> Iterator[_Change]:
         reference = self._reference(COLLECTION, wanted.source.source_id)
         if wanted.chunks:
-            data = _document(wanted, now) | ({} if stored else {"created_at": now})
+            data = _document(wanted, now)
+            data |= removed_fields(wanted.source) if stored else {"created_at": now}
             # A chunk repeats what is said of its source.
             size = documents.write_size(wanted.chunks[0]) + 4 * sum(map(len, data["facets"]))
             yield _Change("sources", lambda batch: batch.set(reference, data, merge=True), size)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Final
 
+from shared.firestore.codec import added_field
+from shared.index.facets import Kind
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -47,6 +50,7 @@ class SourceFields:
         tags: Tags of the whole source; in a chunk, those of its section too.
         readwise_url: The source's page in Readwise; in a chunk, the highlight's if it has one.
         source_url: The original on the web.
+        language: The language that its file names, such as `en`.
     """
 
     source_id: str
@@ -58,9 +62,16 @@ class SourceFields:
     tags: tuple[str, ...] = ()
     readwise_url: str | None = None
     source_url: str | None = None
+    language: str | None = added_field(facet=Kind.LANGUAGE)
 
 
 SOURCE_FIELDS: Final = tuple(field.name for field in fields(SourceFields))
+FACET_FIELDS: Final = {
+    field.name: field.metadata["facet"]
+    for field in fields(SourceFields)
+    if "facet" in field.metadata
+}
+"""The fields that declare a facet of their own, with its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

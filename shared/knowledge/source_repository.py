@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds
@@ -79,6 +80,11 @@ _CODEC: Final = Codec(
 def source_fields(source: SourceFields) -> dict[str, Any]:
     """What is known of a source, as it is stored."""
     return _CODEC.write(source, SOURCE_FIELDS)
+
+
+def removed_fields(source: SourceFields) -> dict[str, Any]:
+    """Part of an update: the deletion of optional fields that the source does not have."""
+    return dict.fromkeys(_CODEC.absent_names(source, SOURCE_FIELDS), DELETE_FIELD)
 
 
 class Sources:

@@ -56,6 +56,7 @@ class SourceSummary(Result):
     author: str | None = Field(description="Who wrote it, if known.")
     source: str = Field(description="Where it came from, such as kindle, reader or file.")
     category: str = Field(description="What it is, such as books, articles or documents.")
+    language: str | None = Field(description="Its language, if it names one, such as en.")
     tags: list[str] = Field(description="Tags of the whole source.")
     chunk_count: int = Field(description="How many passages it has.")
     updated: str = Field(description="When it last changed here: YYYY-MM-DD, in UTC.")

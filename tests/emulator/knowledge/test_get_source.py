@@ -43,6 +43,7 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
         "author": "Ida Loaf",
         "source": "kindle",
         "category": "books",
+        "language": None,
         "tags": ["food"],
         "chunk_count": 3,
         "updated": "2024-06-12",

@@ -54,6 +54,7 @@ async def test_what_a_source_is_is_said_in_short(ctx: Context) -> None:
                 "author": "Ida Loaf",
                 "source": "kindle",
                 "category": "books",
+                "language": None,
                 "tags": ["food"],
                 "chunk_count": 3,
                 "updated": "2024-06-12",

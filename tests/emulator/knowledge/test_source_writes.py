@@ -363,3 +363,12 @@ async def test_a_run_dead_between_commits_is_completed_by_the_next(ctx: Context,
     assert (len(await contents(ctx)), await documents(ctx, "sources")) == (200, {})
     assert await save(ctx, source) == Counter(sources=1, created=30)
     assert await contents(ctx) == [section.text for section in source.sections]
+
+
+async def test_a_language_is_stored_and_taken_back(ctx: Context) -> None:
+    await save(ctx, replace(SAILING, language="en"))
+    assert {"en"} == {data["language"] for data in (await chunks(ctx)).values()}
+    await save(ctx, SAILING, now=LATER)
+    stored = [*(await chunks(ctx)).values(), *(await documents(ctx, "sources")).values()]
+    assert not any("language" in data for data in stored)
+    assert not await save(ctx, SAILING, now=LATER)

@@ -240,3 +240,15 @@ async def test_a_source_of_many_passages_is_found_by_title_and_id(
 def _dated(source: Source, moment: datetime) -> Source:
     sections = [replace(section, highlighted_at=moment) for section in source.sections]
     return replace(source, sections=tuple(sections))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_language_is_a_filter(ctx: Context, mode: str | None) -> None:
+    english, german = (
+        one("anchor", "english", language="en"),
+        one("anchor", "german", language="de"),
+    )
+    await put_in(ctx, english, german, one("anchor", "silent"))
+    assert {"english"} == await found(ctx, mode, filters={"language": "EN"})
+    page, *_ = await walk(ctx, 5, filters={"language": "eng"})
+    assert page.message == "There is no language 'eng'. Nearest: 'en'."

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.firestore.codec import Codec
+from shared.firestore.codec import Codec, added_field
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -129,3 +129,26 @@ def test_a_record_without_an_id_is_loaded() -> None:
 def test_a_name_that_is_no_field_fails_at_import(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Page has no field"):
         Codec(Page, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    sender: str
+    stamp: str | None = added_field()
+
+
+def test_an_added_field_is_absent_while_it_is_none() -> None:
+    codec = Codec(Letter)
+    letter = Letter(sender="Ann")
+    assert {"sender": "Ann"} == codec.write(letter)
+    assert ["stamp"] == codec.absent_names(letter)
+    assert letter == codec.load({"sender": "Ann"})
+
+
+def test_an_added_field_is_stored_like_any_other() -> None:
+    codec = Codec(Letter)
+    letter = Letter(sender="Ann", stamp="blue")
+    assert {"sender": "Ann", "stamp": "blue"} == codec.write(letter)
+    assert [] == codec.absent_names(letter)
+    assert [] == codec.absent_names(Letter(sender="Ann"), only=["sender"])
+    assert letter == codec.load(codec.write(letter))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
     content = (
         "---\ntitle: 12:30 in Paris\nauthor: [Ann, Bob]\ntags: [travel, no, '#2024', travel]\n"
-        "URL: https://example.com/paris\ncategory: essays\ndate: 2024-05-31\nlayout: post\n---\n"
+        "URL: https://example.com/paris\ncategory: essays\nlang: fr\n"
+        "date: 2024-05-31\nlayout: post\n---\n"
         "\n# Heading\n\nWords.\n"
     )
     expected = Source(
@@ -28,6 +29,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         title="12:30 in Paris",
         author="Ann, Bob",
         category="essays",
+        language="fr",
         tags=("travel", "no", "2024"),
         source_url="https://example.com/paris",
         sections=(

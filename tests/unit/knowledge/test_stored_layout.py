@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shared.index.facets import Kind, named_facet
 from shared.knowledge.chunk import KnowledgeCard, chunks_of
 from shared.knowledge.chunk_repository import fingerprint, new_document, to_chunk
 from shared.knowledge.ingestion import ChunkedSource
@@ -89,3 +90,17 @@ def test_facets_are_stored_in_the_order_of_before() -> None:
     kinds = [facet.kind.value for facet in chunk.facets]
     tags = ["tag"] * 3
     assert ["source", "title", "category", *tags, "cluster", "author", "card", "month"] == kinds
+
+
+def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
+    bare, english = (chunked(replace(BARE, language=name)) for name in (None, "En"))
+    assert fingerprint(bare.chunks[0]) != fingerprint(english.chunks[0])
+    assert bare.content_hash != english.content_hash
+    added = english.chunks[0].facets.items() - bare.chunks[0].facets.items()
+    assert {(named_facet(Kind.LANGUAGE, "en"), "En")} == added
+
+
+@pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
+def test_a_chunk_without_a_language_is_stored_as_before(source: Source) -> None:
+    for chunk in chunked(source).chunks:
+        assert "language" not in new_document(chunk, NOON)

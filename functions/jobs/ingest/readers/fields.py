@@ -135,7 +135,18 @@ class DocumentMetadata(ExternalModel):
     author: People = None
     tags: Tags = ()
     category: Line = None
+    language: Line = Field(default=None, validation_alias=AliasChoices("language", "lang"))
     source_url: Line = Field(default=None, validation_alias=AliasChoices("source_url", "url"))
     highlighted_at: Moment = Field(
         default=None, validation_alias=AliasChoices("highlighted_at", "date")
     )
+
+    @property
+    def source_fields(self) -> dict[str, Any]:
+        """Those fields of a source that every format can set."""
+        return {
+            "author": self.author,
+            "category": self.category or "documents",
+            "language": self.language,
+            "source_url": self.source_url,
+        }

@@ -93,11 +93,9 @@ def _source(line: bytes, collection: str) -> Source:
     return Source(
         source_id=safe_id(f"{collection}-{document.id}"),
         title=headline(document.title or "") or headline(document.text, _OPENING_LENGTH),
-        author=document.author,
         origin=document.source or "jsonl",
-        category=document.category or "documents",
         tags=document.tags,
-        source_url=document.source_url,
+        **document.source_fields,
         sections=(section,),
         warnings=kept_without(faults),
     )

@@ -72,10 +72,8 @@ def _source(place: SourceFile) -> Source:
     return Source(
         source_id=safe_id(f"file-{place.collection}/{place.key}"),
         title=headline(title) or "Untitled",
-        author=about.author,
-        category=about.category or "documents",
         tags=(*about.tags, *inline_tags),
-        source_url=about.source_url,
+        **about.source_fields,
         sections=(section,),
         warnings=warnings,
     )

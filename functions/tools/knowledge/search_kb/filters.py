@@ -38,6 +38,9 @@ class Filters(Arguments):
     category: Name | None = Field(
         default=None, description="The kind of source: books, articles, documents ..."
     )
+    language: Name | None = Field(
+        default=None, description="The language that a source names, such as en."
+    )
     cluster_id: DocumentId | None = Field(
         default=None, description="A cluster's id, as list_clusters returns it."
     )
@@ -73,6 +76,8 @@ def _facet_filters(filters: Filters) -> Iterator[FacetFilter]:
         yield FacetFilter("source", {source: facets})
     if category := filters.category:
         yield FacetFilter("category", {category: (named_facet(Kind.CATEGORY, category),)})
+    if language := filters.language:
+        yield FacetFilter("language", {language: (named_facet(Kind.LANGUAGE, language),)})
     if cluster_id := filters.cluster_id:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 

@@ -44,14 +44,6 @@ DEGRADED: Final = {
     **TIMEOUT_MESSAGES,
 }
 ONLY_WORDS: Final = "Only words were searched."
-_NAMES: Final = {
-    "tags": ("tag", Kind.TAG),
-    "author": ("author", Kind.AUTHOR),
-    "source": ("source", Kind.TITLE),
-    "category": ("category", Kind.CATEGORY),
-    "cluster_id": ("cluster", Kind.CLUSTER),
-}
-"""What each filter is called in a message, and the facets whose names it takes."""
 
 
 async def ranking_messages(
@@ -92,9 +84,7 @@ def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, st
 
 async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Context) -> list[str]:
     """Name each value that no passage has, with the most similar names. One round trip."""
-    return await asyncio.gather(
-        *(_unknown(filter_.field, value, ctx) for filter_, value in unknown)
-    )
+    return await asyncio.gather(*(_unknown(filter_, value, ctx) for filter_, value in unknown))
 
 
 def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
@@ -111,13 +101,14 @@ def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) ->
     return [] if everything else nothing_passes(query.selection, ranking.unknown)
 
 
-async def _unknown(field: str, value: str, ctx: Context) -> str:
-    if field == "search_cards_only":
+async def _unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:
+    kind = filter_.choices[value][-1].kind
+    if kind is Kind.CARD:
         return "No passage has a knowledge card yet: leave out search_cards_only."
-    what, kind = _NAMES[field]
     existing = await CommonNames(ctx.database).of(kind)
     if kind is not Kind.CLUSTER:
-        return unknown_name_message(what, value, [facet_value.name for facet_value in existing])
+        what = "source" if kind is Kind.TITLE else kind.value
+        return unknown_name_message(what, value, [item.name for item in existing])
     # The filter takes an id, but callers may give a cluster's name.
     clusters = {
         alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)
