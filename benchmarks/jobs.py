@@ -170,16 +170,18 @@ async def prepare(name: str, number: int) -> None:
 async def _vote(app: App, traces: int) -> None:
     """Put traces in with two votes each, of which their sums know nothing."""
     from shared.core.dates import utc_now
-    from shared.traces.model import Trace, Writing
+    from shared.traces.model import Trace, TraceContent
     from shared.traces.repository import TRACE
 
     now, client = utc_now(), app.connection.client
     for number, row in enumerate(abstracts(traces)):
         batch = client.batch()
-        writing = Writing(title=row["title"], context_text=row["text"], solution_text="Read it.")
+        content = TraceContent(
+            title=row["title"], context_text=row["text"], solution_text="Read it."
+        )
         path = client.collection("traces").document(f"trace-{number}")
         trace = Trace(
-            trace_id=path.id, writing=writing, contributor="ada", created_at=now, updated_at=now
+            trace_id=path.id, content=content, contributor="ada", created_at=now, updated_at=now
         )
         batch.create(path, TRACE.write(trace))
         vote = {"vote": "up", "tag": None, "weight": 50, "revision": 1, "given_at": now}

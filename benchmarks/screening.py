@@ -23,7 +23,7 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 from benchmarks.cold_start import importing
 from benchmarks.measuring import interleaved, milliseconds, print_table
 from infra.build.discovery import ROOT
-from shared.screening.screen import findings
+from shared.screening.screen import screen_texts
 from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OURS: Final = ("shared", "functions", "infra", "tests", "docs")
 
 def screened(text: str) -> set[tuple[int, str]]:
     """What we find."""
-    return {(finding.line, finding.kind) for finding in findings({"text": text})}
+    return {(finding.line, finding.kind) for finding in screen_texts({"text": text})}
 
 
 def detect_secrets_alone() -> Scan:
@@ -112,7 +112,7 @@ def refusals(scans: Sequence[Scan]) -> None:
 
 def _taken(text: str) -> float:
     started = time.perf_counter()
-    findings({"context_text": text, "solution_text": text})
+    screen_texts({"context_text": text, "solution_text": text})
     return time.perf_counter() - started
 
 

@@ -1,58 +1,189 @@
-"""Secrets that only their place gives away: an assignment, a URL."""
+"""Secrets recognized by their context: assignments, URLs, headers, commands, private key blocks."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import TYPE_CHECKING, Final
 
 from detect_secrets.plugins.keyword import DENYLIST
 
-from shared.screening.finding import Place
-from shared.screening.placeholders import is_secret, is_usual
+from shared.screening.detection import Detection
+from shared.screening.placeholders import is_placeholder, is_sample_password, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-NAMES: Final = "|".join([name.replace("_?", "[_ -]?") for name in DENYLIST]) + (
+# Assignments and URLs
+
+_SECRET_NAMES: Final = "|".join([name.replace("_?", "[_ -]?") for name in DENYLIST]) + (
     "|access[_-]?key|pass[_-]?phrase|credential|token(?!iz)|_pass(?![a-z])|auth(?=[\"']? ?[:=])"
 )
-"""What passwords and keys are called, as an expression without groups."""
-_OTHERWISE: Final = (
+"""Names of passwords and keys, as an expression without groups."""
+_OTHER_SUFFIXES: Final = (
     r"hash|digest|url|uri|endpoint|name|path|file|dir|field|type|len|size|count|limit|regex|pattern"
     r"|prefix|suffix|expir|ttl|version|label|param|column|class|ref|arn|manager|algorithm|hint"
     r"|id(?![a-z])"
 )
-"""What follows in the names of things that are about a secret, but none."""
-_ASSIGNED: Final = re.compile(
-    rf"(?P<name>{NAMES})(?![\w-]{{0,30}}(?:{_OTHERWISE}))[\w-]{{0,30}}"
+"""Suffixes of names that contain a secret's name and mean something else, such as `token_url`."""
+_ASSIGNMENT: Final = re.compile(
+    rf"(?P<name>{_SECRET_NAMES})(?![\w-]{{0,30}}(?:{_OTHER_SUFFIXES}))[\w-]{{0,30}}"
     r"[\"'`\])]{0,3}\s{0,4}"
     r"(?::=|=>|[=!]==?|=|:\s{0,3}[\w.\[\]| ]{1,40}=|:| is | was )\s{0,4}"
     r"(?:[a-zA-Z@]{0,2}(?P<quote>[\"'`])(?P<quoted>[^\"'`]{1,300})(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;()<>{}\[\]|&]{1,300}+)(?![(\[{]))",
     re.IGNORECASE,
 )
-_MEMBER: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
-"""`ed25519.Ed25519PrivateKey`, a name in code."""
-_IN_URL: Final = re.compile(
+_ATTRIBUTE: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
+"""A dotted name in code, such as `ed25519.Ed25519PrivateKey`."""
+_URL: Final = re.compile(
     r"(?<=://)(?P<user>[^\s:/?#@\"'`<>]{0,100}):(?P<value>[^\s/@\"'`<>]{1,200})@[^\s\"'`<>/]{1,100}"
 )
 
 
-def credentials_in(line: str) -> Iterator[Place]:
-    """Find passwords and keys by what stands around them."""
-    for match in _IN_URL.finditer(line):
-        if not is_usual(match["value"], match["user"]):
-            yield Place("password in a URL", *match.span())
-    for match in _ASSIGNED.finditer(line):
-        if is_secret(_assigned(match)):
+def detect_assigned_secrets(line: str) -> Iterator[Detection]:
+    """Find passwords in URLs, and values that are assigned to a password or a key."""
+    for match in _URL.finditer(line):
+        if not is_sample_password(match["value"], match["user"]):
+            yield Detection("password in a URL", *match.span())
+    for match in _ASSIGNMENT.finditer(line):
+        if is_secret(_assigned_text(match)):
             kind = "password" if "pass" in match["name"].lower() else "secret key or token"
-            yield Place(kind, *match.span())
+            yield Detection(kind, *match.span())
 
 
-def _assigned(match: re.Match[str]) -> str:
-    """The value that something is given; nothing if it is not given as text."""
+def _assigned_text(match: re.Match[str]) -> str:
+    """The assigned text; empty if the value is an expression."""
     quoted: str | None = match["quoted"]
     if quoted is not None:
         return quoted
     bare: str = match["bare"].rstrip(".:!?*")
-    return "" if _MEMBER.fullmatch(bare) else bare
+    return "" if _ATTRIBUTE.fullmatch(bare) else bare
+
+
+# HTTP headers
+
+_HEADER_WORD: Final = re.compile(r"basic|bearer|authorization|cookie|curl", re.IGNORECASE)
+_AUTHORIZATION: Final = re.compile(
+    r"(?:\bauthorization[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?P<named>basic|bearer|token|apikey)"
+    r"|\b(?P<alone>basic|bearer)) {1,3}(?P<value>[\w.~+/=-]{8,}+)(?![{<$(*])",
+    re.IGNORECASE | re.ASCII,
+)
+_MIN_TOKEN: Final = 16
+_COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
+_COOKIES: Final = re.compile(
+    r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"
+    r"\s{0,3}[\"'`(\[{]{0,3}"
+    rf"(?P<pairs>(?:[\"']?[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}[\"']?[;,]? ?)++)",
+    re.IGNORECASE | re.ASCII,
+)
+_COOKIE: Final = re.compile(rf"[\w.%-]{{1,64}}+[\"']?{_COOKIE_VALUE}", re.ASCII)
+_MIN_COOKIE: Final = 20
+"""The length of the shortest session id; the samples of RFC 6265 and of MDN are shorter."""
+
+
+def detect_headers(line: str) -> Iterator[Detection]:
+    """Find credentials in Authorization headers, and session cookies."""
+    if not _HEADER_WORD.search(line):
+        return
+    for match in _AUTHORIZATION.finditer(line):
+        if _is_credential(match):
+            yield Detection("token in an Authorization header", *match.span())
+    for match in _COOKIES.finditer(line):
+        if any(map(_is_session, _COOKIE.finditer(match["pairs"]))):
+            yield Detection("cookie", *match.span())
+
+
+def _is_credential(match: re.Match[str]) -> bool:
+    scheme: str = match["named"] or match["alone"]
+    value: str = match["value"]
+    if scheme.lower() == "basic":
+        user, colon, password = _decode_base64(value).partition(":")
+        if colon or match["alone"]:
+            return bool(colon) and not is_sample_password(password, user)
+    return len(value) >= _MIN_TOKEN and is_secret(value)
+
+
+def _decode_base64(value: str) -> str:
+    """The decoded text; empty if it is not printable."""
+    try:
+        text = base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    return text if text.isprintable() else ""
+
+
+def _is_session(cookie: re.Match[str]) -> bool:
+    return len(cookie[1]) >= _MIN_COOKIE and is_secret(cookie[1])
+
+
+# Shell commands
+
+_ARGUMENT: Final = r"[\"']?([^\s\"'<>{}\[\]$]{1,300})"
+_OPTIONS: Final = r"\b[^|;&]{0,200}? "
+_LOGIN_PAIR: Final = r"[ =]?[\"']?[^\s:\"']{1,64}:([^\s\"']{1,200})"
+_LOGIN: Final = r"(?:docker|podman|helm registry|skopeo|oc|az|cf|argocd) login"
+_COMMAND_WORD: Final = re.compile(r"--[A-Za-z]| -[pawPuU]|\bpass:|\bsudo\b|\blogin\b")
+"""A part of every form below that is quick to search for."""
+_LONG_OPTION: Final = re.compile(
+    rf"(?:--[\w-]{{0,20}}(?:{_SECRET_NAMES})|\blogin \S{{1,64}}+ password) {{1,4}}{_ARGUMENT}",
+    re.IGNORECASE,
+)
+"""An option such as `--db-password ...`, or a line of a .netrc file."""
+_SHORT_OPTIONS: Final = tuple(
+    re.compile(form)
+    for form in (
+        rf"\b(?:mysql|mariadb)[\w-]{{0,12}}{_OPTIONS}-p{_ARGUMENT}",
+        rf"\b(?:{_LOGIN}|mongo\w{{0,7}}|sshpass|twine upload){_OPTIONS}-p[ =]?{_ARGUMENT}",
+        rf"\bredis-cli{_OPTIONS}-a ?{_ARGUMENT}",
+        rf"\bldap\w{{3,7}}{_OPTIONS}-w ?{_ARGUMENT}",
+        rf"\b(?:sqlcmd|bcp|(?:un)?zip){_OPTIONS}-P ?{_ARGUMENT}",
+        rf"\b7z[ar]?{_OPTIONS}-p{_ARGUMENT}",
+        rf"\bopenssl{_OPTIONS}(?:-pass(?:in|out)? )?pass:{_ARGUMENT}",
+        rf"\becho (?:-n )?{_ARGUMENT}[\"']? ?\| ?sudo\b",
+        rf"\bcurl\b[^|;]{{0,300}}? (?:-u|--user|-U|--proxy-user){_LOGIN_PAIR}",
+        rf"\bhttps?{_OPTIONS}(?:-a|--auth){_LOGIN_PAIR}",
+    )
+)
+"""Options of one letter, by command: to others they mean something else (`docker run -p 80:80`)."""
+
+
+def detect_command_passwords(line: str) -> Iterator[Detection]:
+    """Find passwords among the arguments of shell commands."""
+    if not _COMMAND_WORD.search(line):
+        return
+    for form in (_LONG_OPTION, *_SHORT_OPTIONS):
+        for match in form.finditer(line):
+            if is_secret(match[1]):
+                yield Detection("password in a command", *match.span())
+
+
+# Private keys
+
+_KEY_HEADER: Final = re.compile(
+    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
+)
+_KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/]{32,}+")
+_MAX_HEADER_LINES: Final = 12
+"""How many lines PGP and PuTTY put between the header and the key at most."""
+_MAX_CHECKED: Final = 400
+"""How many characters of a line are searched for the key."""
+
+
+def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
+    """The indexes of the lines on which a private key begins.
+
+    A header without a key, as in code that looks for one, is no secret.
+    """
+    for index, line in enumerate(lines):
+        for header in _KEY_HEADER.finditer(line):
+            following = lines[index + 1 : index + 1 + _MAX_HEADER_LINES]
+            if any(map(_has_key, [line[header.end() :], *following])):
+                yield index
+                break
+
+
+def _has_key(text: str) -> bool:
+    keys = _KEY_BODY.findall(text[:_MAX_CHECKED])
+    return not all(map(is_placeholder, keys))

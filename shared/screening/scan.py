@@ -1,49 +1,75 @@
-"""One text, scanned for everything."""
+"""The scan of one text with all detectors."""
 
 from __future__ import annotations
 
+import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from shared.screening.commands import commands_in
-from shared.screening.credentials import credentials_in
-from shared.screening.headers import headers_in
-from shared.screening.lines import lines_of
-from shared.screening.numbers import numbers_in
-from shared.screening.personal import addresses_in, home_folders_in
-from shared.screening.phones import phone_numbers_in
-from shared.screening.private_keys import private_keys_in
-from shared.screening.tokens import tokens_in
+import regex
+
+from shared.screening.credentials import (
+    detect_assigned_secrets,
+    detect_command_passwords,
+    detect_headers,
+    private_key_lines,
+)
+from shared.screening.personal import detect_addresses, detect_home_folders, detect_numbers
+from shared.screening.phones import detect_phone_numbers
+from shared.screening.tokens import detect_tokens
 
 if TYPE_CHECKING:
-    from shared.screening.finding import Place
+    from shared.screening.detection import Detection
 
-_SCANS: Final = (
-    tokens_in,
-    headers_in,
-    credentials_in,
-    commands_in,
-    addresses_in,
-    home_folders_in,
-    phone_numbers_in,
-    numbers_in,
+_DETECTORS: Final = (
+    detect_tokens,
+    detect_headers,
+    detect_assigned_secrets,
+    detect_command_passwords,
+    detect_addresses,
+    detect_home_folders,
+    detect_phone_numbers,
+    detect_numbers,
 )
-"""What knows its finds most exactly comes first."""
-_SHORTEST: Final = len("a@b.io")
-"""No line that is shorter holds anything, and a text may have 50,000 of them."""
+"""The detectors of one line, those with the most specific kinds first."""
+_MIN_LINE: Final = len("a@b.io")
+"""The length of the shortest line to scan: a text can have 50,000 shorter ones."""
+_LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
+_INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
+"""Zero-width characters, soft hyphens, variation selectors and the like."""
 
 
-def found_in(text: str) -> list[tuple[int, str]]:
-    """The lines, from 1, and the kinds of what must not be shared, in order and without doubles."""
-    lines = lines_of(text)
-    found = {(number, "private key") for number in private_keys_in(lines)}
-    for number, line in enumerate(lines):
-        if len(line) >= _SHORTEST:
-            found.update((number, place.kind) for place in _places_in(line))
-    return sorted((number + 1, kind) for number, kind in found)
+def scan_text(text: str) -> list[tuple[int, str]]:
+    """The line numbers, from 1, and kinds of all detections, in order and without duplicates."""
+    lines = _plain_lines(text)
+    detections = {(index, "private key") for index in private_key_lines(lines)}
+    for index, line in enumerate(lines):
+        if len(line) >= _MIN_LINE:
+            detections.update((index, detection.kind) for detection in _scan_line(line))
+    return sorted((index + 1, kind) for index, kind in detections)
 
 
-def _places_in(line: str) -> list[Place]:
-    found: list[Place] = []
-    for scan in _SCANS:
-        found += [new for new in scan(line) if not any(map(new.overlaps, found))]
-    return found
+def _scan_line(line: str) -> list[Detection]:
+    detections: list[Detection] = []
+    for detect in _DETECTORS:
+        detections += [new for new in detect(line) if not any(map(new.overlaps, detections))]
+    return detections
+
+
+def _plain_lines(text: str) -> list[str]:
+    """The lines of a text, numbered as in an editor, with disguises of characters removed.
+
+    Full-width and mathematical letters and digits become plain ones: NFKC by character, where the
+    result is one character, so that no line grows. Invisible characters are removed.
+    """
+    return [line if line.isascii() else _plain(line) for line in _LINE_BREAK.split(text)]
+
+
+def _plain(line: str) -> str:
+    return "".join(map(_plain_character, _INVISIBLE.sub("", line)))
+
+
+@lru_cache(maxsize=4096)
+def _plain_character(character: str) -> str:
+    normalized = unicodedata.normalize("NFKC", character)
+    return normalized if len(normalized) == 1 else character

@@ -1,4 +1,4 @@
-"""How tools change tasks: read, decide, write if nobody was faster, and say how to undo it."""
+"""Changes of tasks: read, change, write if no one else changed the task, and offer an undo."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic_core import to_jsonable_python
 
 from shared.core.errors import CarrelError, InvalidInput, NotFound
-from shared.runtime.invocation import parse_arguments
+from shared.runtime.invocation import parse
 from shared.runtime.messages import WireError
 from shared.runtime.schemas import Undo
-from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
+from shared.tasks.schemas import (
+    ENVELOPE,
+    ChangedTask,
+    ItemError,
+    TaskItemResult,
+    TaskView,
+    get_own_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,139 +29,141 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
     from shared.tasks.repository import StoredTask
 
-    Find = Callable[[StoredTask | None, int, datetime], StoredTask]
-    Decide = Callable[[Task, datetime], Task]
-    Reverse = Callable[[Task, Task], Undo]
+    Requirement = Callable[[StoredTask | None, int, datetime], StoredTask]
+    Transition = Callable[[Task, datetime], Task]
+    MakeUndo = Callable[[Task, Task], Undo]
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
     ResultT = TypeVar("ResultT", bound=Result)
 
-EDITABLE: Final = ("title", "description", "priority", "due_date")
-CHANGEABLE: Final = (*EDITABLE, "status")
+EDITABLE_FIELDS: Final = ("title", "description", "priority", "due_date")
+CHANGEABLE_FIELDS: Final = (*EDITABLE_FIELDS, "status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TaskOperation:
     """How a tool changes a task.
 
     Attributes:
-        find: Takes the task that was read, or refuses it: `active` or `existing`.
-        decide: The task as it should be; the same one where it is like that already.
-        reverse: The call that makes the later task the former one again.
+        require: Checks the stored task: `require_active` or `require_existing`.
+        apply: Returns the changed task, or the same one if there is nothing to change.
+        undo: Returns the call that turns the changed task (second) into the former one (first).
     """
 
-    find: Find
-    decide: Decide
-    reverse: Reverse
+    require: Requirement
+    apply: Transition
+    undo: MakeUndo
 
-    def take(
-        self, found: StoredTask | None, number: int, now: datetime
-    ) -> tuple[Changed, Task | None]:
-        """What becomes of a task, and what to store if it changes.
+    def run(
+        self, stored: StoredTask | None, number: int, now: datetime
+    ) -> tuple[ChangedTask, Task | None]:
+        """Change a task. The result, and the task to store; None if nothing changed.
 
         Raises:
-            NotFound: There is no such task.
+            NotFound: The task does not meet the requirement.
         """
-        before = self.find(found, number, now).task
-        after = self.decide(before, now)
+        before = self.require(stored, number, now).task
+        after = self.apply(before, now)
         fields = changed_fields(before, after)
-        undo = self.reverse(before, after) if fields else None
-        changed = Changed(task=TaskView.of_task(after), changed=fields, undo=undo)
-        return changed, after if fields else None
+        undo = self.undo(before, after) if fields else None
+        result = ChangedTask(task=TaskView.of_task(after), changed=fields, undo=undo)
+        return result, after if fields else None
 
 
-async def change(
-    number: int, step: Step, ctx: Context, answer: Callable[[Changed], ResultT]
+async def change_task(number: int, operation: TaskOperation, ctx: Context) -> ChangedTask:
+    """Change one task and return it. See `change_task_as`."""
+    return await change_task_as(lambda result: result, number, operation, ctx)
+
+
+async def change_task_as(
+    to_result: Callable[[ChangedTask], ResultT], number: int, operation: TaskOperation, ctx: Context
 ) -> ResultT:
-    """Change a task: two round trips, the task and the commit.
+    """Change one task in two round trips: the task, and the commit.
 
     Args:
-        number: Which.
-        step: How.
-        ctx: To do it with.
-        answer: How to tell of it: what is kept with the change is that answer.
+        to_result: Makes the tool's result, which is stored for repeated calls.
+        number: The task.
+        operation: How to change it.
+        ctx: The context of the call.
 
     Raises:
-        NotFound: There is no such task.
-        Unavailable: Others were always faster.
+        NotFound: The task does not exist.
+        Unavailable: Other calls kept changing the task.
     """
-    tasks = own_tasks(ctx)
+    tasks = get_own_tasks(ctx)
 
     async def attempt() -> ResultT:
-        found = (await tasks.get_all([number])).get(number)
-        changed, after = step.take(found, number, ctx.clock())
-        result = answer(changed)
-        if not found or not after:
+        stored = (await tasks.get_all([number])).get(number)
+        changed, after = operation.run(stored, number, ctx.clock())
+        result = to_result(changed)
+        if not stored or not after:
             return result
-        return await ctx.commit([tasks.change(found, after)], result)
+        return await ctx.commit([tasks.update(stored, after)], result)
 
-    return await ctx.database.retry_on_conflict(attempt)
-
-
-def as_it_is(changed: Changed) -> Changed:
-    """The answer of a tool that tells of one change and of nothing else."""
-    return changed
+    return await ctx.database.until_it_holds(attempt)
 
 
 def changed_fields(before: Task, after: Task) -> list[str]:
-    """The fields in which two states of a task differ, but for times."""
-    return [name for name in CHANGEABLE if getattr(before, name) != getattr(after, name)]
+    """The names of the fields, other than times, in which two states of a task differ."""
+    return [name for name in CHANGEABLE_FIELDS if getattr(before, name) != getattr(after, name)]
 
 
-def undo_by(tool: str, number: int, **arguments: Any) -> Undo:
-    """A call that takes something back."""
-    plain = {name: to_jsonable_python(value) for name, value in arguments.items()}
-    return Undo(tool=tool, arguments={"task_id": str(number), **plain})
+def undo_call(tool: str, number: int, **arguments: Any) -> Undo:
+    """An undo by a call of a tool on a task."""
+    json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
+    return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
 
-def existing(found: StoredTask | None, number: int, now: datetime) -> StoredTask:
-    """A task, deleted or not.
+def require_existing(stored: StoredTask | None, number: int, now: datetime) -> StoredTask:
+    """Require that a task exists, deleted or not.
 
     Raises:
         NotFound: There is none, or it was deleted too long ago.
     """
-    if found is None or found.task.is_gone(now):
+    if stored is None or stored.task.is_expired(now):
         raise NotFound(
-            f"There is no task {number}. Find those that there are with list_tasks.",
-            details={"task_id": str(number)},
-        )
-    return found
-
-
-def active(found: StoredTask | None, number: int, now: datetime) -> StoredTask:
-    """A task that is not deleted.
-
-    Raises:
-        NotFound: There is none; the message says if it can be restored.
-    """
-    stored = existing(found, number, now)
-    if stored.task.purge_at:
-        raise NotFound(
-            f"Task {number} is deleted. Until {stored.task.purge_at:%Y-%m-%d %H:%M} UTC"
-            " restore_task can bring it back.",
+            f"There is no task {number}. Find task ids with list_tasks.",
             details={"task_id": str(number)},
         )
     return stored
 
 
-def checked(kind: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | ItemResult:
-    """One item of several; if it is wrong, what became of it."""
+def require_active(stored: StoredTask | None, number: int, now: datetime) -> StoredTask:
+    """Require that a task exists and is not deleted.
+
+    Raises:
+        NotFound: There is none. If it can be restored, the message says so.
+    """
+    existing = require_existing(stored, number, now)
+    if existing.task.purge_at:
+        raise NotFound(
+            f"Task {number} is deleted. Until {existing.task.purge_at:%Y-%m-%d %H:%M} UTC"
+            " restore_task can bring it back.",
+            details={"task_id": str(number)},
+        )
+    return existing
+
+
+def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | TaskItemResult:
+    """Validate one item of several. An invalid item becomes a failed result."""
     if not isinstance(item, dict):
-        fields = ", ".join(kind.model_fields)
-        return failed(InvalidInput("", details={"item": f"must be an object with {fields}"}))
+        fields = ", ".join(schema.model_fields)
+        return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
     try:
-        return parse_arguments(kind, item, tool)
+        return parse(schema, item, tool)
     except InvalidInput as error:
-        return failed(error)
+        return failed_item(error)
 
 
-def done(outcome: Changed) -> ItemResult:
-    """An item that was done."""
-    return ItemResult(success=True, error=None, **dict(outcome))
+def completed_item(changed: ChangedTask) -> TaskItemResult:
+    """The result of an item that was done."""
+    return TaskItemResult(success=True, error=None, **dict(changed))
 
 
-def failed(error: CarrelError) -> ItemResult:
-    """An item that was not done. What its error says of the whole call is left out."""
-    told = ENVELOPE.error(WireError.model_validate(error.to_wire()))
+def failed_item(error: CarrelError) -> TaskItemResult:
+    """The result of an item that failed, with the field errors but not the call's own message."""
+    fields = ENVELOPE.error(WireError.model_validate(error.to_wire()))
     if isinstance(error, InvalidInput):
-        told["message"] = "; ".join(f"{name}: {wrong}" for name, wrong in error.details.items())
-    return ItemResult(success=False, task=None, changed=None, undo=None, error=Problem(**told))
+        fields["message"] = "; ".join(f"{name}: {reason}" for name, reason in error.details.items())
+    return TaskItemResult(
+        success=False, task=None, changed=None, undo=None, error=ItemError(**fields)
+    )

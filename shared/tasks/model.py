@@ -1,4 +1,4 @@
-"""A user's tasks: what one is, and what can become of it."""
+"""A task of a user's to-do list, and its transitions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date, datetime
 
-RESTORABLE: Final = timedelta(days=30)
+RESTORE_PERIOD: Final = timedelta(days=30)
 """How long a deleted task can be restored."""
 
 
 class Priority(StrEnum):
-    """How much a task matters."""
+    """How important a task is."""
 
     LOW = "Low"
     MEDIUM = "Medium"
     HIGH = "High"
 
 
-class Status(StrEnum):
-    """What has become of a task."""
+class TaskStatus(StrEnum):
+    """Whether a task is open, completed or deleted."""
 
     OPEN = "open"
     COMPLETED = "completed"
@@ -34,18 +34,18 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task. Whatever changes it returns another one, or itself where there is nothing to change.
+    """A task. A method that changes it returns a new one, or itself if there is nothing to change.
 
     Attributes:
-        number: Counts a user's tasks from 1; none is used twice.
+        number: The number of the task, from 1 for each user; never used again.
         title: What is to be done, in one line.
-        description: More about it.
-        priority: How much it matters.
-        due_date: The last day on which it is not late.
+        description: Details.
+        priority: How important it is.
+        due_date: The last day on which it is not overdue.
         created_at: When it was added.
         updated_at: When it last changed.
-        completed_at: When it was completed; None while it is to be done.
-        deleted_at: When it was deleted. It remembers whether it was completed.
+        completed_at: When it was completed; None while it is open.
+        deleted_at: When it was deleted. A deleted task keeps its `completed_at`.
     """
 
     number: int
@@ -59,48 +59,48 @@ class Task:
     deleted_at: datetime | None = None
 
     @property
-    def status(self) -> Status:
-        """What has become of it."""
+    def status(self) -> TaskStatus:
+        """Whether it is open, completed or deleted."""
         if self.deleted_at:
-            return Status.DELETED
-        return Status.COMPLETED if self.completed_at else Status.OPEN
+            return TaskStatus.DELETED
+        return TaskStatus.COMPLETED if self.completed_at else TaskStatus.OPEN
 
     @property
     def purge_at(self) -> datetime | None:
-        """When it is gone for good, if it was deleted."""
-        return self.deleted_at and self.deleted_at + RESTORABLE
+        """When a deleted task can no longer be restored."""
+        return self.deleted_at and self.deleted_at + RESTORE_PERIOD
 
-    def is_gone(self, now: datetime) -> bool:
-        """Whether it was deleted too long ago, though the database may still hold it."""
+    def is_expired(self, now: datetime) -> bool:
+        """Whether it can no longer be restored, even if the database still contains it."""
         return self.purge_at is not None and self.purge_at <= now
 
     def is_overdue(self, today: date) -> bool:
-        """Whether it should have been done before today."""
+        """Whether it is open and was due before today."""
         is_late = self.due_date is not None and self.due_date < today
-        return is_late and self.status is Status.OPEN
+        return is_late and self.status is TaskStatus.OPEN
 
-    def says(self, words: Iterable[str]) -> bool:
-        """Whether all these folded words stand in its title or description, also within others."""
-        text = folded(f"{self.title}\n{self.description or ''}")
+    def contains(self, words: Iterable[str]) -> bool:
+        """Whether its title or description contains all these folded words, or parts of words."""
+        text = fold(f"{self.title}\n{self.description or ''}")
         return all(word in text for word in words)
 
     def complete(self, now: datetime) -> Task:
-        """Say that it is done."""
+        """Mark it as completed."""
         return self if self.completed_at else replace(self, completed_at=now, updated_at=now)
 
     def reopen(self, now: datetime) -> Task:
-        """Say that it is to be done after all."""
+        """Mark it as open again."""
         return replace(self, completed_at=None, updated_at=now) if self.completed_at else self
 
     def delete(self, now: datetime) -> Task:
-        """Put it away."""
+        """Mark it as deleted."""
         return self if self.deleted_at else replace(self, deleted_at=now, updated_at=now)
 
     def restore(self, now: datetime) -> Task:
-        """Bring it back as it was."""
+        """Undo its deletion."""
         return replace(self, deleted_at=None, updated_at=now) if self.deleted_at else self
 
 
-def folded(text: str) -> str:
-    """A text as it is compared: case and width do not matter."""
+def fold(text: str) -> str:
+    """Fold a text for comparison regardless of case and width."""
     return unicodedata.normalize("NFKC", text).casefold()

@@ -1,4 +1,4 @@
-"""Traces as they are searched: what is indexed of them, and where."""
+"""Traces as a searchable corpus: how they are indexed, and how searches select them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shared.index.facets import Kind, named_facet
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import FacetFilter, Selection
-from shared.text.suggestions import unknown_name_message
+from shared.text.suggestions import unknown_name
 from shared.traces.model import Trace
-from shared.traces.repository import IndexEntry, Traces
-from shared.traces.trust import Status
+from shared.traces.repository import TraceIndexEntry, Traces
+from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,66 +27,67 @@ if TYPE_CHECKING:
     from shared.index.searchable import Searchable
     from shared.runtime.context import Context
 
+MAX_TERMS: Final = 500
+"""How many different terms of a trace are indexed, the most frequent first: each costs a write."""
+SUGGESTION_POOL: Final = 100
+"""How many tags are read to suggest one that is like a misspelt tag."""
 
-NAMES: Final = 100
-"""Tags among which one is looked for that was meant."""
 
-
-def solved_problems(database: Database) -> DatedCorpus[Trace]:
-    """All traces."""
+def trace_corpus(database: Database) -> DatedCorpus[Trace]:
+    """The corpus of all traces."""
     return DatedCorpus(Traces(database), InvertedIndex(database, TRACES))
 
 
 @dataclass(frozen=True)
 class TraceSelection(Selection):
-    """Traces that bear some tags, and that search shows.
+    """The traces that a search may show: those with all of some tags.
 
     Attributes:
-        flagged: Whether it shows those too of which voters warn.
+        include_flagged: Whether flagged traces are among them.
     """
 
-    flagged: bool = False
+    include_flagged: bool = False
 
     def admits(self, document: Searchable) -> bool:
-        """Whether a trace passes, by what it says itself."""
-        warned = isinstance(document, Trace) and document.status is Status.FLAGGED
-        return (self.flagged or not warned) and super().admits(document)
+        """Whether a trace is in the selection, by its own fields."""
+        flagged = isinstance(document, Trace) and document.status is TraceStatus.FLAGGED
+        return (self.include_flagged or not flagged) and super().admits(document)
 
 
-def bearing(tags: Sequence[str], *, flagged: bool = False) -> TraceSelection:
-    """Traces that bear all of these tags."""
+def with_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
+    """Select the traces that have all of these tags."""
     groups = tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
-    return TraceSelection(groups, flagged=flagged)
+    return TraceSelection(groups, include_flagged=include_flagged)
 
 
-async def unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
-    """Say of each that no trace bears it, and which there are like it. One round trip, or none."""
+async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
+    """Say of each tag that no trace has it, and suggest similar tags.
+
+    One round trip; none without tags.
+    """
     if not tags:
         return []
-    names = [each.name for each in await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, NAMES)]
-    return [unknown_name_message("tag", tag, names) for tag in tags]
+    postings = await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, SUGGESTION_POOL)
+    names = [posting.name for posting in postings]
+    return [unknown_name("tag", tag, names) for tag in tags]
 
 
-MAX_TERMS: Final = 500
-"""Different terms of one trace that are indexed, the commonest: each is a write."""
-
-
-async def index_entry(trace: Trace, ctx: Context) -> IndexEntry:
-    """Embed a trace and count its terms. One round trip, two where nothing was embedded before.
+async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
+    """Embed a trace and count its terms. One round trip; two if nothing was ever embedded.
 
     Raises:
-        Unavailable: The embedding provider is down. Nothing is stored.
-        Conflict: The base is embedded with another model.
+        Unavailable: The embedding provider cannot be reached.
+        Conflict: The knowledge base is embedded with another model.
     """
-    [vector], _, mark_of_trace = await asyncio.gather(
-        ctx.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
+    [vector], _, indexed = await asyncio.gather(
+        ctx.embedder.embed([trace.content.embedding_text], Purpose.DOCUMENT),
         EmbeddingSpace(ctx.database).claim(ctx.embedder),
-        asyncio.to_thread(trace_mark, trace),
+        asyncio.to_thread(trace_indexed_state, trace),
     )
-    return IndexEntry(vector, ctx.embedder.model, mark_of_trace)
+    return TraceIndexEntry(vector, ctx.embedder.model, indexed)
 
 
-def trace_mark(trace: Trace) -> IndexedState:
-    """What the lists are to know of a trace."""
-    whole = indexed_state(trace)
-    return replace(whole, terms=dict(Counter(whole.terms).most_common(MAX_TERMS)))
+def trace_indexed_state(trace: Trace) -> IndexedState:
+    """The terms, facets and date by which a trace is indexed."""
+    complete = indexed_state(trace)
+    return replace(complete, terms=dict(Counter(complete.terms).most_common(MAX_TERMS)))

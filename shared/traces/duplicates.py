@@ -1,4 +1,4 @@
-"""What stands already that is like a new trace."""
+"""Stored traces that say the same as a new one, or solve a similar problem."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
-from shared.text.terms import resemblance
-from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
+from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, resemblance
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -16,64 +15,65 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
     from shared.traces.model import Trace
-    from shared.traces.repository import IndexEntry
+    from shared.traces.repository import TraceIndexEntry
 
-ALIKE: Final = 0.1
-"""Resemblance of two problems from which on they may be the same: that of all near-duplicates."""
+MIN_PROBLEM_RESEMBLANCE: Final = 0.1
+"""The resemblance from which on two problems may be the same; all near-duplicates reach it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """What stands already.
+class SimilarTraces:
+    """Stored traces that are similar to another one, the nearest first.
 
     Attributes:
-        duplicates: Those that say the same, the nearest first.
-        similar: Those whose problem may be the same, the nearest first.
+        duplicates: Traces that say the same.
+        related: Traces whose problem may be the same, duplicates included.
     """
 
     duplicates: list[Trace]
-    similar: list[Trace]
+    related: list[Trace]
 
 
-async def likeness(trace: Trace, entry: IndexEntry, ctx: Context) -> Likeness:
-    """Compare a trace with the nearest others, but for the one it replaces. One round trip."""
-    neighbours = await Traces(ctx.database).nearest(entry.vector, CANDIDATES + 1)
-    itself = {trace.trace_id, trace.supersedes}
-    others = [each.document for each in neighbours if each.document.trace_id not in itself]
+async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> SimilarTraces:
+    """Compare a trace with its nearest neighbours, except the one it supersedes. One round trip."""
+    hits = await Traces(ctx.database).nearest(entry.vector, CANDIDATES + 1)
+    excluded = {trace.trace_id, trace.supersedes}
+    others = [hit.document for hit in hits if hit.document.trace_id not in excluded]
     # Counting the terms of six long traces takes some tenths of a second.
     return await asyncio.to_thread(_compare, trace, others)
 
 
-def _compare(trace: Trace, others: Sequence[Trace]) -> Likeness:
-    words, words_of = _words(trace), {other.trace_id: _words(other) for other in others}
-    return Likeness(
-        duplicates=[
-            other for other in others if is_near_duplicate(words, words_of[other.trace_id])
-        ],
-        similar=[
-            other
-            for other in others
-            if resemblance(words.problem, words_of[other.trace_id].problem) >= ALIKE
-        ],
-    )
-
-
-async def require_no_duplicate(trace: Trace, entry: IndexEntry, ctx: Context) -> None:
-    """Let no trace become what another one is. One round trip.
+async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> None:
+    """Refuse a change that would make a trace a duplicate. One round trip.
 
     Raises:
-        Conflict: A trace says the same already.
+        Conflict: Another trace already says the same.
     """
-    found = await likeness(trace, entry, ctx)
-    if found.duplicates:
-        other = found.duplicates[0].trace_id
+    duplicates = (await find_similar_traces(trace, entry, ctx)).duplicates
+    if duplicates:
+        other = duplicates[0].trace_id
         raise Conflict(
-            f"A trace says the same already: {other}. Read it with get_trace, and vote for it with"
-            " vote_trace if it is somebody else's. Nothing was changed.",
+            f"Another trace already says the same: {other}. Read it with get_trace; if it is not"
+            " yours, vote for it with vote_trace. Nothing was changed.",
             details={"duplicate": other},
         )
 
 
-def _words(trace: Trace) -> TraceTerms:
-    said = trace.writing
-    return TraceTerms.of(said.title, said.context_text, said.solution_text)
+def _compare(trace: Trace, others: Sequence[Trace]) -> SimilarTraces:
+    words, words_of = _words(trace), {other.trace_id: _words(other) for other in others}
+    return SimilarTraces(
+        duplicates=[
+            other for other in others if is_near_duplicate(words, words_of[other.trace_id])
+        ],
+        related=[
+            other
+            for other in others
+            if resemblance(words.problem, words_of[other.trace_id].problem)
+            >= MIN_PROBLEM_RESEMBLANCE
+        ],
+    )
+
+
+def _words(trace: Trace) -> Words:
+    content = trace.content
+    return Words.of(content.title, content.context_text, content.solution_text)

@@ -1,9 +1,9 @@
-"""Erasing a trace for good, with its votes and its earlier revisions.
+"""Permanent erasure of a trace, with its votes and earlier revisions.
 
-The trace goes first, in one commit with `trace_erasures/{trace_id}`, which says that what hung
-under it is still to go: from then on nobody votes on it, puts it back or reads it, and whoever
-finds that record goes on. What its votes did to its contributor's record stays there, so that
-nobody is rid of a bad name by withdrawing what earned it.
+The first commit deletes the trace and writes `trace_erasures/{trace_id}`, which records that its
+votes and revisions are still to be deleted. From then on no one can read it, vote on it or restore
+it, and a later run that finds the record continues. The effect of its votes on the contributor's
+record remains: withdrawing a trace does not clear a bad record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import put
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
@@ -33,131 +33,136 @@ if TYPE_CHECKING:
     from shared.traces.repository import StoredTrace
 
 ERASURES: Final = "trace_erasures"
-ERASED: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
-"""The fields of a contributor that count the votes on what of theirs was erased."""
-PAGES: Final = {VOTES: 200, REVISIONS: 20}
-"""Documents that one commit deletes: Firestore counts what they hold, and a revision holds up to a
-hundred thousand characters."""
-FOLLOWERS: Final = 100
-"""Traces that one commit tells of the end of the one that they replace."""
+ERASED_FIELDS: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
+"""The fields of a contributor that count the votes on the contributor's erased traces."""
+PAGE_SIZES: Final = {VOTES: 200, REVISIONS: 20}
+"""Documents deleted in one commit. Firestore limits a commit's size, deleted contents included, and
+a revision has up to 100,000 characters."""
+MAX_FOLLOWERS: Final = 100
+"""How many superseding traces are read, and updated, at a time."""
 
 
 class TraceErasure:
-    """Finds traces that were withdrawn long ago, and erases them."""
+    """Finds traces withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
-        """Look in this database."""
+        """Use this database."""
         self._database = database
 
     async def withdrawn(self, before: datetime, limit: int) -> list[str]:
-        """The ids of traces that were withdrawn before a moment. One round trip."""
+        """The ids of traces that were withdrawn before a time. One round trip."""
         query = withdrawn_query(self._database.client, before).select(["__name__"])
-        return [each.id for each in await self._database.find(query.limit(limit))]
+        return [snapshot.id for snapshot in await self._database.find(query.limit(limit))]
 
     async def count_withdrawn(self, before: datetime) -> int:
-        """How many there are. One round trip."""
+        """The number of traces that were withdrawn before a time. One round trip."""
         return await self._database.count(withdrawn_query(self._database.client, before))
 
-    async def begun(self, limit: int) -> list[str]:
-        """The ids of traces of which something is left. One round trip."""
-        query = rest_query(self._database.client, ERASURES, limit)
-        return [each.id for each in await self._database.find(query)]
+    async def unfinished(self, limit: int) -> list[str]:
+        """The ids of traces whose erasure was begun and not finished. One round trip."""
+        query = names_query(self._database.client, ERASURES, limit)
+        return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
-        """Traces that say that they replace this one: who contributed them. One round trip."""
-        query = followers_query(self._database.client, trace_id, FOLLOWERS)
+        """The contributors of traces that supersede this one. One round trip."""
+        query = followers_query(self._database.client, trace_id, MAX_FOLLOWERS)
         return await self._database.find(query)
 
     async def begin(self, stored: StoredTrace, others: Sequence[Write], now: datetime) -> None:
-        """Delete a trace, on the condition that it is as it was read, and note what is left of it.
+        """Delete a trace and its postings, and record that its erasure is not finished.
 
         Args:
             stored: The trace.
-            others: What else is to change with it.
-            now: The time to stamp on the note.
+            others: Writes for the same commit.
+            now: The time to store in the record.
 
         Raises:
-            WriteConflict: Somebody put it back, or one of the others changed. Nothing was written.
+            Stale: The trace, or the document of another write, changed. Nothing was written.
         """
         trace = stored.trace
-        note, option = self._note(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
-        lists = IndexDifference(trace.trace_id, stored.mark, NOT_INDEXED)
+        record, option = self._record(trace.trace_id), LastUpdateOption(stored.snapshot.update_time)
+        postings = IndexDifference(trace.trace_id, stored.indexed, NOT_INDEXED)
         await self._database.commit(
             [
                 lambda batch: batch.delete(stored.snapshot.reference, option),
-                lambda batch: batch.set(note, {"begun_at": now}),
-                *self._credits(trace.contributor, await self._heads(trace.trace_id)),
-                *postings_writes(self._database, TRACES, lists),
+                lambda batch: batch.set(record, {"begun_at": now}),
+                *self._credit(trace.contributor, await self._vote_counts(trace.trace_id)),
+                *postings_writes(self._database, TRACES, postings),
                 *others,
             ]
         )
 
-    async def pages(self, trace_id: str) -> AsyncIterator[Counter[str]]:
-        """Delete what is left of it, and tell after each commit how many of what are gone."""
-        for kind, size in PAGES.items():
-            query = rest_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
-            while found := await self._database.find(query):
-                await self._database.commit(map(_deletion, found))
-                yield Counter({kind: len(found)})
-        note = self._note(trace_id)
-        await self._database.commit([lambda batch: batch.delete(note)])
+    async def finish(self, trace_id: str) -> AsyncIterator[Counter[str]]:
+        """Delete votes and revisions, and yield after each commit how many were deleted."""
+        for kind, size in PAGE_SIZES.items():
+            query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{kind}", size)
+            while page := await self._database.find(query):
+                await self._database.commit(map(_deletion, page))
+                yield Counter({kind: len(page)})
+        record = self._record(trace_id)
+        await self._database.commit([lambda batch: batch.delete(record)])
 
-    def replaced_by(self, seen: DocumentSnapshot[Any], trace_id: str) -> Write:
-        """The write that says which trace took the place of one that nobody finds."""
-        return put_if_unchanged(seen, {"superseded_by": trace_id})
+    async def _vote_counts(self, trace_id: str) -> Mapping[VoteType, int]:
+        """The number of votes of each type.
 
-    def replaces(self, seen: DocumentSnapshot[Any], trace_id: str | None) -> Write:
-        """The write that says which trace one replaces."""
-        return put_if_unchanged(seen, {"supersedes": trace_id})
-
-    async def _heads(self, trace_id: str) -> Mapping[VoteType, int]:
-        """How many voted for it and against it: who votes now makes the commit refuse."""
+        A vote that is cast meanwhile changes the trace, so that the commit fails.
+        """
         client = self._database.client
-        queries = [heads_query(client, trace_id, kind) for kind in VoteType]
+        queries = [votes_query(client, trace_id, kind) for kind in VoteType]
         counts = await asyncio.gather(*map(self._database.count, queries))
         return dict(zip(VoteType, counts, strict=True))
 
-    def _credits(self, contributor: str, heads: Mapping[VoteType, int]) -> list[Write]:
-        data = {ERASED[kind]: Increment(count) for kind, count in heads.items() if count}
+    def _credit(self, contributor: str, counts: Mapping[VoteType, int]) -> list[Write]:
+        data = {ERASED_FIELDS[kind]: Increment(count) for kind, count in counts.items() if count}
         reference = self._database.document(CONTRIBUTORS, contributor)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
-    def _note(self, trace_id: str) -> Any:
+    def _record(self, trace_id: str) -> Any:
         return self._database.document(ERASURES, trace_id)
 
 
+def set_superseded_by(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
+    """The write that stores which trace superseded one that is not in the index."""
+    return put(snapshot, {"superseded_by": trace_id})
+
+
+def set_supersedes(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
+    """The write that stores which trace one supersedes."""
+    return put(snapshot, {"supersedes": trace_id})
+
+
 def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Traces that were withdrawn before a moment, longest ago first."""
+    """Traces that were withdrawn before a time, the earliest first."""
     withdrawn = FieldFilter("withdrawn_at", "<", before)
     return client.collection(COLLECTION).where(filter=withdrawn).order_by("withdrawn_at")
 
 
 def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Traces that say that they replace one."""
+    """Traces that supersede one, with their contributors only."""
     following = FieldFilter("supersedes", "==", trace_id)
     return (
         client.collection(COLLECTION).where(filter=following).select(["contributor"]).limit(limit)
     )
 
 
-def heads_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
-    """Votes of a kind on a trace."""
+def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
+    """Votes of one type on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.where(filter=FieldFilter("vote", "==", kind.value))
 
 
-def rest_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """What is left of a collection, by name alone."""
+def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
+    """The names of documents of a collection."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Every shape of query this module builds, to prove that each has its index."""
     yield withdrawn_query(client, utc_now()).limit(1)
     yield followers_query(client, "a", 1)
-    yield heads_query(client, "a", VoteType.UP)
-    yield rest_query(client, f"{COLLECTION}/a/{VOTES}", 1)
+    yield votes_query(client, "a", VoteType.UP)
+    yield names_query(client, f"{COLLECTION}/a/{VOTES}", 1)
 
 
-def _deletion(seen: DocumentSnapshot[Any]) -> Write:
-    return lambda batch: batch.delete(seen.reference)
+def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    return lambda batch: batch.delete(snapshot.reference)

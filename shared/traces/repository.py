@@ -1,9 +1,10 @@
 """Traces and their votes in Firestore.
 
-`traces/{trace_id}` with its `revisions` and `votes`, and `contributors/{user_id}`.
+Documents are `traces/{trace_id}`, with `revisions` and `votes` below it, and
+`contributors/{user_id}`.
 
-A trace enters the lists that search reads in the commit that writes it: it can be found at once,
-and there is no queue. What somebody withdrew is in no list, and keeps its text.
+The commit that writes a trace also writes its postings: search finds it at once, and there is no
+queue. A withdrawn trace has no postings and keeps its text.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.writes import put
 from shared.index.facets import id_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
 from shared.index.vector_index import Documents, date_shapes, vector_shapes
-from shared.traces.model import Trace, Writing
-from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
+from shared.traces.model import Trace, TraceContent
+from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -39,63 +40,49 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
-    from shared.index.indexed_state import IndexedState
 
 COLLECTION: Final = "traces"
-
-_WRITING: Final = Codec(Writing)
-TRACE: Final = Codec(
-    Trace, "trace_id", readers={"tally": Codec(Tally).load}, inline={"writing": _WRITING}
-)
-READ_FIELDS: Final = TRACE.stored_names
-"""All of a trace but its vector and what the index knows of it."""
-to_trace: Final = TRACE.read
-"""Reads a trace from its document."""
-RECORD: Final = Codec(Record)
-"""What a contributor's record says."""
-
-
-def to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
-    """Read a trace from its document, unless it was taken out of the lists meanwhile."""
-    trace = to_trace(trace_id, data)
-    return trace if trace.is_listed else None
-
-
-def indexed_fields(trace: Trace, vector: Vector, model: str, mark: IndexedState) -> dict[str, Any]:
-    """The fields by which search finds it."""
-    return {
-        "embedding": FirestoreVector(list(vector)),
-        "embedding_model": model,
-        "facets": [id_facet(trace.trace_id), *mark.facets],
-        "dated_at": trace.dated_at,
-        "indexed": mark.document(),
-    }
-
-
-def unindexed_fields() -> dict[str, Any]:
-    """Part of an update, after which search does not find it any more."""
-    gone = dict.fromkeys(("embedding", "embedding_model", "dated_at"), DELETE_FIELD)
-    return gone | {"facets": [], "indexed": NOT_INDEXED.document()}
-
-
 VOTES: Final = "votes"
 REVISIONS: Final = "revisions"
 CONTRIBUTORS: Final = "contributors"
 
+_CONTENT: Final = Codec(TraceContent)
+TRACE: Final = Codec(
+    Trace, "trace_id", readers={"tally": Codec(VoteTally).load}, inline={"content": _CONTENT}
+)
+READ_FIELDS: Final = TRACE.stored_names
+"""The stored fields of a trace, without its vector and its indexed state."""
+to_trace: Final = TRACE.read
+"""Reads a trace from its document."""
+VOTE: Final = Codec(
+    Vote, stored_as={"type": "vote"}, readers={"type": VoteType, "tag": FeedbackTag}
+)
+RECORD: Final = Codec(ContributorRecord)
+
 
 @dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """By what search finds a trace.
+class TraceIndexEntry:
+    """The index data of a trace.
 
     Attributes:
-        vector: Its vector.
-        model: The model that made it.
-        mark: Its terms and facets.
+        vector: Its embedding.
+        model: The model of the embedding.
+        indexed: Its terms, facets and date.
     """
 
     vector: Vector
     model: str
-    mark: IndexedState
+    indexed: IndexedState
+
+    def fields(self, trace: Trace) -> dict[str, Any]:
+        """The stored fields that search reads."""
+        return {
+            "embedding": FirestoreVector(list(self.vector)),
+            "embedding_model": self.model,
+            "facets": [id_facet(trace.trace_id), *self.indexed.facets],
+            "dated_at": trace.dated_at,
+            "indexed": self.indexed.document(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +90,28 @@ class StoredTrace:
     """A trace as it was read.
 
     Attributes:
-        trace: What it says.
-        mark: What the lists know of it.
-        snapshot: Its document, on whose update time writes depend.
+        trace: The trace.
+        indexed: The terms, facets and date by which it is indexed.
+        snapshot: Its document; a write fails if that changed since.
     """
 
     trace: Trace
-    mark: IndexedState
+    indexed: IndexedState
     snapshot: DocumentSnapshot[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
-    """What somebody voted on a trace, as it was read.
+class StoredVote:
+    """A user's vote on a trace as it was read.
 
     Attributes:
-        ballot: The vote; None if there is none.
-        text: What they said beside it.
-        revision: On the texts of which revision of the trace.
-        snapshot: Its document.
+        vote: The vote; None if the user has none.
+        text: The voter's feedback in words.
+        revision: The revision of the trace that it was given on.
+        snapshot: Its document; a write fails if that changed since.
     """
 
-    ballot: Ballot | None
+    vote: Vote | None
     text: str | None
     revision: int
     snapshot: DocumentSnapshot[Any]
@@ -132,13 +119,13 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a voter said against a trace.
+    """The words beside a vote against a trace.
 
     Attributes:
-        tag: Why.
-        text: In their words.
-        revision: On the texts of which revision.
-        given_at: When.
+        tag: The reason for the vote.
+        text: The voter's words.
+        revision: The revision of the trace that the vote was given on.
+        given_at: When it was given.
     """
 
     tag: FeedbackTag
@@ -148,111 +135,133 @@ class Feedback:
 
 
 class Traces(Documents[Trace]):
-    """Reads traces, and gives the writes that change them."""
+    """The traces, and the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
-        super().__init__(database, COLLECTION, READ_FIELDS, to_listed)
+        """Use this database."""
+        super().__init__(database, COLLECTION, READ_FIELDS, _to_listed)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
-        """The trace of this id, withdrawn or not. One round trip."""
-        snapshot = await self._database.get(self._at(trace_id))
+        """Load a trace, even if it is withdrawn. One round trip."""
+        snapshot = await self._database.get(self._reference(trace_id))
         if not snapshot.exists:
             return None
         data = snapshot.to_dict() or {}
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
-    async def revision(self, trace_id: str, number: int) -> Writing | None:
-        """What a trace said in an earlier revision. One round trip."""
-        snapshot = await self._database.get(self._revision_at(trace_id, number))
-        return _WRITING.load(snapshot.to_dict() or {}) if snapshot.exists else None
+    async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
+        """Load what a trace said in an earlier revision. One round trip."""
+        snapshot = await self._database.get(self._revision_reference(trace_id, number))
+        return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
-    async def vote(self, trace_id: str, user_id: str) -> Vote:
-        """What a user voted on a trace, of whichever revision. One round trip."""
+    async def get_vote(self, trace_id: str, user_id: str) -> StoredVote:
+        """Load a user's vote on any revision of a trace. One round trip."""
         path = f"{COLLECTION}/{trace_id}/{VOTES}"
         snapshot = await self._database.get(self._database.document(path, user_id))
         data = snapshot.to_dict() or {}
-        ballot = _ballot(data) if data else None
-        return Vote(ballot, data.get("text"), data.get("revision", 0), snapshot)
+        vote = VOTE.load(data) if data else None
+        return StoredVote(vote, data.get("text"), data.get("revision", 0), snapshot)
 
-    async def feedback(self, trace_id: str, limit: int) -> list[Feedback]:
-        """The latest words against a trace, of any revision. One round trip."""
-        found = await self._database.find(feedback_query(self._database.client, trace_id, limit))
-        return [_feedback(snapshot) for snapshot in found]
+    async def latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
+        """Load the latest feedback on any revision of a trace. One round trip."""
+        query = feedback_query(self._database.client, trace_id, limit)
+        return [_to_feedback(snapshot) for snapshot in await self._database.find(query)]
 
-    async def record(self, user_id: str) -> Record:
-        """How what a user contributed has fared. One round trip."""
+    async def get_record(self, user_id: str) -> ContributorRecord:
+        """Load the sums of the votes on a user's traces. One round trip."""
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
-    def contributed(self, trace: Trace, entry: IndexEntry) -> list[Write]:
-        """A new trace."""
-        reference = self._at(trace.trace_id)
-        data = TRACE.write(trace) | _indexed_fields(trace, entry)
-        lists = self._listed(trace, NOT_INDEXED, entry.mark)
-        return [lambda batch: batch.create(reference, data), *lists]
+    def create(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
+        """The writes that store and index a new trace."""
+        reference = self._reference(trace.trace_id)
+        data = TRACE.write(trace) | entry.fields(trace)
+        postings = self._postings(trace, NOT_INDEXED, entry.indexed)
+        return [lambda batch: batch.create(reference, data), *postings]
 
-    def changed(self, stored: StoredTrace, trace: Trace, entry: IndexEntry | None) -> list[Write]:
-        """A trace that says something else, or is withdrawn, replaced or put back.
+    def update(
+        self, stored: StoredTrace, trace: Trace, entry: TraceIndexEntry | None
+    ) -> list[Write]:
+        """The writes that replace a trace and its postings.
 
         Args:
             stored: The trace as it was read.
-            trace: As it is to be.
-            entry: By what search finds it from now on; None if it is in no list any more.
+            trace: The trace as it is to be.
+            entry: Its index data from now on; None to take it out of the index.
         """
-        found = _indexed_fields(trace, entry) if entry else unindexed_fields()
-        mark = entry.mark if entry else NOT_INDEXED
+        index_fields = entry.fields(trace) if entry else _UNINDEXED_FIELDS
+        indexed = entry.indexed if entry else NOT_INDEXED
         return [
-            put_if_unchanged(stored.snapshot, TRACE.write(trace) | found),
-            *self._listed(trace, stored.mark, mark),
+            put(stored.snapshot, TRACE.write(trace) | index_fields),
+            *self._postings(trace, stored.indexed, indexed),
         ]
 
-    def kept(self, stored: StoredTrace) -> Write:
-        """What a trace says until now, for when that is wanted back."""
-        revision = _WRITING.write(stored.trace.writing) | {"written_at": stored.trace.updated_at}
-        former = self._revision_at(stored.trace.trace_id, stored.trace.revision)
-        return lambda batch: batch.set(former, revision)
+    def keep_revision(self, stored: StoredTrace) -> Write:
+        """The write that keeps what a trace says, so that it can be brought back."""
+        data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
+        reference = self._revision_reference(stored.trace.trace_id, stored.trace.revision)
+        return lambda batch: batch.set(reference, data)
 
-    def tallied(self, stored: StoredTrace, tally: Tally) -> Write:
-        """A trace with other votes."""
-        return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
+    def set_tally(self, stored: StoredTrace, tally: VoteTally) -> Write:
+        """The write that stores the sums of the votes on a trace."""
+        return put(stored.snapshot, {"tally": asdict(tally)})
 
-    def cast(self, vote: Vote, ballot: Ballot, text: str | None, now: datetime) -> Write:
-        """A vote on the texts of `vote.revision`, in the place of the one that was read."""
-        data = asdict(ballot) | {"text": text, "revision": vote.revision, "given_at": now}
-        # Only words against a trace are in the index by which feedback is listed.
+    def set_vote(
+        self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
+    ) -> Write:
+        """The write that stores a vote in place of the one that was read.
+
+        Args:
+            stored: The vote as it was read.
+            vote: The vote as it is to be.
+            text: The voter's feedback in words.
+            revision: The revision of the trace that it is given on.
+            now: The time to store.
+        """
+        data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
+        # Only votes with words have this field, so that the index of feedback contains no others.
         if text:
             data["said_at"] = now
-        elif vote.snapshot.exists:
+        elif stored.snapshot.exists:
             data["said_at"] = DELETE_FIELD
-        return put_if_unchanged(vote.snapshot, data)
+        return put(stored.snapshot, data)
 
-    def uncast(self, vote: Vote) -> Write:
-        """No vote any more."""
-        option = LastUpdateOption(vote.snapshot.update_time)
-        return lambda batch: batch.delete(vote.snapshot.reference, option)
+    def delete_vote(self, stored: StoredVote) -> Write:
+        """The write that deletes a vote."""
+        option = LastUpdateOption(stored.snapshot.update_time)
+        return lambda batch: batch.delete(stored.snapshot.reference, option)
 
-    def credited(self, user_id: str, before: Ballot | None, after: Ballot | None) -> list[Write]:
-        """What a vote that comes, changes or goes does to the record of who contributed."""
-        moved = {
-            kind.value: (after is not None and after.vote is kind)
-            - (before is not None and before.vote is kind)
+    def credit(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
+        """The write, if any, by which a changed vote changes the contributor's record."""
+        changes = {
+            kind.value: (after is not None and after.type is kind)
+            - (before is not None and before.type is kind)
             for kind in VoteType
         }
-        data = {kind: Increment(by) for kind, by in moved.items() if by}
+        data = {kind: Increment(change) for kind, change in changes.items() if change}
         reference = self._database.document(CONTRIBUTORS, user_id)
         return [lambda batch: batch.set(reference, data, merge=True)] if data else []
 
-    def _listed(self, trace: Trace, before: IndexedState, after: IndexedState) -> list[Write]:
+    def _postings(self, trace: Trace, before: IndexedState, after: IndexedState) -> list[Write]:
         return postings_writes(
             self._database, TRACES, IndexDifference(trace.trace_id, before, after)
         )
 
-    def _at(self, trace_id: str) -> AsyncDocumentReference:
+    def _reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, trace_id)
 
-    def _revision_at(self, trace_id: str, number: int) -> AsyncDocumentReference:
+    def _revision_reference(self, trace_id: str, number: int) -> AsyncDocumentReference:
         return self._database.document(f"{COLLECTION}/{trace_id}/{REVISIONS}", str(number))
+
+
+_UNINDEXED_FIELDS: Final = {
+    "embedding": DELETE_FIELD,
+    "embedding_model": DELETE_FIELD,
+    "dated_at": DELETE_FIELD,
+    "facets": [],
+    "indexed": NOT_INDEXED.document(),
+}
+"""The part of an update that takes a trace out of the index."""
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
@@ -262,21 +271,18 @@ def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Every shape of query this module builds, to prove that each has its index."""
     yield from vector_shapes(client.collection(COLLECTION))
     yield from date_shapes(client.collection(COLLECTION))
     yield feedback_query(client, "a", 1)
 
 
-def _indexed_fields(trace: Trace, entry: IndexEntry) -> dict[str, Any]:
-    return indexed_fields(trace, entry.vector, entry.model, entry.mark)
+def _to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
+    """Read a trace from its document; None if it was taken out of the index meanwhile."""
+    trace = to_trace(trace_id, data)
+    return trace if trace.is_listed else None
 
 
-def _ballot(data: Mapping[str, Any]) -> Ballot:
-    tag = data.get("tag")
-    return Ballot(VoteType(data["vote"]), FeedbackTag(tag) if tag else None, data["weight"])
-
-
-def _feedback(snapshot: DocumentSnapshot[Any]) -> Feedback:
+def _to_feedback(snapshot: DocumentSnapshot[Any]) -> Feedback:
     data = snapshot.to_dict() or {}
     return Feedback(FeedbackTag(data["tag"]), data["text"], data["revision"], data["said_at"])

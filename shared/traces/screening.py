@@ -1,40 +1,41 @@
-"""What everybody reads holds no secrets and nothing personal."""
+"""Screening of what users share: no secrets, no personal data."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from shared.screening.screen import findings, refusal
+from shared.screening.screen import refusal, screen_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.traces.model import Writing
+    from shared.traces.model import TraceContent
 
 
-async def require_no_secrets(writing: Writing) -> None:
-    """Screen all that a contributor wrote.
+async def require_shareable(content: TraceContent) -> None:
+    """Screen all texts and tags of a trace.
 
     Raises:
-        InvalidInput: It holds a secret or personal data; the error says where, never what.
+        InvalidInput: One contains a secret or personal data; the error names the lines, never the
+            values.
     """
-    await require_no_secrets_in(
+    await require_shareable_texts(
         {
-            "title": writing.title,
-            "context_text": writing.context_text,
-            "solution_text": writing.solution_text,
-            "tags": "\n".join(writing.tags),
+            "title": content.title,
+            "context_text": content.context_text,
+            "solution_text": content.solution_text,
+            "tags": "\n".join(content.tags),
         }
     )
 
 
-async def require_no_secrets_in(texts: Mapping[str, str]) -> None:
-    """Screen texts, by the names of their fields.
+async def require_shareable_texts(texts: Mapping[str, str]) -> None:
+    """Screen texts, given by argument name.
 
     Raises:
-        InvalidInput: One holds a secret or personal data; the error says where, never what.
+        InvalidInput: One contains a secret or personal data; the error names the lines, never the
+            values.
     """
-    found = await asyncio.to_thread(findings, texts)
-    if found:
-        raise refusal(found)
+    if findings := await asyncio.to_thread(screen_texts, texts):
+        raise refusal(findings)

@@ -1,4 +1,4 @@
-"""Tags of traces, as they are compared: lower case, without white space."""
+"""Tags of traces: normalized to lower case, with hyphens for white space."""
 
 from __future__ import annotations
 
@@ -13,54 +13,46 @@ from shared.core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MAX_TAGS: Final = 20
+"""The most tags that a trace can have."""
+MAX_TAG_INPUTS: Final = 100
+"""The most tags in an argument, several of which may be the same once they are normalized."""
+MAX_TAG_LENGTH: Final = 60
+"""The most characters of a tag."""
 
-MOST: Final = 20
-"""Tags of one trace."""
-
-
-MOST_SENT: Final = 100
-"""Tags as somebody writes them, of which several may turn out to be the same."""
-
-
-_FORM: Final = "a tag consists of letters a to z, digits and . _ -"
-
-
+_RULE: Final = "a tag consists of letters a to z, digits and . _ -"
 _TAG: Final = re.compile(r"[a-z0-9._-]+")
 
-
-LONGEST: Final = 60
-"""Characters of a tag."""
-
-
-SentTag = Annotated[str, StringConstraints(max_length=LONGEST)]
-"""A tag as somebody writes it."""
+TagInput = Annotated[str, StringConstraints(max_length=MAX_TAG_LENGTH)]
+"""A tag as the caller wrote it, before it is normalized."""
 
 
-def normal_tag(sent: str) -> str:
-    """How a tag, or its beginning, is compared: `Google Cloud` is `google-cloud`.
+def normalize_tag(text: str) -> str:
+    """Normalize a tag, or the beginning of one: `Google Cloud` becomes `google-cloud`.
 
-    What is too long for a tag, or becomes so, is cut where it still is.
+    A result that is too long is cut to one character more than a tag may have.
     """
-    return "-".join(unicodedata.normalize("NFKC", sent).casefold().split())[: LONGEST + 1]
+    tag = "-".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return tag[: MAX_TAG_LENGTH + 1]
 
 
-def normal_tags(sent: Iterable[str]) -> tuple[str, ...]:
-    """Tags as they are stored, each once, in their order.
+def normalize_tags(texts: Iterable[str]) -> tuple[str, ...]:
+    """Normalize tags, in order and without duplicates.
 
     Raises:
-        InvalidInput: One of them is no tag, or there are too many.
+        InvalidInput: A tag is not valid, or there are more than `MAX_TAGS`.
     """
     tags: dict[str, None] = {}
-    wrong: dict[str, str] = {}
-    for place, text in enumerate(sent):
-        tag = normal_tag(text)
+    errors: dict[str, str] = {}
+    for index, text in enumerate(texts):
+        tag = normalize_tag(text)
         tags[tag] = None
-        if not _TAG.fullmatch(tag) or len(tag) > LONGEST:
-            wrong[f"tags.{place}"] = f"{_FORM}, at most {LONGEST} of them"
-    if wrong:
-        message = f"{_FORM.capitalize()}, such as cpp, c-sharp or python-3.12."
-        raise InvalidInput(message, details=wrong)
-    if len(tags) > MOST:
-        message = f"There are {len(tags)} tags. Leave those that matter most, at most {MOST}."
-        raise InvalidInput(message, details={"tags": f"more than {MOST}"})
+        if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
+            errors[f"tags.{index}"] = f"{_RULE}, at most {MAX_TAG_LENGTH} of them"
+    if errors:
+        message = f"{_RULE.capitalize()}, such as cpp, c-sharp or python-3.12."
+        raise InvalidInput(message, details=errors)
+    if len(tags) > MAX_TAGS:
+        message = f"There are {len(tags)} tags. Keep the {MAX_TAGS} that matter most."
+        raise InvalidInput(message, details={"tags": f"more than {MAX_TAGS}"})
     return tuple(tags)

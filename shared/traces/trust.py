@@ -1,21 +1,21 @@
-"""Trust: what the votes of others say of a trace, and how much a vote counts.
+"""Trust in a trace, computed from the votes on it, and the weight of each vote.
 
     W(part, total) = (p + z²/2n - z √(p(1-p)/n + z²/4n²)) / (1 + z²/n),  p = part/total, n = total
 
-is the lower end of Wilson's interval for a share that was seen `part` times in `total`: E. B.
-Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22 (1927), 209.
-It is small while there are few votes, however good they are.
+is the lower bound of the Wilson score interval for a proportion observed `part` times in `total`:
+E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22
+(1927), 209. It is small while there are few votes, however good they are.
 
-    weight of a voter = 0.5 + 0.4 W(votes up, votes), of the votes on what they contributed
-    trust = W(weights up, weights)        doubt = W(weights down, weights)
-    alarm = W(a, a + weights up),  a the weights of votes down for `spam` or `security_concern`
+    weight of a voter = 0.5 + 0.4 W(upvotes, votes), over the votes on the voter's own traces
+    trust = W(weight up, weight)        doubt = W(weight down, weight)
+    alarm = W(a, a + weight up),  a the weight of downvotes for `spam` or `security_concern`
 
-A vote of weight w counts as w votes: a newcomer's as half of one, nobody's as a whole one. So no
-single vote validates a trace or flags it. It is validated from a trust of 0.3 on: by four
-newcomers, or two voters of good record, if nobody votes against it. It is flagged from an alarm of
-0.2 on, by two voters, or from a doubt of 0.5 on, by eight newcomers, if nobody votes for it. All
-are functions of the votes alone, and end when the votes turn; no vote against a trace makes it look
-better.
+A vote of weight w counts as w votes: a newcomer's as half a vote, and no one's as a whole one. So a
+single vote neither validates nor flags a trace. A trace is validated at a trust of 0.3: four
+newcomers or two voters with a good record, with no vote against it. It is flagged at an alarm of
+0.2, which takes two voters, or at a doubt of 0.5, which takes eight newcomers, with no vote for it.
+Trust and status depend on the votes alone and change as the votes do. No vote against a trace
+improves its status.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from enum import StrEnum
 from typing import Final, Self
 
 Z: Final = 1.96
-"""Of the interval: it holds the true share in 95 of 100 cases."""
-WHOLE: Final = 100
-"""Weights are whole hundredths of a vote, so that sums are exact."""
-NEWCOMER: Final = 50
-GAINED: Final = 40
-"""What a perfect record adds to a newcomer's weight."""
-VALIDATED_FROM: Final = 0.3
-FLAGGED_FROM: Final = 0.2
-"""Of alarm."""
-DOUBTED_FROM: Final = 0.5
-"""Of doubt, from which on a trace is flagged too."""
+"""The z-score of the Wilson interval, for a confidence of 95 %."""
+WEIGHT_UNIT: Final = 100
+"""Weights are stored in whole hundredths of a vote, so that sums are exact."""
+NEWCOMER_WEIGHT: Final = 50
+"""The weight of a voter without a record, in hundredths of a vote."""
+MAX_RECORD_BONUS: Final = 40
+"""What a perfect record adds to the weight of a newcomer, in hundredths of a vote."""
+VALIDATION_TRUST: Final = 0.3
+"""The trust from which on a trace is validated."""
+FLAGGING_ALARM: Final = 0.2
+"""The alarm from which on a trace is flagged."""
+FLAGGING_DOUBT: Final = 0.5
+"""The doubt from which on a trace is flagged."""
 
 
-class Status(StrEnum):
-    """What a trace is taken for."""
+class TraceStatus(StrEnum):
+    """What the votes, or its contributor, make of a trace."""
 
     PENDING = "pending"
     VALIDATED = "validated"
@@ -56,7 +58,7 @@ class VoteType(StrEnum):
 
 
 class FeedbackTag(StrEnum):
-    """Why somebody votes against a trace."""
+    """The reason for a vote against a trace."""
 
     OUTDATED = "outdated"
     WRONG = "wrong"
@@ -64,12 +66,12 @@ class FeedbackTag(StrEnum):
     SPAM = "spam"
 
 
-ALARMS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
-"""Reasons to hide a trace, not only to rank it lower."""
+ALARM_TAGS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
+"""Reasons to hide a trace rather than rank it lower."""
 
 
 def wilson(part: float, total: float) -> float:
-    """The lower end of Wilson's interval for a share; 0 where nothing was seen.
+    """The lower bound of the Wilson score interval; 0 where `total` is 0.
 
     Raises:
         ValueError: Not `0 <= part <= total`.
@@ -84,12 +86,12 @@ def wilson(part: float, total: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """How what somebody contributed has fared.
+class ContributorRecord:
+    """All votes on the traces of one contributor.
 
     Attributes:
-        up: Votes for it, in heads.
-        down: Votes against it.
+        up: The number of votes for them.
+        down: The number of votes against them.
     """
 
     up: int = 0
@@ -97,42 +99,42 @@ class Record:
 
     @property
     def weight(self) -> int:
-        """What a vote of theirs counts, in hundredths of a vote: 50 to 90."""
-        # Sums that were read while somebody else's vote came in may be below zero for a moment.
+        """The weight of the contributor's own votes: 50 to 90 hundredths of a vote."""
+        # A sum that is read while another vote is being written may be below zero for a moment.
         up, down = max(self.up, 0), max(self.down, 0)
-        return NEWCOMER + round(GAINED * wilson(up, up + down))
+        return NEWCOMER_WEIGHT + round(MAX_RECORD_BONUS * wilson(up, up + down))
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
-    """What somebody voted.
+class Vote:
+    """One user's vote on a trace.
 
     Attributes:
-        vote: For or against.
-        tag: Why, if against.
-        weight: What it counts, in hundredths of a vote, as of when it was given.
+        type: For or against.
+        tag: The reason, of a vote against.
+        weight: Its weight in hundredths of a vote, fixed when it was given.
     """
 
-    vote: VoteType
+    type: VoteType
     tag: FeedbackTag | None
     weight: int
 
     @property
-    def alarms(self) -> bool:
+    def raises_alarm(self) -> bool:
         """Whether it asks to hide the trace."""
-        return self.tag in ALARMS
+        return self.tag in ALARM_TAGS
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """The votes on a trace, added up.
+class VoteTally:
+    """The sums of the votes on a trace.
 
     Attributes:
-        upvotes: Votes for it, in heads.
-        downvotes: Votes against it.
-        up: Their weights, in hundredths of a vote.
-        down: The same of those against it.
-        alarm: The same of those against it that ask to hide it.
+        upvotes: The number of votes for it.
+        downvotes: The number of votes against it.
+        up: The total weight of votes for it, in hundredths of a vote.
+        down: The total weight of votes against it.
+        alarm: The total weight of votes against it that ask to hide it.
     """
 
     upvotes: int = 0
@@ -141,52 +143,54 @@ class Tally:
     down: int = 0
     alarm: int = 0
 
-    def plus(self, ballot: Ballot) -> Self:
-        """With one more vote."""
-        return self._moved(ballot, 1)
+    def plus(self, vote: Vote) -> Self:
+        """Add a vote."""
+        return self._with(vote, 1)
 
-    def minus(self, ballot: Ballot) -> Self:
-        """Without a vote that it holds."""
-        return self._moved(ballot, -1)
+    def minus(self, vote: Vote) -> Self:
+        """Remove a vote that was added before."""
+        return self._with(vote, -1)
 
     @property
     def is_possible(self) -> bool:
-        """Whether any votes add up to this; not what was read while they changed."""
+        """Whether no sum is negative, as one may be that was read while a vote changed."""
         return min(self.upvotes, self.downvotes, self.up, self.down, self.alarm) >= 0
 
     @property
-    def against(self) -> Self:
-        """The votes against it alone."""
+    def downvotes_only(self) -> Self:
+        """The sums of the votes against the trace alone."""
         return replace(self, upvotes=0, up=0)
 
     @property
     def trust(self) -> float:
-        """How sure it is that voters are for it, 0 to 1; 0 while there are no votes."""
+        """The confidence that voters are for the trace, 0 to 1; 0 without votes."""
         return self._share(self.up)
 
     @property
     def doubt(self) -> float:
-        """How sure it is that voters are against it, 0 to 1."""
+        """The confidence that voters are against the trace, 0 to 1; 0 without votes."""
         return self._share(self.down)
 
     @property
-    def status(self) -> Status:
-        """What follows from the votes."""
-        alarm = wilson(self.alarm / WHOLE, (self.alarm + self.up) / WHOLE)
-        if alarm >= FLAGGED_FROM or self.doubt >= DOUBTED_FROM:
-            return Status.FLAGGED
-        return Status.VALIDATED if self.trust >= VALIDATED_FROM else Status.PENDING
+    def status(self) -> TraceStatus:
+        """The status that follows from the votes."""
+        alarm = wilson(self.alarm / WEIGHT_UNIT, (self.alarm + self.up) / WEIGHT_UNIT)
+        if alarm >= FLAGGING_ALARM or self.doubt >= FLAGGING_DOUBT:
+            return TraceStatus.FLAGGED
+        if self.trust >= VALIDATION_TRUST:
+            return TraceStatus.VALIDATED
+        return TraceStatus.PENDING
 
-    def _share(self, part: int) -> float:
-        return wilson(part / WHOLE, (self.up + self.down) / WHOLE)
+    def _share(self, weight: int) -> float:
+        return wilson(weight / WEIGHT_UNIT, (self.up + self.down) / WEIGHT_UNIT)
 
-    def _moved(self, ballot: Ballot, heads: int) -> Self:
-        weight = heads * ballot.weight
-        if ballot.vote is VoteType.UP:
-            return replace(self, upvotes=self.upvotes + heads, up=self.up + weight)
+    def _with(self, vote: Vote, count: int) -> Self:
+        weight = count * vote.weight
+        if vote.type is VoteType.UP:
+            return replace(self, upvotes=self.upvotes + count, up=self.up + weight)
         return replace(
             self,
-            downvotes=self.downvotes + heads,
+            downvotes=self.downvotes + count,
             down=self.down + weight,
-            alarm=self.alarm + weight * ballot.alarms,
+            alarm=self.alarm + weight * vote.raises_alarm,
         )

@@ -1,4 +1,4 @@
-"""Traces as tools show them, and those that a caller may read."""
+"""Traces as tools show them, and the checks of who may read or change one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from shared.core.errors import Forbidden, NotFound
 from shared.runtime.schemas import Result
 from shared.traces.repository import Traces
-from shared.traces.trust import Status
+from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from shared.traces.repository import StoredTrace
 
 
-class Standing(Result):
-    """A trace, and what others think of it."""
+class TraceSummary(Result):
+    """A trace without its texts, and the votes on it."""
 
     trace_id: str = Field(description="Its id, for get_trace and vote_trace.")
-    title: str = Field(description="What it is about.")
+    title: str = Field(description="The problem in one line.")
     tags: list[str] = Field(description="Its tags.")
-    status: Status = Field(
-        description="pending: few votes, or voters disagree; validated: voters are for it; flagged:"
-        " voters warn of it; withdrawn: its contributor took it back."
+    status: TraceStatus = Field(
+        description="pending: few votes, or voters disagree; validated: voters confirm it; flagged:"
+        " voters warn of it; withdrawn: its contributor withdrew it."
     )
     trust: float = Field(
-        description="How sure it is that voters are for it, 0 to 1; 0 while there are no votes."
+        description="Confidence that the votes are for it, 0 to 1; 0 without votes."
     )
-    upvotes: int = Field(description="Votes for it.")
-    downvotes: int = Field(description="Votes against it.")
-    date: str = Field(description="When it was contributed, or last amended: YYYY-MM-DD, in UTC.")
+    upvotes: int = Field(description="Number of votes for it.")
+    downvotes: int = Field(description="Number of votes against it.")
+    date: str = Field(description="When it was contributed or last amended: YYYY-MM-DD, in UTC.")
 
 
-def votes_in_words(standing: Standing) -> str:
-    """The votes, for who reads: no votes are not the same as no trust."""
-    if not (standing.upvotes or standing.downvotes):
+def votes_in_words(summary: TraceSummary) -> str:
+    """The votes in words, so that no votes do not read like no trust."""
+    if not (summary.upvotes or summary.downvotes):
         return "no votes yet"
-    return f"{standing.upvotes} up, {standing.downvotes} down"
+    return f"{summary.upvotes} up, {summary.downvotes} down"
 
 
-StandingT = TypeVar("StandingT", bound=Standing)
+SummaryT = TypeVar("SummaryT", bound=TraceSummary)
 
 
-def trace_view(kind: type[StandingT], trace: Trace, **given: Any) -> StandingT:
-    """Show a trace, and what others think of it."""
-    return kind.of(
+def trace_view(view: type[SummaryT], trace: Trace, **given: Any) -> SummaryT:
+    """Show a trace as a view that extends `TraceSummary`."""
+    return view.of(
         trace,
-        title=trace.writing.title,
-        tags=trace.writing.tags,
+        title=trace.content.title,
+        tags=trace.content.tags,
         trust=round(trace.tally.trust, 2),
         upvotes=trace.tally.upvotes,
         downvotes=trace.tally.downvotes,
@@ -59,41 +59,41 @@ def trace_view(kind: type[StandingT], trace: Trace, **given: Any) -> StandingT:
     )
 
 
-async def readable(trace_id: str, ctx: Context) -> StoredTrace:
-    """The trace, unless it was withdrawn: then its contributor alone still reads it.
+async def get_readable_trace(trace_id: str, ctx: Context) -> StoredTrace:
+    """Load a trace that the caller may read: a withdrawn one only if it is the caller's own.
 
     One round trip.
 
     Raises:
-        NotFound: There is none, or no more.
+        NotFound: The trace does not exist, or was withdrawn by someone else.
     """
     stored = await Traces(ctx.database).get(trace_id)
-    if stored is None or (stored.trace.withdrawn_at and not is_own(stored, ctx)):
+    if stored is None or (stored.trace.withdrawn_at and not is_contributor(stored, ctx)):
         raise NotFound(
-            f"There is no trace {trace_id!r}, or its contributor withdrew it. Search with"
-            " search_traces, and copy the trace_id from there.",
+            f"There is no trace {trace_id!r}, or its contributor withdrew it. Find one with"
+            " search_traces and copy its trace_id.",
             details={"trace_id": trace_id},
         )
     return stored
 
 
-async def own(trace_id: str, ctx: Context) -> StoredTrace:
-    """The trace, if the caller contributed it. One round trip.
+async def get_own_trace(trace_id: str, ctx: Context) -> StoredTrace:
+    """Load a trace that the caller contributed. One round trip.
 
     Raises:
-        NotFound: There is none, or no more.
-        Forbidden: It is somebody else's.
+        NotFound: The trace does not exist, or was withdrawn by someone else.
+        Forbidden: Someone else contributed it.
     """
-    stored = await readable(trace_id, ctx)
-    if not is_own(stored, ctx):
+    stored = await get_readable_trace(trace_id, ctx)
+    if not is_contributor(stored, ctx):
         raise Forbidden(
-            "Only who contributed this trace may amend or withdraw it. Vote on it with vote_trace,"
-            " or contribute a better one with contribute_trace and supersedes.",
+            "Only its contributor can amend or withdraw a trace. Vote on it with vote_trace, or"
+            " contribute a better one with contribute_trace and supersedes.",
             details={"trace_id": trace_id},
         )
     return stored
 
 
-def is_own(stored: StoredTrace, ctx: Context) -> bool:
-    """Whether the caller contributed it."""
+def is_contributor(stored: StoredTrace, ctx: Context) -> bool:
+    """Whether the caller contributed the trace."""
     return stored.trace.contributor == ctx.caller.user_id

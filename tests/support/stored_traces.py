@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from shared.core.dates import to_microseconds
+from shared.core.dates import microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import parse_facet_id
 from shared.index.indexed_state import read_indexed_state
 from shared.text.terms import terms
 from shared.traces.repository import to_trace
-from shared.traces.trust import Ballot, FeedbackTag, Tally, VoteType
+from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
 from tests.support.traces import stored
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ async def assert_exact(app: App) -> None:
             continue
         counts = Counter(terms(trace.indexed_text))
         assert counts == read_indexed_state(data).terms
-        assert [f"id:{trace_id}", *(f"tag:{tag}" for tag in trace.writing.tags)] == data["facets"]
+        assert [f"id:{trace_id}", *(f"tag:{tag}" for tag in trace.content.tags)] == data["facets"]
         totals += Counter(documents=bool(counts), length=counts.total())
         for term, tf in counts.items():
             entry = pack(tf, counts.total())
             wanted.setdefault(("trace_lexicon", term), {})[trace_id] = entry
-        for tag in trace.writing.tags:
-            entry = to_microseconds(trace.updated_at)
+        for tag in trace.content.tags:
+            entry = microseconds(trace.updated_at)
             wanted.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
     lists = {
         (collection, name): data
@@ -65,13 +65,13 @@ async def ballots(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
     return await stored(app, f"traces/{trace_id}/votes")
 
 
-def summed(votes: dict[str, dict[str, Any]], revision: int) -> Tally:
+def summed(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
     """What the votes for the texts of a revision, and all votes against, add up to."""
-    tally = Tally()
+    tally = VoteTally()
     for data in votes.values():
         if data["revision"] == revision or data["vote"] == "down":
             tag = FeedbackTag(data["tag"]) if data["tag"] else None
-            tally = tally.plus(Ballot(VoteType(data["vote"]), tag, data["weight"]))
+            tally = tally.plus(Vote(VoteType(data["vote"]), tag, data["weight"]))
     return tally
 
 
@@ -80,7 +80,7 @@ async def assert_sums(app: App) -> None:
     records: dict[str, Counter[str]] = {}
     for trace_id, data in (await stored(app, "traces")).items():
         cast = await ballots(app, trace_id)
-        assert summed(cast, data["text_revision"]) == Tally(**data["tally"])
+        assert summed(cast, data["text_revision"]) == VoteTally(**data["tally"])
         heads = Counter(each["vote"] for each in cast.values())
         records[data["contributor"]] = records.get(data["contributor"], Counter()) + heads
     kept = await stored(app, "contributors")

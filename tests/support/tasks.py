@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.tasks.contract import ENVELOPE
+from shared.tasks.schemas import ENVELOPE
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:

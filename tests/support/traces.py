@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.traces.corpus import index_entry
-from shared.traces.model import Trace, Writing
+from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from tests.support.tool_calls import ANNA, STRANGER, call_result, request_of, tool_named
 from tests.support.trace_set import trace_set
@@ -64,13 +64,13 @@ async def plant(app: App, title: str) -> str:
     ctx = app.context(Caller.of(ANNA), Meter())
     trace = Trace(
         trace_id=title.replace(" ", "-"),
-        writing=Writing(title=title, context_text="It jams.", solution_text="Oil it."),
+        content=TraceContent(title=title, context_text="It jams.", solution_text="Oil it."),
         contributor=ANNA,
         created_at=ctx.clock(),
         updated_at=ctx.clock(),
     )
     entry = await index_entry(trace, ctx)
-    await ctx.database.commit(Traces(ctx.database).contributed(trace, entry))
+    await ctx.database.commit(Traces(ctx.database).create(trace, entry))
     return trace.trace_id
 
 
@@ -109,7 +109,7 @@ async def walk(
 
 def ids(pages: Iterable[dict[str, Any]]) -> list[str]:
     """The trace ids of all pages of a search."""
-    return [hit["trace_id"] for page in pages for hit in page["results"]]
+    return [trace_hit["trace_id"] for page in pages for trace_hit in page["results"]]
 
 
 async def tags(app: App, **arguments: Any) -> dict[str, int]:

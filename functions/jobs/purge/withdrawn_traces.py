@@ -7,8 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.pipeline.worker import run_isolated
-from shared.traces.erasure import FOLLOWERS, TraceErasure
+from shared.pipeline.worker import set_apart
+from shared.traces.erasure import (
+    MAX_FOLLOWERS,
+    TraceErasure,
+    set_superseded_by,
+    set_supersedes,
+)
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -32,10 +37,8 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
     One that is put back in the same moment stays.
     """
     erasure = TraceErasure(ctx.database)
-    for trace_id in await erasure.begun(PAGE):
-        await run_isolated(
-            f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report
-        )
+    for trace_id in await erasure.unfinished(PAGE):
+        await set_apart(f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report)
         if budget.spent:
             report.finished = False
             return
@@ -43,7 +46,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
     while withdrawn := await _withdrawn(before, failed, ctx):
         for trace_id in withdrawn:
             work = _erase(trace_id, before, ctx, budget, report)
-            if not await run_isolated(f"traces/{trace_id}", work, ctx, report):
+            if not await set_apart(f"traces/{trace_id}", work, ctx, report):
                 failed.add(trace_id)
             if budget.spent:
                 report.finished = False
@@ -59,7 +62,7 @@ async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) ->
 async def _erase(
     trace_id: str, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
+    begun = await ctx.database.until_it_holds(lambda: _begin(trace_id, before, ctx))
     if not begun:
         return
     report.counts["traces"] += 1
@@ -69,7 +72,7 @@ async def _erase(
 
 
 async def _finish(trace_id: str, ctx: Context, budget: Budget, report: Report) -> None:
-    async for deleted in TraceErasure(ctx.database).pages(trace_id):
+    async for deleted in TraceErasure(ctx.database).finish(trace_id):
         report.counts += deleted
         if budget.spent:
             return
@@ -81,11 +84,11 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
     if stored is None or not _may_go(stored, before):
         return False
     followers = await erasure.followers(trace_id)
-    told = [erasure.replaces(each, _former_of(each, stored)) for each in followers]
-    while len(followers) == FOLLOWERS:
+    told = [set_supersedes(each, _former_of(each, stored)) for each in followers]
+    while len(followers) == MAX_FOLLOWERS:
         await ctx.database.commit(told)
         followers = await erasure.followers(trace_id)
-        told = [erasure.replaces(each, _former_of(each, stored)) for each in followers]
+        told = [set_supersedes(each, _former_of(each, stored)) for each in followers]
     await erasure.begin(stored, [*told, *await _former(stored, ctx)], ctx.clock())
     return True
 
@@ -113,13 +116,12 @@ async def _former(gone: StoredTrace, ctx: Context) -> list[Write]:
     if former is None or former.trace.superseded_by != gone.trace.trace_id:
         return []
     if gone.trace.superseded_by:
-        erasure = TraceErasure(ctx.database)
-        return [erasure.replaced_by(former.snapshot, gone.trace.superseded_by)]
+        return [set_superseded_by(former.snapshot, gone.trace.superseded_by)]
     from shared.traces.corpus import index_entry
 
     trace = replace(former.trace, superseded_by=None)
     entry = await index_entry(trace, ctx) if trace.is_listed else None
-    return Traces(ctx.database).changed(former, trace, entry)
+    return Traces(ctx.database).update(former, trace, entry)
 
 
 async def _count(ctx: Context) -> int:

@@ -1,4 +1,4 @@
-"""Keep what is said of votes true: the sums on traces, and the records of contributors."""
+"""Recount votes: the tallies of traces, and the records of their contributors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.sweep_progress import SweepProgress
-from shared.pipeline.worker import run_isolated
+from shared.pipeline.sweeps import Rounds
+from shared.pipeline.worker import set_apart
 from shared.runtime.job import Job, Report
+from shared.traces.repository import to_trace
 from shared.traces.trust import VoteType
-from shared.traces.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
+from shared.traces.vote_recount import VoteRecount, expected_record, stored_record
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,107 +22,111 @@ if TYPE_CHECKING:
 
 NAME: Final = "trust"
 ROUND: Final = "contributors"
-EVERY: Final = timedelta(days=6, hours=12)
-"""Between two rounds through all traces: every seventh night, even if one is a little early."""
-LATE: Final = timedelta(minutes=10)
-"""How much later than it says a vote may be written, by whatever clock its writer goes."""
-REMEMBERED: Final = 20
-"""Contributors after whom a round remembers its place: each time costs a write."""
+"""The name of the weekly round through all contributors."""
+ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
+"""The time between two rounds: every seventh night, even if one starts a little early."""
+MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
+"""How long after its time a vote may be written, clock differences included."""
+CHECKPOINT_INTERVAL: Final = 20
+"""After how many contributors a round stores its progress: each time costs a write."""
 
 
 async def trust(ctx: Context, budget: Budget) -> Report:
-    """Add up the votes on every trace that was voted on since the last run, and once a week on all.
+    """Recount traces with votes since the last run, and once a week all traces.
 
-    Trust and status follow from the sums whenever they are read, and no age plays a part: there is
-    nothing else to bring up to date. Votes keep the sums exact; this makes good what befell them
-    otherwise. A vote that comes meanwhile is never undone: what it touches is left to the next
-    run. Killed anywhere, the next run goes on.
+    Trust and status are computed from the tallies when they are read, so nothing else needs an
+    update. Every vote keeps the tallies exact; this job repairs damage of other origin. A tally
+    that changes meanwhile is left to the next run, so that no vote is lost. A run that is killed is
+    continued by the next one.
     """
-    report, began = Report(), ctx.clock()
-    upkeep = TrustUpkeep(ctx.database)
-    since = await upkeep.seen_until()
+    report, started = Report(), ctx.clock()
+    recount = VoteRecount(ctx.database)
+    since = await recount.get_progress()
     if since is None:
-        await upkeep.remember(began - LATE)
+        await recount.set_progress(started - MAX_CLOCK_SKEW)
     else:
-        await _latest(since, began, ctx, budget, report)
+        await _recount_latest(since, started, ctx, budget, report)
     if report.finished:
-        await _round(ctx, budget, report)
+        await _recount_all(ctx, budget, report)
     return report
 
 
-async def _latest(
-    since: datetime, began: datetime, ctx: Context, budget: Budget, report: Report
+async def _recount_latest(
+    since: datetime, started: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Look at what was voted on since the last run. Records are added up in the round."""
-    upkeep, seen_until = TrustUpkeep(ctx.database), since
-    async for voted_on in upkeep.voted_on(since):
-        if budget.spent and seen_until > since:
+    """Recount traces with votes since the last run; records are left to the round."""
+    recount, until = VoteRecount(ctx.database), since
+    async for voted in recount.voted_since(since):
+        if budget.spent and until > since:
             report.finished = False
             break
-        for seen in await upkeep.traces(list(voted_on)):
-            work = _check_tally(seen, Counter(), ctx, report)
-            await run_isolated(f"traces/{seen.id}", work, ctx, report)
-        seen_until = min(max(voted_on.values()), began - LATE)
-    if seen_until > since:
-        await upkeep.remember(seen_until)
+        for snapshot in await recount.traces(list(voted)):
+            work = _recount_trace(snapshot, Counter(), ctx, report)
+            await set_apart(f"traces/{snapshot.id}", work, ctx, report)
+        until = min(max(voted.values()), started - MAX_CLOCK_SKEW)
+    if until > since:
+        await recount.set_progress(until)
 
 
-async def _round(ctx: Context, budget: Budget, report: Report) -> None:
-    """Look at all that each contributor's traces got, contributor by contributor."""
-    upkeep, rounds = TrustUpkeep(ctx.database), SweepProgress(ctx.database, NAME)
-    place, done = await rounds.due(ROUND, ctx.clock(), EVERY), 0
-    while place is not None:
-        user_id = await upkeep.contributor_after(place)
+async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
+    """Recount the traces of one contributor after the other, if a round is due."""
+    recount, rounds = VoteRecount(ctx.database), Rounds(ctx.database, NAME)
+    position, done = await rounds.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
+    while position is not None:
+        user_id = await recount.next_contributor(position)
         if user_id is None:
-            if place:
+            if position:
                 await rounds.ended(ROUND, ctx.clock())
             return
-        await run_isolated("a contributor", _check(user_id, ctx, budget, report), ctx, report)
-        place, done = user_id, done + 1
-        if budget.spent or done % REMEMBERED == 0:
-            await rounds.reached(ROUND, place)
+        work = _recount_contributor(user_id, ctx, budget, report)
+        await set_apart("a contributor", work, ctx, report)
+        position, done = user_id, done + 1
+        if budget.spent or done % CHECKPOINT_INTERVAL == 0:
+            await rounds.reached(ROUND, position)
         if budget.spent:
             report.finished = False
             return
 
 
-async def _check(user_id: str, ctx: Context, budget: Budget, report: Report) -> None:
-    """Add up the votes on what somebody contributed, and what they make of their record."""
-    upkeep, heads, complete = TrustUpkeep(ctx.database), Counter[VoteType](), True
-    record = await upkeep.record(user_id)
-    async for seen in upkeep.traces_of(user_id):
-        work = _check_tally(seen, heads, ctx, report)
-        complete &= await run_isolated(f"traces/{seen.id}", work, ctx, report)
+async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, report: Report) -> None:
+    """Recount a contributor's traces, and correct the record if all could be recounted."""
+    recount, by_type, complete = VoteRecount(ctx.database), Counter[VoteType](), True
+    snapshot = await recount.get_record(user_id)
+    async for trace in recount.traces_of(user_id):
+        work = _recount_trace(trace, by_type, ctx, report)
+        complete &= await set_apart(f"traces/{trace.id}", work, ctx, report)
         budget.progress(1)
-    wanted = wanted_record(record, heads)
-    if complete and wanted != record_of(record):
-        held = await upkeep.correct_record(record, wanted)
-        report.counts += Counter(records=held, busy=not held)
+    record = expected_record(snapshot, by_type)
+    if complete and record != stored_record(snapshot):
+        corrected = await recount.correct_record(snapshot, record)
+        report.counts += Counter(records=corrected, busy=not corrected)
 
 
-async def _check_tally(
-    seen: Document, heads: Counter[VoteType], ctx: Context, report: Report
+async def _recount_trace(
+    snapshot: Document, by_type: Counter[VoteType], ctx: Context, report: Report
 ) -> None:
-    """Add up the votes on a trace."""
-    upkeep, trace = TrustUpkeep(ctx.database), seen_trace(seen)
-    cast = await upkeep.cast(trace)
-    heads.update(cast.heads)
-    if cast.tally != trace.tally:
-        held = await upkeep.correct_tally(seen, cast.tally)
-        report.counts += Counter(tallies=held, busy=not held)
+    """Recount a trace, correct its tally, and add its votes to `by_type`."""
+    recount = VoteRecount(ctx.database)
+    trace = to_trace(snapshot.id, snapshot.to_dict() or {})
+    count = await recount.count_votes(trace)
+    by_type.update(count.by_type)
+    if count.tally != trace.tally:
+        corrected = await recount.correct_tally(snapshot, count.tally)
+        report.counts += Counter(tallies=corrected, busy=not corrected)
 
 
-async def waiting(ctx: Context) -> int:
-    """How many traces the round goes through that is due; none where none is."""
-    rounds = SweepProgress(ctx.database, NAME)
-    due = await rounds.due(ROUND, ctx.clock(), EVERY)
-    return 0 if due is None else await TrustUpkeep(ctx.database).count(due)
+async def count_pending(ctx: Context) -> int:
+    """The number of traces that the due round still has to recount; 0 if none is due."""
+    position = await Rounds(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
+    if position is None:
+        return 0
+    return await VoteRecount(ctx.database).count_remaining(position)
 
 
 JOB = Job(
     name=NAME,
-    title="Add up the votes on solved problems",
+    title="Recount the votes on solved problems",
     run=trust,
-    total=waiting,
+    total=count_pending,
     schedule="37 4 * * *",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.traces.corpus import index_entry
-from shared.traces.model import Trace, Writing
+from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def share_traces(ctx: Context, budget: Budget) -> Report:
     report = Report()
     for trace in _traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
-            writes = Traces(ctx.database).contributed(trace, await index_entry(trace, ctx))
+            writes = Traces(ctx.database).create(trace, await index_entry(trace, ctx))
             await ctx.database.commit(writes)
             report.counts["shared"] += 1
         budget.progress(1)
@@ -38,7 +38,7 @@ def _traces(ctx: Context) -> list[Trace]:
     return [
         Trace(
             trace_id=f"sample-{row['id']}",
-            writing=Writing(
+            content=TraceContent(
                 title=row["title"],
                 context_text=row["context_text"],
                 solution_text=row["solution_text"],

@@ -165,7 +165,7 @@ def _materials(data: Fields, move: SpaceMove, now: datetime) -> dict[str, Any] |
 
 def _trace_text(trace_id: str, data: Fields) -> str | None:
     trace = trace_repository.to_trace(trace_id, dict(data))
-    return trace.writing.embedding_text if trace.is_listed else None
+    return trace.content.embedding_text if trace.is_listed else None
 
 
 def _extraction_text(_name: str, data: Fields) -> str | None:

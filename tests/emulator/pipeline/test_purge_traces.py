@@ -11,7 +11,7 @@ import pytest
 from functions.jobs.purge.job import purge, waiting
 from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
 from shared.runtime.job import Report
-from shared.traces.erasure import FOLLOWERS
+from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
@@ -93,10 +93,10 @@ async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     trace_id = await contribute(app, 0, "anna")
     await votes(app, trace_id, 2)
     await votes(app, trace_id, 5, kind="critic", **DOWN)
-    record = await Traces(of_job(app).database).record("anna")
+    record = await Traces(of_job(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purged(app, days=31)
-    assert record == await Traces(of_job(app).database).record("anna")
+    assert record == await Traces(of_job(app).database).get_record("anna")
     kept = (await stored(app, "contributors"))["anna"]
     assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
 
@@ -230,7 +230,7 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     ctx = of_job(app)
-    for number in range(FOLLOWERS + 2):
+    for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await write(ctx, f"traces/claim-{number:03}", claim)
     assert 1 == (await purged(app, days=31))["traces"]

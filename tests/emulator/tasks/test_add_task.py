@@ -215,16 +215,16 @@ async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
         None,
     ]
     added = await did(app, "add_task", tasks=[{"title": "a"}, *wrong, {"title": "b"}])
-    first, *failed, last = added["results"]
+    first, *failures, last = added["results"]
     assert ("1", "2") == (first["task"]["task_id"], last["task"]["task_id"])
     assert [
         "invalid_priority",
         "invalid_date",
         *["invalid_input"] * 6,
-    ] == [each["error"]["code"] for each in failed]
-    assert [{"success", "error"}] * 8 == [set(each) for each in failed]
-    assert {"title": "must hold more than white space"} == failed[2]["error"]["details"]
-    assert "title: must hold more than white space" == failed[2]["error"]["message"]
+    ] == [each["error"]["code"] for each in failures]
+    assert [{"success", "error"}] * 8 == [set(each) for each in failures]
+    assert {"title": "must hold more than white space"} == failures[2]["error"]["details"]
+    assert "title: must hold more than white space" == failures[2]["error"]["message"]
     assert ["2", "1"] == await ids(app)
 
 

@@ -20,15 +20,15 @@ LATER = NOON + timedelta(hours=1)
 
 async def test_a_completed_task_says_when(app: App) -> None:
     await add(app, "Rest")
-    done = await did(app, "complete_task", now=LATER, task_id="1")
-    task = done["task"]
+    completed = await did(app, "complete_task", now=LATER, task_id="1")
+    task = completed["task"]
     assert ("completed", "2026-03-10T13:00:00Z") == (task["status"], task["completed_at"])
     assert ("2026-03-10T12:00:00Z", "2026-03-10T13:00:00Z") == (
         task["created_at"],
         task["updated_at"],
     )
     undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
-    assert (["status"], undo) == (done["changed"], done["undo"])
+    assert (["status"], undo) == (completed["changed"], completed["undo"])
     assert [task | {"overdue": False}] == await listed(app)
 
 
@@ -58,8 +58,8 @@ async def test_reopening_an_open_task_changes_nothing(app: App) -> None:
 
 async def test_both_ways_can_be_undone(app: App) -> None:
     await add(app, "Rest")
-    done = await did(app, "complete_task", task_id="1")
-    undone = await taken_back(app, done)
+    completed = await did(app, "complete_task", task_id="1")
+    undone = await taken_back(app, completed)
     assert "open" == undone["task"]["status"]
     assert "completed" == (await taken_back(app, undone))["task"]["status"]
 
@@ -67,9 +67,9 @@ async def test_both_ways_can_be_undone(app: App) -> None:
 async def test_without_a_key_each_completion_is_a_change(app: App) -> None:
     await add(app, "Rest")
     wanted = [True, False, True]
-    done = [await did(app, "complete_task", task_id="1", completed=each) for each in wanted]
-    assert ["completed", "open", "completed"] == [each["task"]["status"] for each in done]
-    assert [["status"]] * 3 == [each["changed"] for each in done]
+    completed = [await did(app, "complete_task", task_id="1", completed=each) for each in wanted]
+    assert ["completed", "open", "completed"] == [each["task"]["status"] for each in completed]
+    assert [["status"]] * 3 == [each["changed"] for each in completed]
 
 
 async def test_with_one_key_they_are_one(app: App) -> None:
@@ -153,11 +153,11 @@ async def test_several_are_completed_at_once_each_with_its_outcome(app: App) -> 
     await did(app, "complete_task", task_id="2")
     await did(app, "delete_task", task_id="3")
     wanted = ["4", "2", "3", "x", "9", "4", 1]
-    done = await did(app, "complete_task", task_ids=wanted)
+    completed = await did(app, "complete_task", task_ids=wanted)
     assert [True, True, False, False, False, True, True] == [
-        each["success"] for each in done["results"]
+        each["success"] for each in completed["results"]
     ]
-    four, two, three, wrong, missing, same, one = done["results"]
+    four, two, three, wrong, missing, same, one = completed["results"]
     assert ("4", ["status"], same) == (four["task"]["task_id"], four["changed"], four)
     assert ({"success", "task", "changed"}, []) == (set(two), two["changed"])
     assert ["not_found", "invalid_input", "not_found"] == [

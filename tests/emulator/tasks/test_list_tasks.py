@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.tasks.list_tasks.tool import BLOCK, MOST_READ
+from functions.tools.tasks.list_tasks.tool import BATCH_SIZE, MAX_READS
 from tests.support.tasks import NOON, add, ask, did, ids, listed, refused
 
 if TYPE_CHECKING:
@@ -219,11 +219,11 @@ async def test_a_page_reads_one_task_more_than_it_shows(app: App) -> None:
 
 async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(app: App) -> None:
     await add(app, "a needle")
-    await fill(app, MOST_READ + 20)
+    await fill(app, MAX_READS + 20)
     answer = await ask(app, "list_tasks", query="needle")
     assert answer.result
     assert ([], True) == (answer.result["tasks"], "next_cursor" in answer.result)
-    assert (MOST_READ // BLOCK, MOST_READ) == (
+    assert (MAX_READS // BATCH_SIZE, MAX_READS) == (
         answer.receipt.round_trips,
         answer.receipt.documents_read,
     )

@@ -22,14 +22,14 @@ async def test_a_task_comes_back_open_or_completed_as_it_was(
     app: App,
 ) -> None:
     await add(app, "one", "two")
-    done = await did(app, "complete_task", task_id="2")
+    completed = await did(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
         await did(app, "delete_task", task_id=task_id)
         back = await did(app, "restore_task", task_id=task_id)
         assert (status, ["status"]) == (back["task"]["status"], back["changed"])
         assert {"tool": "delete_task", "arguments": {"task_id": task_id}} == back["undo"]
         assert "restorable_until" not in back["task"]
-    assert done["task"] | {"overdue": False} == (await listed(app))[0]
+    assert completed["task"] | {"overdue": False} == (await listed(app))[0]
     assert [] == await ids(app, status="deleted")
 
 

@@ -9,7 +9,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from shared.core.meter import Meter
-from shared.tasks.contract import ENVELOPE, Problem, own_tasks
+from shared.tasks.schemas import ENVELOPE, ItemError, get_own_tasks
 from tests.support.tool_calls import tool_named
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TOOLS = [tool_named(name) for name in ("list_tasks", *(f"{verb}_task" for verb i
 @pytest.mark.anyio
 async def test_nobody_has_no_tasks(app: App) -> None:
     with pytest.raises(Unauthorized):
-        own_tasks(app.context(Caller(), Meter()))
+        get_own_tasks(app.context(Caller(), Meter()))
 
 
 def test_all_six_answer_in_one_shape() -> None:
@@ -31,7 +31,7 @@ def test_all_six_answer_in_one_shape() -> None:
 
 def test_an_item_fails_with_the_same_codes_as_a_call() -> None:
     declared = ENVELOPE.schema({})["properties"]["error"]["anyOf"][0]["properties"]["code"]
-    assert declared["enum"] == Problem.model_json_schema()["properties"]["code"]["enum"]
+    assert declared["enum"] == ItemError.model_json_schema()["properties"]["code"]["enum"]
 
 
 def test_every_field_with_a_code_of_its_own_is_some_tools() -> None:

@@ -52,8 +52,8 @@ async def test_a_field_is_changed_and_the_others_stay(
         after["changed"],
         after["undo"],
     )
-    [seen] = await listed(app)
-    assert after["task"] == {name: held for name, held in seen.items() if name != "overdue"}
+    [snapshot] = await listed(app)
+    assert after["task"] == {name: held for name, held in snapshot.items() if name != "overdue"}
 
 
 async def test_a_change_can_be_undone_and_that_as_well(app: App) -> None:

@@ -35,8 +35,8 @@ async def test_a_trace_is_read_whole_by_anybody(app: App) -> None:
     }
     for user in (STRANGER, "ben"):
         assert expected == await call_result(app, "get_trace", user, trace_id=trace_id)
-    own = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
-    assert expected | {"yours": True} == own
+    own_view = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
+    assert expected | {"yours": True} == own_view
 
 
 async def test_it_is_written_to_be_read(app: App) -> None:
@@ -164,4 +164,4 @@ async def test_a_long_trace_is_read_in_parts(app: App) -> None:
         offset = part.get("next_offset")
     assert [context, solution] == read
     words = await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert "call get_trace again with offset 30000" in words
+    assert "call get_trace with offset 30000" in words

@@ -242,8 +242,8 @@ async def test_what_was_not_asked_for_is_not_told(app: App) -> None:
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
 async def test_everybody_finds_the_same(app: App, user: str | None) -> None:
     await contribute_all(app, 0, 1, 2)
-    own = await call_result(app, "search_traces", user, query="python tests")
-    assert own == await search(app, query="python tests")
+    own_view = await call_result(app, "search_traces", user, query="python tests")
+    assert own_view == await search(app, query="python tests")
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])

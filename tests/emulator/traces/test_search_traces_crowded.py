@@ -9,9 +9,9 @@ import pytest
 
 from shared.core.dates import utc_now
 from shared.traces.corpus import index_entry
-from shared.traces.model import Trace, Writing
+from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
-from shared.traces.trust import Status, Tally
+from shared.traces.trust import TraceStatus, VoteTally
 from tests.support.traces import found
 
 if TYPE_CHECKING:
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WARNED = Tally(downvotes=9, down=450, alarm=450)
+WARNED = VoteTally(downvotes=9, down=450, alarm=450)
 
 
-async def plant(ctx: Context, name: str, text: str, tally: Tally) -> None:
+async def plant(ctx: Context, name: str, text: str, tally: VoteTally) -> None:
     now = utc_now()
     trace = Trace(
         trace_id=name,
-        writing=Writing(title=text, context_text=text, solution_text=name, tags=("python",)),
+        content=TraceContent(title=text, context_text=text, solution_text=name, tags=("python",)),
         contributor="somebody",
         created_at=now,
         updated_at=now,
     )
     voted = replace(trace, tally=tally)
     entry = await index_entry(voted, ctx)
-    await ctx.database.commit(Traces(ctx.database).contributed(voted, entry))
+    await ctx.database.commit(Traces(ctx.database).create(voted, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])
 async def test_what_is_flagged_crowds_nothing_out(app: App, ctx: Context, tags: list[str]) -> None:
-    assert Status.FLAGGED is WARNED.status
+    assert TraceStatus.FLAGGED is WARNED.status
     for number in range(60):
         await plant(ctx, f"spam-{number}", "the tap drips and leaks", WARNED)
     for number in range(75):
-        await plant(ctx, f"other-{number}", f"something else {number}", Tally())
-    await plant(ctx, "good", "a tap leaks", Tally())
+        await plant(ctx, f"other-{number}", f"something else {number}", VoteTally())
+    await plant(ctx, "good", "a tap leaks", VoteTally())
     assert "good" == (await found(app, query="the tap drips and leaks", tags=tags))[0]

@@ -10,9 +10,9 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.firestore.database import WriteConflict
+from shared.firestore.database import Stale
 from shared.index.indexed_state import read_indexed_state
-from shared.traces.corpus import MAX_TERMS, trace_mark
+from shared.traces.corpus import MAX_TERMS, trace_indexed_state
 from shared.traces.repository import Traces, to_trace
 from tests.support.stored_traces import assert_exact
 from tests.support.tool_calls import call, call_result
@@ -144,7 +144,7 @@ async def test_only_the_commonest_words_of_a_long_text_are_indexed(app: App) -> 
     held = data["indexed"]["terms"]
     assert MAX_TERMS == len(held)
     assert 2 == held["anchor"]
-    assert trace_mark(to_trace(trace_id, data)) == read_indexed_state(data)
+    assert trace_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     await assert_exact(app)
 
@@ -153,10 +153,10 @@ async def test_a_trace_is_read_as_it_was_written(app: App) -> None:
     trace_id = await contribute(app, 7)
     read = await Traces(_database(app)).get(trace_id)
     assert read
-    assert samples()[7]["title"] == read.trace.writing.title
-    assert tuple(samples()[7]["tags"]) == read.trace.writing.tags
+    assert samples()[7]["title"] == read.trace.content.title
+    assert tuple(samples()[7]["tags"]) == read.trace.content.tags
     assert await Traces(_database(app)).get("missing") is None
-    assert await Traces(_database(app)).revision(trace_id, 1) is None
+    assert await Traces(_database(app)).get_revision(trace_id, 1) is None
 
 
 async def test_what_was_decided_on_an_old_reading_is_refused(app: App) -> None:
@@ -166,36 +166,36 @@ async def test_what_was_decided_on_an_old_reading_is_refused(app: App) -> None:
     assert read
     await vote(app, trace_id, "ben")
     for write in (
-        Traces(database).tallied(read, read.trace.tally),
-        Traces(database).changed(read, read.trace, None)[0],
+        Traces(database).set_tally(read, read.trace.tally),
+        Traces(database).update(read, read.trace, None)[0],
     ):
-        with pytest.raises(WriteConflict):
+        with pytest.raises(Stale):
             await database.commit([write])
 
 
 async def test_a_vote_that_came_in_meanwhile_is_not_written_over(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
-    before = await Traces(database).vote(trace_id, "ben")
-    assert (None, None, 0) == (before.ballot, before.text, before.revision)
+    before = await Traces(database).get_vote(trace_id, "ben")
+    assert (None, None, 0) == (before.vote, before.text, before.revision)
     await vote(app, trace_id, "ben")
-    now = await Traces(database).vote(trace_id, "ben")
-    assert now.ballot
-    with pytest.raises(WriteConflict):
-        await database.commit([Traces(database).cast(before, now.ballot, None, app.clock())])
+    now = await Traces(database).get_vote(trace_id, "ben")
+    assert now.vote
+    with pytest.raises(Stale):
+        await database.commit([Traces(database).set_vote(before, now.vote, None, 1, app.clock())])
 
 
 async def test_a_record_that_a_newer_version_wrote_is_read(app: App, ctx: Context) -> None:
     """After a rollback, documents hold fields that this version does not know."""
     client = app.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
-    record = await Traces(ctx.database).record("ben")
+    record = await Traces(ctx.database).get_record("ben")
     assert (3, 1) == (record.up, record.down)
 
 
 async def test_a_record_that_holds_one_count_alone_is_read(app: App, ctx: Context) -> None:
     await app.connection.client.document("contributors/ben").set({"down": 1})
-    record = await Traces(ctx.database).record("ben")
+    record = await Traces(ctx.database).get_record("ben")
     assert (0, 1) == (record.up, record.down)
 
 

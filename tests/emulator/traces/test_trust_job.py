@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.purge.job import purge
-from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
+from functions.jobs.trust.job import JOB, MAX_CLOCK_SKEW, ROUND_INTERVAL, count_pending, trust
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.job import AlreadyRunning, Report, run_job
-from shared.traces.trust import Tally
+from shared.runtime.job import Busy, Report, run_job
+from shared.traces.trust import VoteTally
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
@@ -72,7 +72,7 @@ async def damage(app: App, chance: random.Random) -> None:
     """Sums become wrong in ways of all kinds."""
     ctx = of_job(app)
     for trace_id in sorted(await stored(app, "traces")):
-        wrong = Tally(*(chance.randrange(300) for _ in range(5)))
+        wrong = VoteTally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(wrong)}, {"tally": {"upvotes": 7}}, {}])
         await write(ctx, f"traces/{trace_id}", change)
     record: dict[str, Any] = {"up": chance.randrange(50)}
@@ -96,12 +96,12 @@ async def test_wrong_sums_become_those_of_the_votes(
     await voted(app, chance)
     await trust(of_job(app), ample())
     await damage(app, chance)
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     report = await trust(of_job(app), ample())
     assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
     assert report.counts["records"] <= 2
     await assert_sums(app)
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     assert 1 == await documents_written(app)  # that the round has ended
 
 
@@ -125,7 +125,7 @@ async def test_what_was_voted_on_since_is_looked_at_without_a_round(
     assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
     sums = {name: data["tally"]["upvotes"] for name, data in (await stored(app, "traces")).items()}
     assert {voted_on: 1, other: 40} == sums
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
     await assert_sums(app)
 
@@ -138,10 +138,10 @@ async def test_a_vote_that_is_written_late_is_not_overlooked(
     await trust(of_job(app), ample())
     clock.advance(days=1)
     await trust(of_job(app), ample())
-    clock.now -= LATE / 2
+    clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
     await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    clock.now += LATE
+    clock.now += MAX_CLOCK_SKEW
     assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
 
 
@@ -158,7 +158,7 @@ async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
         clock.advance(days=1)
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        assert (0, Report()) == (await waiting(ctx), await trust(ctx, ample()))
+        assert (0, Report()) == (await count_pending(ctx), await trust(ctx, ample()))
         assert (0, True) == (meter.documents_written, meter.documents_read <= MOST)
 
 
@@ -174,7 +174,7 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
     }
     for path, fields in wrong.items():
         await write(of_job(app), path, fields)
-        clock.now += EVERY
+        clock.now += ROUND_INTERVAL
 
         async def someone(name: str = path.replace("/", " ")) -> None:
             await vote(app, trace_id, name)
@@ -182,7 +182,7 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
         raced = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
         assert 1 == (await trust(of_job(raced), ample())).counts["busy"]
         await raced.aclose()
-        clock.now += EVERY
+        clock.now += ROUND_INTERVAL
         await trust(of_job(app), ample())
         await assert_sums(app)
     assert 4 == (await stored(app, "traces"))[trace_id]["tally"]["upvotes"]
@@ -194,7 +194,7 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
 
     async def run() -> None:
         for _ in range(6):
-            clock.now += EVERY
+            clock.now += ROUND_INTERVAL
             await trust(of_job(app), ample())
 
     async def people() -> None:
@@ -209,7 +209,7 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
                 await damage(app, chance)
 
     await asyncio.gather(run(), people())
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     await trust(of_job(app), ample())
     await assert_sums(app)
     heads = [data["tally"] for data in (await stored(app, "traces")).values()]
@@ -246,7 +246,7 @@ async def test_votes_on_what_was_erased_stay_in_the_record(app: App, clock: Sett
         assert kept == (await stored(app, "contributors"))["anna"]
         assert Report() == await trust(of_job(app), ample())
         await purge(of_job(app), ample())
-        clock.now += EVERY
+        clock.now += ROUND_INTERVAL
     assert Report() == await trust(of_job(app), ample())
 
 
@@ -260,7 +260,7 @@ async def test_a_run_without_time_goes_from_contributor_to_contributor(
     assert [False, False, False, True] == finished
     await assert_sums(app)
     clock.advance(days=1)
-    assert 0 == await waiting(of_job(app))
+    assert 0 == await count_pending(of_job(app))
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
@@ -278,7 +278,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 
     for _ in range(3):
         await damage(app, chance)
-        clock.now += EVERY
+        clock.now += ROUND_INTERVAL
         deaths = 0
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
@@ -296,11 +296,11 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 
 async def test_two_schedulers_at_once_run_one(app: App) -> None:
     outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
-    assert {Report, AlreadyRunning} == set(map(type, outcomes))
+    assert {Report, Busy} == set(map(type, outcomes))
 
 
 async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:
     assert Report() == await trust(of_job(app), ample())
     clock.advance(days=1)
-    assert (0, 0) == (await documents_written(app), await waiting(of_job(app)))
+    assert (0, 0) == (await documents_written(app), await count_pending(of_job(app)))
     assert {"trust"} == set(await documents(of_job(app), "meta"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from functions.jobs.trust.job import EVERY, trust
+from functions.jobs.trust.job import ROUND_INTERVAL, trust
 from infra.build.discovery import ROOT
 from shared.runtime.context import App
 from tests.emulator.traces.test_trust_job import damage, voted
@@ -49,7 +49,7 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     await damage(app, chance)
     for commits in (2, 3, 4):  # the lease, a note, a sum
         assert -signal.SIGKILL == killed(project, commits)
-    day.now += EVERY
+    day.now += ROUND_INTERVAL
     report = await trust(of_job(app), ample())
     assert (True, []) == (report.finished, report.failures)
     await assert_sums(app)

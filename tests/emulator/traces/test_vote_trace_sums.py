@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from shared.traces.trust import FeedbackTag, Record
+from shared.traces.trust import ContributorRecord, FeedbackTag
 from tests.support.stored_traces import assert_sums, ballots
 from tests.support.tool_calls import STRANGER, call, call_result, call_text
 from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
@@ -131,7 +131,10 @@ async def test_a_vote_weighs_what_its_voter_s_record_says(app: App) -> None:
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl")
     weights = {user: data["weight"] for user, data in (await ballots(app, trace_id)).items()}
-    assert {"ben": Record(up=4, down=1).weight, "carl": Record().weight} == weights
+    assert {
+        "ben": ContributorRecord(up=4, down=1).weight,
+        "carl": ContributorRecord().weight,
+    } == weights
 
 
 async def test_fifteen_who_vote_at_once_are_all_counted(app: App) -> None:
@@ -205,7 +208,7 @@ async def test_a_vote_against_stays_however_often_the_text_is_changed(app: App) 
     read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert ("flagged", 2) == (read["status"], read["downvotes"])
     assert [True, True] == [each["earlier"] for each in read["feedback"]]
-    assert "of an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
+    assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
     convinced = await vote(app, trace_id, "ben")
     assert ("down", "pending", 1) == (
         convinced["former"],

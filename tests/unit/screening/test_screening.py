@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.screening.finding import Finding
-from shared.screening.screen import findings, refusal
+from shared.screening.screen import ScreeningFinding, refusal, screen_texts
 from tests.support.secret_samples import (
     ALNUM,
     HEX,
@@ -30,12 +29,12 @@ MAIL = "ida.loaf" + "@" + "gmail.com"
 
 @pytest.mark.parametrize("planted", [*all_planted(), *personal()], ids=lambda planted: planted.name)
 def test_a_secret_is_found_in_its_line(planted: Planted) -> None:
-    assert planted.line in {finding.line for finding in findings({"text": planted.text})}
+    assert planted.line in {finding.line for finding in screen_texts({"text": planted.text})}
 
 
 @pytest.mark.parametrize("text", INNOCENT)
 def test_an_innocent_text_is_not_refused(text: str) -> None:
-    assert [] == findings({"text": text})
+    assert [] == screen_texts({"text": text})
 
 
 def test_findings_come_by_field_line_and_kind_without_doubles() -> None:
@@ -45,17 +44,17 @@ def test_findings_come_by_field_line_and_kind_without_doubles() -> None:
         "tags": "a",
     }
     assert [
-        Finding("title", 1, "AWS access key"),
-        Finding("text", 2, "AWS access key"),
-        Finding("text", 2, "e-mail address"),
-        Finding("text", 4, "AWS access key"),
-    ] == findings(texts)
+        ScreeningFinding("title", 1, "AWS access key"),
+        ScreeningFinding("text", 2, "AWS access key"),
+        ScreeningFinding("text", 2, "e-mail address"),
+        ScreeningFinding("text", 4, "AWS access key"),
+    ] == screen_texts(texts)
 
 
 def test_what_is_known_exactly_is_told_once() -> None:
     token = tokens()["GitHub token"]
     text = f"GITHUB_TOKEN={token}\nhttps://ida:{drawn(ALNUM, 12)}@acme.io"
-    assert ["GitHub token", "password in a URL"] == [f.kind for f in findings({"text": text})]
+    assert ["GitHub token", "password in a URL"] == [f.kind for f in screen_texts({"text": text})]
 
 
 @pytest.mark.parametrize(
@@ -70,33 +69,33 @@ def test_what_is_known_exactly_is_told_once() -> None:
 )
 def test_a_disguised_secret_is_found_in_its_line(hidden: str) -> None:
     text = f"\u200bfirst\nsecond\u2028still the second\n{hidden}"
-    assert [Finding("text", 3, "AWS access key")] == findings({"text": text})
+    assert [ScreeningFinding("text", 3, "AWS access key")] == screen_texts({"text": text})
 
 
 def test_a_secret_after_an_escaped_line_break_is_found() -> None:
     text = rf"'one\n{tokens()['npm token']}\n{json_web_token()}'"
-    assert ["JSON web token", "npm token"] == [f.kind for f in findings({"text": text})]
+    assert ["JSON web token", "npm token"] == [f.kind for f in screen_texts({"text": text})]
 
 
 def test_an_allowing_comment_allows_nothing() -> None:
     text = f"key = '{KEY}'  # pragma: allowlist secret"
-    assert [Finding("text", 1, "AWS access key")] == findings({"text": text})
+    assert [ScreeningFinding("text", 1, "AWS access key")] == screen_texts({"text": text})
 
 
 def test_a_web_token_of_endless_claims_is_no_fault() -> None:
     parts = ['{"alg":"none"}', '{"a":' + "[" * 30_000]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
-    assert [] == findings({"text": token})
+    assert [] == screen_texts({"text": token})
 
 
 def test_a_refusal_says_where_what_stands_and_what_to_do() -> None:
-    error = refusal(findings({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
+    error = refusal(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
     assert {"text": "line 3: AWS access key; line 5: e-mail address"} == error.details
     assert "placeholder" in error.message
 
 
 def test_a_refusal_stays_short() -> None:
-    told = refusal(findings({"text": f"{KEY}\n" * 25})).details["text"]
+    told = refusal(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
     assert 20 == told.count("AWS access key")
     assert told.endswith("line 20: AWS access key; and 5 more")
 
@@ -107,7 +106,7 @@ def test_a_refusal_stays_short() -> None:
     st.text(max_size=60),
 )
 def test_no_value_is_ever_repeated(planted: Planted, before: str, after: str) -> None:
-    found = findings({"text": f"{before}\n{planted.text}\n{after}"})
+    found = screen_texts({"text": f"{before}\n{planted.text}\n{after}"})
     error = refusal(found)
     told = " ".join([repr(found), repr(error), str(error), json.dumps(error.to_wire())])
     assert found
@@ -117,11 +116,11 @@ def test_no_value_is_ever_repeated(planted: Planted, before: str, after: str) ->
 @given(st.text(max_size=300))
 def test_any_text_can_be_screened(text: str) -> None:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
-    assert all(1 <= finding.line <= lines for finding in findings({"text": text}))
+    assert all(1 <= finding.line <= lines for finding in screen_texts({"text": text}))
 
 
 def test_threads_do_not_disturb_one_another() -> None:
     texts = [{"text": planted.text} for planted in all_planted()] + [{"text": drawn(HEX, 40)}]
-    alone = [findings(each) for each in texts]
+    alone = [screen_texts(each) for each in texts]
     with ThreadPoolExecutor(8) as pool:
-        assert alone * 4 == list(pool.map(findings, texts * 4))
+        assert alone * 4 == list(pool.map(screen_texts, texts * 4))

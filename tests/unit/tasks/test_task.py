@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from shared.tasks.model import RESTORABLE, Priority, Status, Task, folded
+from shared.tasks.model import RESTORE_PERIOD, Priority, Task, TaskStatus, fold
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -22,33 +22,33 @@ TASK = Task(
 
 
 def test_a_task_is_open_until_it_is_completed() -> None:
-    done = TASK.complete(LATER)
-    assert (Status.OPEN, Status.COMPLETED) == (TASK.status, done.status)
-    assert (LATER, LATER) == (done.completed_at, done.updated_at)
-    assert Status.OPEN is done.reopen(LATER).status
+    completed = TASK.complete(LATER)
+    assert (TaskStatus.OPEN, TaskStatus.COMPLETED) == (TASK.status, completed.status)
+    assert (LATER, LATER) == (completed.completed_at, completed.updated_at)
+    assert TaskStatus.OPEN is completed.reopen(LATER).status
 
 
 def test_a_deleted_task_remembers_what_it_was() -> None:
-    done = TASK.complete(NOON)
-    for task in (TASK, done):
+    completed = TASK.complete(NOON)
+    for task in (TASK, completed):
         deleted = task.delete(NOON)
-        assert (Status.DELETED, NOON + RESTORABLE) == (deleted.status, deleted.purge_at)
+        assert (TaskStatus.DELETED, NOON + RESTORE_PERIOD) == (deleted.status, deleted.purge_at)
         assert task == deleted.restore(NOON)
 
 
 def test_what_changes_nothing_is_the_same_task() -> None:
     assert TASK is TASK.reopen(LATER)
     assert TASK is TASK.restore(LATER)
-    done, deleted = TASK.complete(NOON), TASK.delete(NOON)
-    assert done is done.complete(LATER)
+    completed, deleted = TASK.complete(NOON), TASK.delete(NOON)
+    assert completed is completed.complete(LATER)
     assert deleted is deleted.delete(LATER)
 
 
-def test_a_deleted_task_is_gone_at_the_moment_and_not_before() -> None:
-    deleted, end = TASK.delete(NOON), NOON + RESTORABLE
+def test_a_deleted_task_is_expired_at_the_moment_and_not_before() -> None:
+    deleted, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
     moment = timedelta(microseconds=1)
-    assert (False, True) == (deleted.is_gone(end - moment), deleted.is_gone(end))
-    assert not TASK.is_gone(end)
+    assert (False, True) == (deleted.is_expired(end - moment), deleted.is_expired(end))
+    assert not TASK.is_expired(end)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_only_what_is_to_be_done_is_late() -> None:
 
 
 def test_texts_are_compared_without_case_and_width() -> None:
-    assert folded("straße") == folded("\uff33TRASSE")
-    assert TASK.says([])
-    assert TASK.says(["bak"])
-    assert not TASK.says(["bake", "none"])
+    assert fold("straße") == fold("\uff33TRASSE")
+    assert TASK.contains([])
+    assert TASK.contains(["bak"])
+    assert not TASK.contains(["bake", "none"])

@@ -10,29 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.errors import InvalidInput
-from shared.traces.tags import normal_tags
+from shared.traces.tags import normalize_tags
 
 LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
 
 
 @given(st.lists(LEGAL, max_size=20))
 def test_what_is_written_as_stored_stays_and_stands_once(tags: list[str]) -> None:
-    assert tuple(dict.fromkeys(tags)) == normal_tags(tags)
+    assert tuple(dict.fromkeys(tags)) == normalize_tags(tags)
 
 
 @given(st.lists(LEGAL, max_size=20))
 def test_neither_case_nor_width_nor_outer_space_matters(tags: list[str]) -> None:
     wide = [tag.upper().translate({code: code + 0xFEE0 for code in range(33, 127)}) for tag in tags]
-    assert normal_tags(tags) == normal_tags(f" \t{tag}\n" for tag in wide)
+    assert normalize_tags(tags) == normalize_tags(f" \t{tag}\n" for tag in wide)
 
 
 @given(st.lists(st.text(max_size=12), max_size=25))
 def test_whatever_is_sent_is_refused_or_legal_and_stays_so(sent: list[str]) -> None:
     with suppress(InvalidInput):
-        tags = normal_tags(sent)
+        tags = normalize_tags(sent)
         assert len(tags) == len(set(tags)) <= 20
         assert all(re.fullmatch(r"[a-z0-9._-]+", tag) for tag in tags)
-        assert tags == normal_tags(tags)
+        assert tags == normalize_tags(tags)
 
 
 @pytest.mark.parametrize(
@@ -40,23 +40,23 @@ def test_whatever_is_sent_is_refused_or_legal_and_stays_so(sent: list[str]) -> N
     [("Google Cloud", "google-cloud"), ("a \n b", "a-b"), ("\u212aubernetes", "kubernetes")],
 )
 def test_white_space_inside_becomes_a_hyphen(sent: str, kept: str) -> None:
-    assert (kept,) == normal_tags([sent])
+    assert (kept,) == normalize_tags([sent])
 
 
 def test_every_wrong_one_is_named_by_its_place() -> None:
     with pytest.raises(InvalidInput) as caught:
-        normal_tags(["c++", "python", "c#", ""])
+        normalize_tags(["c++", "python", "c#", ""])
     assert {"tags.0", "tags.2", "tags.3"} == caught.value.details.keys()
 
 
 def test_twenty_are_enough_however_often_each_is_sent() -> None:
     tags = [f"t{number}" for number in range(20)]
-    assert 20 == len(normal_tags(tags * 3))
+    assert 20 == len(normalize_tags(tags * 3))
     with pytest.raises(InvalidInput) as caught:
-        normal_tags([*tags, "one-more"])
+        normalize_tags([*tags, "one-more"])
     assert {"tags"} == caught.value.details.keys()
 
 
 def test_no_tag_is_longer_than_what_one_may_send() -> None:
     with pytest.raises(InvalidInput):
-        normal_tags(["㎉" * 60])
+        normalize_tags(["㎉" * 60])

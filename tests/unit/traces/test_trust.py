@@ -9,42 +9,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.traces.trust import (
-    ALARMS,
-    FLAGGED_FROM,
-    GAINED,
-    NEWCOMER,
-    VALIDATED_FROM,
-    Ballot,
+    ALARM_TAGS,
+    FLAGGING_ALARM,
+    MAX_RECORD_BONUS,
+    NEWCOMER_WEIGHT,
+    VALIDATION_TRUST,
+    ContributorRecord,
     FeedbackTag,
-    Record,
-    Status,
-    Tally,
+    TraceStatus,
+    Vote,
+    VoteTally,
     VoteType,
     Z,
     wilson,
 )
 
-BEST = NEWCOMER + GAINED
+BEST = NEWCOMER_WEIGHT + MAX_RECORD_BONUS
 """More than anybody's weight."""
 
 ballots = st.one_of(
-    st.builds(Ballot, st.just(VoteType.UP), st.none(), st.integers(NEWCOMER, BEST)),
+    st.builds(Vote, st.just(VoteType.UP), st.none(), st.integers(NEWCOMER_WEIGHT, BEST)),
     st.builds(
-        Ballot, st.just(VoteType.DOWN), st.sampled_from(FeedbackTag), st.integers(NEWCOMER, BEST)
+        Vote,
+        st.just(VoteType.DOWN),
+        st.sampled_from(FeedbackTag),
+        st.integers(NEWCOMER_WEIGHT, BEST),
     ),
 )
 
 
-def up(weight: int = NEWCOMER) -> Ballot:
-    return Ballot(VoteType.UP, None, weight)
+def up(weight: int = NEWCOMER_WEIGHT) -> Vote:
+    return Vote(VoteType.UP, None, weight)
 
 
-def down(tag: FeedbackTag = FeedbackTag.WRONG, weight: int = NEWCOMER) -> Ballot:
-    return Ballot(VoteType.DOWN, tag, weight)
+def down(tag: FeedbackTag = FeedbackTag.WRONG, weight: int = NEWCOMER_WEIGHT) -> Vote:
+    return Vote(VoteType.DOWN, tag, weight)
 
 
-def tally(*votes: Ballot) -> Tally:
-    total = Tally()
+def tally(*votes: Vote) -> VoteTally:
+    total = VoteTally()
     for vote in votes:
         total = total.plus(vote)
     return total
@@ -73,58 +76,60 @@ def test_the_lower_end_lies_below_the_share(share: float, total: float) -> None:
 
 
 def test_no_vote_is_no_trust_and_no_doubt() -> None:
-    assert (0, 0, Status.PENDING) == (Tally().trust, Tally().doubt, Tally().status)
+    assert (0, 0, TraceStatus.PENDING) == (VoteTally().trust, VoteTally().doubt, VoteTally().status)
 
 
 @given(ballots)
-def test_one_vote_neither_validates_nor_flags(ballot: Ballot) -> None:
-    assert Status.PENDING == tally(ballot).status
+def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
+    assert TraceStatus.PENDING == tally(ballot).status
 
 
 @pytest.mark.parametrize(
     ("votes", "status"),
     [
-        ([up()] * 3, Status.PENDING),
-        ([up()] * 4, Status.VALIDATED),
-        ([up(83)] * 2, Status.VALIDATED),
-        ([up()] * 4 + [down()] * 2, Status.PENDING),
-        ([down()] * 7, Status.PENDING),
-        ([down()] * 8, Status.FLAGGED),
-        ([down()] * 8 + [up()], Status.PENDING),
-        ([down(FeedbackTag.SPAM)] * 2, Status.FLAGGED),
-        ([down(FeedbackTag.SPAM), down(FeedbackTag.SECURITY_CONCERN)], Status.FLAGGED),
-        ([down(FeedbackTag.SPAM), down(FeedbackTag.OUTDATED)], Status.PENDING),
-        ([down(FeedbackTag.SPAM)] * 2 + [down()] * 3, Status.FLAGGED),
-        ([down(FeedbackTag.SPAM)] * 2 + [up()] * 2, Status.PENDING),
-        ([up()] * 9 + [down(FeedbackTag.SPAM)], Status.VALIDATED),
+        ([up()] * 3, TraceStatus.PENDING),
+        ([up()] * 4, TraceStatus.VALIDATED),
+        ([up(83)] * 2, TraceStatus.VALIDATED),
+        ([up()] * 4 + [down()] * 2, TraceStatus.PENDING),
+        ([down()] * 7, TraceStatus.PENDING),
+        ([down()] * 8, TraceStatus.FLAGGED),
+        ([down()] * 8 + [up()], TraceStatus.PENDING),
+        ([down(FeedbackTag.SPAM)] * 2, TraceStatus.FLAGGED),
+        ([down(FeedbackTag.SPAM), down(FeedbackTag.SECURITY_CONCERN)], TraceStatus.FLAGGED),
+        ([down(FeedbackTag.SPAM), down(FeedbackTag.OUTDATED)], TraceStatus.PENDING),
+        ([down(FeedbackTag.SPAM)] * 2 + [down()] * 3, TraceStatus.FLAGGED),
+        ([down(FeedbackTag.SPAM)] * 2 + [up()] * 2, TraceStatus.PENDING),
+        ([up()] * 9 + [down(FeedbackTag.SPAM)], TraceStatus.VALIDATED),
     ],
 )
-def test_the_status_follows_from_the_votes(votes: list[Ballot], status: Status) -> None:
+def test_the_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -> None:
     assert status == tally(*votes).status
 
 
 @given(st.lists(ballots, max_size=12), ballots)
-def test_a_vote_that_is_taken_back_leaves_no_trace(votes: list[Ballot], ballot: Ballot) -> None:
+def test_a_vote_that_is_taken_back_leaves_no_trace(votes: list[Vote], ballot: Vote) -> None:
     assert tally(*votes) == tally(*votes).plus(ballot).minus(ballot)
 
 
 @given(st.lists(ballots, max_size=12))
-def test_the_order_of_votes_does_not_matter(votes: list[Ballot]) -> None:
+def test_the_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
     assert tally(*votes) == tally(*reversed(votes))
 
 
 @given(st.lists(ballots, min_size=1, max_size=12))
-def test_a_vote_for_never_lowers_trust_nor_one_against_raises_it(votes: list[Ballot]) -> None:
+def test_a_vote_for_never_lowers_trust_nor_one_against_raises_it(votes: list[Vote]) -> None:
     before = tally(*votes)
     assert before.plus(up()).trust >= before.trust - 1e-9
     assert before.plus(down()).trust <= before.trust + 1e-9
 
 
-@given(st.lists(ballots, max_size=12), st.sampled_from(FeedbackTag), st.integers(NEWCOMER, BEST))
+@given(
+    st.lists(ballots, max_size=12), st.sampled_from(FeedbackTag), st.integers(NEWCOMER_WEIGHT, BEST)
+)
 def test_no_vote_against_it_makes_a_trace_look_better(
-    votes: list[Ballot], tag: FeedbackTag, weight: int
+    votes: list[Vote], tag: FeedbackTag, weight: int
 ) -> None:
-    order = [Status.FLAGGED, Status.PENDING, Status.VALIDATED]
+    order = [TraceStatus.FLAGGED, TraceStatus.PENDING, TraceStatus.VALIDATED]
     before = tally(*votes)
     after = before.plus(down(tag, weight))
     assert order.index(after.status) <= order.index(before.status)
@@ -132,19 +137,24 @@ def test_no_vote_against_it_makes_a_trace_look_better(
 
 @given(st.integers(-3, 10_000), st.integers(-3, 10_000))
 def test_nobodys_vote_counts_as_a_whole_one(ups: int, downs: int) -> None:
-    assert NEWCOMER <= Record(ups, downs).weight < 100
+    assert NEWCOMER_WEIGHT <= ContributorRecord(ups, downs).weight < 100
 
 
 def test_a_good_record_weighs_more_than_a_short_or_a_bad_one() -> None:
-    newcomer, short, bad, good = Record(), Record(1), Record(10, 90), Record(90, 10)
+    newcomer, short, bad, good = (
+        ContributorRecord(),
+        ContributorRecord(1),
+        ContributorRecord(10, 90),
+        ContributorRecord(90, 10),
+    )
     assert newcomer.weight < short.weight < good.weight
     assert bad.weight < good.weight
     assert BEST > good.weight
 
 
 def test_two_of_the_best_can_validate_and_one_cannot_flag() -> None:
-    best = Record(10**6).weight
-    assert tally(up(best), up(best)).trust >= VALIDATED_FROM
-    [alarm] = {tally(down(tag, best)).status for tag in ALARMS}
-    assert alarm is Status.PENDING
-    assert wilson(best / 100, best / 100) < FLAGGED_FROM
+    best = ContributorRecord(10**6).weight
+    assert tally(up(best), up(best)).trust >= VALIDATION_TRUST
+    [alarm] = {tally(down(tag, best)).status for tag in ALARM_TAGS}
+    assert alarm is TraceStatus.PENDING
+    assert wilson(best / 100, best / 100) < FLAGGING_ALARM

@@ -8,23 +8,23 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Arguments, IdempotentArguments
+from shared.runtime.schemas import Arguments, Repeatable
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
-from shared.tasks.contract import (
-    ENVELOPE,
-    MOST,
-    Changed,
-    Day,
-    Description,
-    ItemResult,
-    OneOrMany,
-    PriorityName,
-    TaskView,
-    Title,
-    own_tasks,
-)
+from shared.tasks.changes import CHANGEABLE_FIELDS, completed_item, parse_item, undo_call
 from shared.tasks.model import Priority, Task
+from shared.tasks.schemas import (
+    ENVELOPE,
+    MAX_TASKS,
+    CalendarDate,
+    ChangedTask,
+    PriorityName,
+    TaskDescription,
+    TaskItemResult,
+    TaskResults,
+    TaskTitle,
+    TaskView,
+    get_own_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,139 +32,141 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-    Wanted = tuple[str, "Fields"]
-    """A title, and what its task has beside it."""
 
+class TaskFields(Arguments):
+    """The fields of a task to add."""
 
-class Fields(Arguments):
-    """What a task may be given."""
-
-    title: Title | None = Field(
+    title: TaskTitle | None = Field(
         default=None,
-        description="What is to be done, in one line of 1 to 255 characters; it is trimmed."
-        " Required, unless tasks are given.",
+        description="What is to be done, in one line of 1 to 255 characters. Required, unless tasks"
+        " is given.",
     )
-    description: Description | None = Field(
-        default=None, description="More about the task, up to 1,000 characters."
+    description: TaskDescription | None = Field(
+        default=None, description="Details, up to 1,000 characters."
     )
     priority: PriorityName | None = Field(
-        default=Priority.MEDIUM, description="Low, Medium or High; by default Medium."
+        default=Priority.MEDIUM, description="Low, Medium (the default) or High."
     )
-    due_date: Day | None = Field(
+    due_date: CalendarDate | None = Field(
         default=None,
-        description="The last day on which it is not late, as YYYY-MM-DD; it may be past.",
+        description="The last day on which it is not overdue, as YYYY-MM-DD; it may be past.",
     )
 
 
-class NewTask(Fields):
+class NewTask(TaskFields):
     """A task to add."""
 
-    title: Title = Field(
-        description="What is to be done, in one line of 1 to 255 characters; it is trimmed."
-    )
+    title: TaskTitle = Field(description="What is to be done, in one line of 1 to 255 characters.")
 
 
 _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
-"""Each is checked by itself, so that one that is wrong does not keep the others out."""
+"""An item is validated by itself, so that an invalid one does not fail the others."""
 
 
-class In(Fields, IdempotentArguments):
+class In(TaskFields, Repeatable):
     """One task, or several."""
 
     tasks: list[_Item] | None = Field(
         default=None,
         min_length=1,
-        max_length=MOST,
-        description="Up to 25 tasks at once, in place of title, description, priority and"
-        " due_date. One that is wrong keeps no other out.",
+        max_length=MAX_TASKS,
+        description="Up to 25 tasks at once, instead of title, description, priority and due_date."
+        " An invalid one does not stop the others.",
     )
 
     @property
-    def says_something(self) -> bool:
-        """Whether any field of one task is given; some clients send nulls and defaults."""
-        fields = Fields.model_fields.items()
+    def has_task_fields(self) -> bool:
+        """Whether a field of a single task is given; some clients send nulls and defaults."""
+        fields = TaskFields.model_fields.items()
         return any(getattr(self, name) not in (None, field.default) for name, field in fields)
 
 
-async def add_task(args: In, ctx: Context) -> OneOrMany:
-    """Add tasks: two round trips, the counter, and one commit of it and of all that are right."""
+async def add_task(args: In, ctx: Context) -> TaskResults:
+    """Add tasks in two round trips: the counter, and one commit."""
     if args.tasks is None:
-        return await _add([_only(args)], ctx, lambda added: OneOrMany.one(added[0]))
-    if args.says_something:
+        return await _add([_single_task(args)], ctx, lambda added: TaskResults.one(added[0]))
+    if args.has_task_fields:
         raise InvalidInput(
-            "add_task was not run: it takes tasks, or the title and the other fields of one task,"
-            " but not both. Move everything into tasks.",
+            "add_task was not run: give either tasks, or the title and other fields of one task."
+            " Move everything into tasks.",
             details={"tasks": "given beside the fields of one task"},
         )
-    items = [checked(NewTask, each, TOOL.name) for each in args.tasks]
-    wanted = [(each.title, each) for each in items if isinstance(each, NewTask)]
-    return await _add(wanted, ctx, lambda added: OneOrMany.many(_in_order(items, added)))
+    items = [parse_item(NewTask, item, TOOL.name) for item in args.tasks]
+    valid = [item for item in items if isinstance(item, NewTask)]
+    return await _add(valid, ctx, lambda added: TaskResults.many(_in_order(items, added)))
 
 
-def _only(args: In) -> Wanted:
+def _single_task(args: In) -> NewTask:
     if args.title is None:
         raise InvalidInput(
-            "add_task was not run: it takes a title, or several tasks in tasks.",
+            "add_task was not run: give a title, or several tasks in tasks.",
             details={"title": "required, but missing"},
         )
-    return args.title, args
+    return NewTask.model_construct(**{name: getattr(args, name) for name in NewTask.model_fields})
 
 
 async def _add(
-    wanted: Sequence[Wanted], ctx: Context, answer: Callable[[list[Changed]], OneOrMany]
-) -> OneOrMany:
-    tasks = own_tasks(ctx)
-    if not wanted:
-        return answer([])
+    new_tasks: Sequence[NewTask],
+    ctx: Context,
+    to_result: Callable[[list[ChangedTask]], TaskResults],
+) -> TaskResults:
+    repository = get_own_tasks(ctx)
+    if not new_tasks:
+        return to_result([])
 
-    async def attempt() -> OneOrMany:
-        counter, now = await tasks.counter(), ctx.clock()
-        numbered = enumerate(wanted, counter.last + 1)
-        new = [_task(each, number, now) for number, each in numbered]
-        return await ctx.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
+    async def attempt() -> TaskResults:
+        counter, now = await repository.get_counter(), ctx.clock()
+        tasks = [
+            _task(new_task, number, now)
+            for number, new_task in enumerate(new_tasks, counter.last + 1)
+        ]
+        result = to_result([_added(task) for task in tasks])
+        return await ctx.commit(repository.create(counter, tasks), result)
 
-    return await ctx.database.retry_on_conflict(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
-def _task(wanted: Wanted, number: int, now: datetime) -> Task:
-    title, fields = wanted
+def _task(new_task: NewTask, number: int, now: datetime) -> Task:
     return Task(
         number=number,
-        title=title,
-        description=fields.description,
-        priority=fields.priority or Priority.MEDIUM,
-        due_date=fields.due_date,
+        title=new_task.title,
+        description=new_task.description,
+        priority=new_task.priority or Priority.MEDIUM,
+        due_date=new_task.due_date,
         created_at=now,
         updated_at=now,
     )
 
 
-def _added(task: Task) -> Changed:
-    fields = [name for name in CHANGEABLE if getattr(task, name) is not None]
-    return Changed(
-        task=TaskView.of_task(task), changed=fields, undo=undo_by("delete_task", task.number)
+def _added(task: Task) -> ChangedTask:
+    fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
+    return ChangedTask(
+        task=TaskView.of_task(task), changed=fields, undo=undo_call("delete_task", task.number)
     )
 
 
-def _in_order(items: Sequence[NewTask | ItemResult], added: Iterable[Changed]) -> list[ItemResult]:
-    """What became of each item, where those that were right were added in their order."""
-    rest = iter(added)
-    return [each if isinstance(each, ItemResult) else done(next(rest)) for each in items]
+def _in_order(
+    items: Sequence[NewTask | TaskItemResult], added: Iterable[ChangedTask]
+) -> list[TaskItemResult]:
+    """The result of each item: its own if it was invalid, else that of the next added task."""
+    remaining = iter(added)
+    return [
+        item if isinstance(item, TaskItemResult) else completed_item(next(remaining))
+        for item in items
+    ]
 
 
 TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add a task to the user's own to-do list, or up to 25 at once with tasks. A task is"
-        " something to do, with or without a due date. Do not use it to keep facts, quotes or"
-        " notes: no tool stores these yet; the owner adds them to the knowledge base with carrel"
-        " ingest. Each call adds anew: look with list_tasks first if the task may be there already,"
-        " and change one with update_task. Returns the task with its task_id; of several, what"
-        " became of each."
+        "Add a task, something to do, to the user's to-do list; with tasks add up to 25 at once."
+        " Do not use it to keep facts, quotes or notes: no tool stores these yet; the owner adds"
+        " them to the knowledge base with carrel ingest. To change a task that is there already,"
+        " use update_task; find it with list_tasks."
     ),
     input=In,
-    output=OneOrMany,
+    output=TaskResults,
     run=add_task,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,

@@ -8,19 +8,26 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
-from shared.runtime.schemas import Arguments, IdempotentArguments
+from shared.runtime.schemas import Arguments, Repeatable
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
-    Step,
-    active,
-    change,
-    checked,
-    done,
-    failed,
-    undo_by,
+    TaskOperation,
+    change_task_as,
+    completed_item,
+    failed_item,
+    parse_item,
+    require_active,
+    undo_call,
 )
-from shared.tasks.contract import ENVELOPE, MOST, ItemResult, OneOrMany, TaskId, own_tasks
-from shared.tasks.model import Status, Task
+from shared.tasks.model import Task, TaskStatus
+from shared.tasks.schemas import (
+    ENVELOPE,
+    MAX_TASKS,
+    TaskId,
+    TaskItemResult,
+    TaskResults,
+    get_own_tasks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,18 +38,18 @@ if TYPE_CHECKING:
     from shared.tasks.repository import StoredTask
 
 
-class Which(Arguments):
+class TaskRef(Arguments):
     """One of several tasks."""
 
     task_id: TaskId = Field(description="Its id.")
 
 
-_Item = Annotated[Any, WithJsonSchema(Which.model_json_schema()["properties"]["task_id"])]
-"""Each is checked by itself, so that one that is wrong does not keep the others from being done."""
+_Item = Annotated[Any, WithJsonSchema(TaskRef.model_json_schema()["properties"]["task_id"])]
+"""An id is validated by itself, so that an invalid one does not fail the others."""
 
 
-class In(IdempotentArguments):
-    """Which tasks, and whether they are done."""
+class In(Repeatable):
+    """Which tasks, and whether to complete or to reopen them."""
 
     task_id: TaskId | None = Field(
         default=None, description="The task's id, as list_tasks and add_task return it."
@@ -50,72 +57,77 @@ class In(IdempotentArguments):
     task_ids: list[_Item] | None = Field(
         default=None,
         min_length=1,
-        max_length=MOST,
-        description="Up to 25 ids at once, in place of task_id. One that is wrong keeps no other"
-        " from being done.",
+        max_length=MAX_TASKS,
+        description="Up to 25 ids at once, instead of task_id. An invalid one does not stop the"
+        " others.",
     )
-    completed: bool = Field(default=True, description="False reopens what was completed.")
+    completed: bool = Field(default=True, description="false reopens a completed task.")
 
 
-async def complete_task(args: In, ctx: Context) -> OneOrMany:
-    """Complete or reopen tasks: two round trips, all of them at once and one commit."""
-    decide = Task.complete if args.completed else Task.reopen
-    step = Step(find=active, decide=decide, reverse=_reverse)
+async def complete_task(args: In, ctx: Context) -> TaskResults:
+    """Complete or reopen tasks in two round trips: all tasks at once, and one commit."""
+    transition = Task.complete if args.completed else Task.reopen
+    operation = TaskOperation(require=require_active, apply=transition, undo=_undo)
     match args.task_id, args.task_ids:
         case int(number), None:
-            return await change(number, step, ctx, OneOrMany.one)
+            return await change_task_as(TaskResults.one, number, operation, ctx)
         case None, [*items]:
-            return await _complete(items, step, ctx)
+            return await _change_many(items, operation, ctx)
     raise InvalidInput(
-        "complete_task was not run: it takes task_id for one task or task_ids for several, and"
-        " not both.",
+        "complete_task was not run: give either task_id for one task, or task_ids for several.",
         details={"task_id": "give either this or task_ids"},
     )
 
 
-async def _complete(items: Sequence[Any], step: Step, ctx: Context) -> OneOrMany:
-    tasks = own_tasks(ctx)
-    wanted = [checked(Which, {"task_id": each}, TOOL.name) for each in items]
-    numbers = {each.task_id for each in wanted if isinstance(each, Which)}
+async def _change_many(items: Sequence[Any], operation: TaskOperation, ctx: Context) -> TaskResults:
+    repository = get_own_tasks(ctx)
+    refs = [parse_item(TaskRef, {"task_id": item}, TOOL.name) for item in items]
+    numbers = {ref.task_id for ref in refs if isinstance(ref, TaskRef)}
 
-    async def attempt() -> OneOrMany:
-        now, found = ctx.clock(), await tasks.get_all(numbers)
-        took = {number: _take(step, found.get(number), number, now) for number in numbers}
-        result = OneOrMany.many(
-            [took[each.task_id][0] if isinstance(each, Which) else each for each in wanted]
+    async def attempt() -> TaskResults:
+        now, stored = ctx.clock(), await repository.get_all(numbers)
+        outcomes = {
+            number: _change(operation, stored.get(number), number, now) for number in numbers
+        }
+        result = TaskResults.many(
+            [outcomes[ref.task_id][0] if isinstance(ref, TaskRef) else ref for ref in refs]
         )
-        writes = [tasks.change(found[number], task) for number, (_, task) in took.items() if task]
+        writes = [
+            repository.update(stored[number], task)
+            for number, (_, task) in outcomes.items()
+            if task
+        ]
         return await ctx.commit(writes, result) if writes else result
 
-    return await ctx.database.retry_on_conflict(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
-def _take(
-    step: Step, found: StoredTask | None, number: int, now: datetime
-) -> tuple[ItemResult, Task | None]:
-    """What becomes of one of several tasks, and what to store if it changes."""
+def _change(
+    operation: TaskOperation, stored: StoredTask | None, number: int, now: datetime
+) -> tuple[TaskItemResult, Task | None]:
+    """Change one of several tasks. Its result, and the task to store if it changed."""
     try:
-        changed, after = step.take(found, number, now)
+        changed, after = operation.run(stored, number, now)
     except NotFound as error:
-        return failed(error), None
-    return done(changed), after
+        return failed_item(error), None
+    return completed_item(changed), after
 
 
-def _reverse(before: Task, _after: Task) -> Undo:
-    return undo_by("complete_task", before.number, completed=before.status is Status.COMPLETED)
+def _undo(before: Task, _after: Task) -> Undo:
+    was_completed = before.status is TaskStatus.COMPLETED
+    return undo_call("complete_task", before.number, completed=was_completed)
 
 
 TOOL = Tool(
     name="complete_task",
     title="Complete a task",
     description=(
-        "Mark a task of the user's to-do list as done, or up to 25 at once with task_ids. With"
-        " completed false it is to be done again. A task that is like this already stays as it is,"
-        " and that is no error. Find the ids with list_tasks. To put a task away that will not be"
-        " done, use delete_task."
+        "Mark a task of the user's to-do list as completed, or up to 25 with task_ids; with"
+        " completed false reopen it. To remove a task that will not be done, use delete_task. Find"
+        " ids with list_tasks."
     ),
     input=In,
-    output=OneOrMany,
+    output=TaskResults,
     run=complete_task,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,

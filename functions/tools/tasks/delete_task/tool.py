@@ -1,4 +1,4 @@
-"""Delete a task of the caller's to-do list, so that it can be restored for a while."""
+"""Delete a task of the caller's to-do list; it can be restored for 30 days."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import Step, active, as_it_is, change, undo_by
-from shared.tasks.contract import ENVELOPE, Changed, TaskId
+from shared.tasks.changes import TaskOperation, change_task, require_active, undo_call
 from shared.tasks.model import Task
+from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -23,26 +23,26 @@ class In(IdempotentArguments):
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
 
 
-async def delete_task(args: In, ctx: Context) -> Changed:
-    """Delete a task: two round trips, the task and the commit."""
-    step = Step(
-        find=active,
-        decide=Task.delete,
-        reverse=lambda before, _: undo_by("restore_task", before.number),
+async def delete_task(args: In, ctx: Context) -> ChangedTask:
+    """Delete a task in two round trips: the task, and the commit."""
+    operation = TaskOperation(
+        require=require_active,
+        apply=Task.delete,
+        undo=lambda before, _: undo_call("restore_task", before.number),
     )
-    return await change(args.task_id, step, ctx, as_it_is)
+    return await change_task(args.task_id, operation, ctx)
 
 
 TOOL = Tool(
     name="delete_task",
     title="Delete a task",
     description=(
-        "Delete a task of the user's to-do list: one that will not be done, or was a mistake. What"
-        " was done is completed with complete_task instead, and stays in the list. For 30 days"
-        " restore_task brings a deleted task back. One that is deleted already is not_found."
+        "Delete a task of the user's to-do list that will not be done or was added by mistake; for"
+        " 30 days restore_task can bring it back. For a task that is done use complete_task, which"
+        " keeps it in the list."
     ),
     input=In,
-    output=Changed,
+    output=ChangedTask,
     run=delete_task,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,

@@ -1,4 +1,4 @@
-"""List the tasks of the caller's to-do list."""
+"""List tasks of the caller's to-do list."""
 
 from __future__ import annotations
 
@@ -11,19 +11,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJs
 from shared.core.caller import Tier
 from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import validation_error
-from shared.runtime.pagination import (
-    CursorCount,
-    CursorText,
-    decode_cursor,
-    encode_cursor,
-    fit_page,
-)
+from shared.core.text_validation import wrong
+from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
-from shared.tasks.model import Status, folded
-from shared.tasks.repository import Selection
+from shared.tasks.model import TaskStatus, fold
+from shared.tasks.repository import TaskFilter
+from shared.tasks.schemas import ENVELOPE, CalendarDate, PriorityName, TaskView, get_own_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,16 +25,17 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.tasks.model import Task
 
-BLOCK: Final = 100
-"""How many tasks are read at once where not all that are read are shown."""
-MOST_READ: Final = 300
-"""How many are read in one call, at most."""
-_POSITION: Final = TypeAdapter(tuple[CursorCount])
-"""The number of the last task that was shown or looked at."""
+BATCH_SIZE: Final = 100
+"""How many tasks are read at a time if not all that are read may be shown."""
+MAX_READS: Final = 300
+"""How many tasks one call reads at most."""
+NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
+_POSITION: Final = TypeAdapter(tuple[Count])
+"""A cursor contains the number of the last task that was shown or checked."""
 
 
-class Listed(StrEnum):
-    """Which tasks, by what has become of them."""
+class StatusFilter(StrEnum):
+    """Which tasks to list, by status."""
 
     ALL = "all"
     OPEN = "open"
@@ -49,34 +44,34 @@ class Listed(StrEnum):
 
 
 _STATUSES: Final = {
-    Listed.ALL: (Status.OPEN, Status.COMPLETED),
-    Listed.OPEN: (Status.OPEN,),
-    Listed.COMPLETED: (Status.COMPLETED,),
-    Listed.DELETED: (Status.DELETED,),
+    StatusFilter.ALL: (TaskStatus.OPEN, TaskStatus.COMPLETED),
+    StatusFilter.OPEN: (TaskStatus.OPEN,),
+    StatusFilter.COMPLETED: (TaskStatus.COMPLETED,),
+    StatusFilter.DELETED: (TaskStatus.DELETED,),
 }
 
 
-def _to_listed(value: Any) -> Listed:
+def _to_status_filter(value: Any) -> StatusFilter:
     name = value.strip().casefold() if isinstance(value, str) else ""
-    if name not in set(Listed):
-        raise validation_error(f"must be one of {', '.join(Listed)}")
-    return Listed(name)
+    if name not in set(StatusFilter):
+        raise wrong(f"must be one of {', '.join(StatusFilter)}")
+    return StatusFilter(name)
 
 
 def _checked_zone(name: str) -> str:
     try:
         time_zone(name)
     except ValueError as error:
-        raise validation_error(f"is {error}") from None
+        raise wrong(f"is {error}") from None
     return name
 
 
-_Listed = Annotated[
-    Listed,
-    BeforeValidator(_to_listed),
-    WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(Listed)}),
+_StatusName = Annotated[
+    StatusFilter,
+    BeforeValidator(_to_status_filter),
+    WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(StatusFilter)}),
 ]
-_Zone = Annotated[
+_ZoneName = Annotated[
     str,
     AfterValidator(_checked_zone),
     WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
@@ -84,47 +79,43 @@ _Zone = Annotated[
 
 
 class In(Arguments):
-    """Which tasks. All that is given must hold."""
+    """Which tasks. A task must meet all conditions."""
 
-    status: _Listed = Field(
-        default=Listed.ALL,
-        description="open, completed, all (both, the default), or deleted: those that restore_task"
-        " can bring back.",
+    status: _StatusName = Field(
+        default=StatusFilter.ALL,
+        description="open, completed, all (both; the default), or deleted: those that restore_task"
+        " can restore.",
     )
     priority: PriorityName | None = Field(
-        default=None, description="Only those of this priority: Low, Medium or High."
+        default=None, description="Only tasks of this priority: Low, Medium or High."
     )
-    due_from: Day | None = Field(
-        default=None, description="Only those due on this day or later: YYYY-MM-DD."
+    due_from: CalendarDate | None = Field(
+        default=None, description="Only tasks due on this day or later: YYYY-MM-DD."
     )
-    due_to: Day | None = Field(
-        default=None, description="Only those due on this day or earlier: YYYY-MM-DD."
+    due_to: CalendarDate | None = Field(
+        default=None, description="Only tasks due on this day or earlier: YYYY-MM-DD."
     )
     overdue: bool | None = Field(
         default=None,
-        description="true: only open tasks that were due before today; false: only those that"
-        " are not overdue, among them all without a date.",
+        description="true: only open tasks that were due before today; false: only tasks that are"
+        " not overdue, including those without a date.",
     )
     query: str | None = Field(
         default=None,
         max_length=200,
-        description="Only those in whose title or description all these words stand, in any case;"
-        " a part of a word will do.",
+        description="Only tasks whose title or description contains all these words, or parts of"
+        " words, in any case.",
     )
-    time_zone: _Zone | None = Field(
+    time_zone: _ZoneName | None = Field(
         default=None,
         description="The user's time zone, which decides what day is today: an IANA name such as"
         " Europe/Berlin. By default the server's setting.",
     )
     limit: int = Field(default=25, ge=1, le=100, description="How many tasks at most.")
     cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the page before, with the same other arguments."
+        default=None,
+        description="next_cursor of the previous page, with the same other arguments.",
     )
-
-
-SO_FAR: Final = (
-    "Nothing was found so far, but not all tasks were looked through: go on with the cursor."
-)
 
 
 class ListedTask(TaskView):
@@ -138,85 +129,88 @@ class Out(Result):
 
     tasks: list[ListedTask] = Field(description="The tasks, the newest first.")
     next_cursor: str | None = Field(
-        description="Where the list goes on; missing at its end. A short or empty page may not be"
-        " the last: only so many tasks are looked through at a time."
+        description="For the next page; missing on the last one. A short or empty page may not be"
+        " the last: a call checks a limited number of tasks."
     )
-    message: str | None = Field(description="What to do where nothing was found so far.")
-    today: date = Field(description="The day that decided what is overdue.")
-    time_zone: str = Field(description="The time zone in which it is that day.")
+    message: str | None = Field(description="What to do if no task matches so far.")
+    today: date = Field(description="The day by which overdue was decided.")
+    time_zone: str = Field(description="The time zone of that day.")
 
 
 async def list_tasks(args: In, ctx: Context) -> Out:
-    """List tasks: one round trip and limit + 1 documents.
+    """List tasks in one round trip that reads limit + 1 documents.
 
-    Words, what is not overdue and what is deleted are looked for in up to 300 documents, in up to
-    three round trips.
+    A filter that the database cannot apply (words, not overdue, deleted) takes up to three round
+    trips and 300 documents.
     """
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(time_zone(zone)).date()
-    found, end = await _walk(args, today, ctx)
-    page = fit_page([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
-    if len(page) < len(found):
-        end = found[len(page) - 1].number
+    tasks, end = await _read(args, today, ctx)
+    page = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks])
+    if len(page) < len(tasks):
+        end = tasks[len(page) - 1].number
     return Out(
         tasks=page,
-        next_cursor=encode_cursor(args, [end]) if end else None,
-        message=SO_FAR if end and not page else None,
+        next_cursor=write_cursor(args, [end]) if end else None,
+        message=NOTHING_YET if end and not page else None,
         today=today,
         time_zone=zone,
     )
 
 
-async def _walk(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
-    """The tasks of a page, and after which number the next begins, if there may be more."""
-    tasks, selection = own_tasks(ctx), _selection(args, today)
-    [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
-    if not selection.statuses:
+async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
+    """Read the tasks of a page. The number after which the next page begins; None at the end."""
+    repository, task_filter = get_own_tasks(ctx), _task_filter(args, today)
+    [after] = read_cursor(args, args.cursor, _POSITION) or [None]
+    if not task_filter.statuses:
         return [], None
-    words, now = folded(args.query or "").split(), ctx.clock()
-    sieved = bool(words) or args.overdue is False or args.status is Listed.DELETED
-    size = BLOCK if sieved else args.limit + 1
-    found: list[Task] = []
-    for _ in range(0, MOST_READ, size):
-        block = await tasks.page(selection, size, after)
-        found += [
-            each
-            for each in block
-            if each.says(words)
-            and not each.is_gone(now)
-            and not (args.overdue is False and each.is_overdue(today))
+    words, now = fold(args.query or "").split(), ctx.clock()
+    not_overdue = args.overdue is False
+    filters_here = bool(words) or not_overdue or args.status is StatusFilter.DELETED
+    size = BATCH_SIZE if filters_here else args.limit + 1
+    tasks: list[Task] = []
+    for _ in range(0, MAX_READS, size):
+        batch = await repository.page(task_filter, size, after)
+        tasks += [
+            task
+            for task in batch
+            if task.contains(words)
+            and not task.is_expired(now)
+            and not (not_overdue and task.is_overdue(today))
         ]
-        if len(found) > args.limit:
-            return found[: args.limit], found[args.limit - 1].number
-        if len(block) < size:
-            return found, None
-        after = block[-1].number
-    return found, after
+        if len(tasks) > args.limit:
+            return tasks[: args.limit], tasks[args.limit - 1].number
+        if len(batch) < size:
+            return tasks, None
+        after = batch[-1].number
+    return tasks, after
 
 
-def _selection(args: In, today: date) -> Selection:
-    """What the database is asked for."""
+def _task_filter(args: In, today: date) -> TaskFilter:
+    """The conditions that the database applies.
+
+    Raises:
+        InvalidInput: `due_from` is later than `due_to`.
+    """
     if args.due_from and args.due_to and args.due_from > args.due_to:
         raise InvalidInput(
-            "list_tasks was not run: no day lies between due_from and due_to. Swap them.",
+            "list_tasks was not run: due_from is later than due_to. Swap them.",
             details={"due_from": "later than due_to"},
         )
-    statuses, last = _STATUSES[args.status], args.due_to
+    statuses, due_to = _STATUSES[args.status], args.due_to
     if args.overdue:
-        statuses = tuple(each for each in statuses if each is Status.OPEN)
-        last = min(last or date.max, today - timedelta(days=1))
-    return Selection(statuses, args.priority, args.due_from, last)
+        statuses = tuple(status for status in statuses if status is TaskStatus.OPEN)
+        due_to = min(due_to or date.max, today - timedelta(days=1))
+    return TaskFilter(statuses, args.priority, args.due_from, due_to)
 
 
 TOOL = Tool(
     name="list_tasks",
     title="List tasks",
     description=(
-        "List the tasks of the user's to-do list, the newest first: all, or those that are open,"
-        " completed or deleted, of a priority, due between two days, overdue, or with certain words"
-        " in them. Use it to see what there is to do, and to find the task_id that the other tools"
-        " take. What is overdue depends on the day it is for the user: name their time_zone if you"
-        " know it."
+        "List the tasks of the user's to-do list, the newest first, by status, priority, due date"
+        " or words. Use it to see what there is to do, and to find the task_id for the other tools."
+        " Give the user's time_zone if you know it: it decides what is overdue."
     ),
     input=In,
     output=Out,

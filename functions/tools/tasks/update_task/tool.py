@@ -1,4 +1,4 @@
-"""Change what a task of the caller's to-do list says."""
+"""Change fields of a task of the caller's to-do list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import IdempotentArguments
+from shared.runtime.schemas import Repeatable
 from shared.runtime.tool import Effect, Tool
-from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
-from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
+from shared.tasks.changes import (
+    EDITABLE_FIELDS,
+    TaskOperation,
+    change_task,
+    changed_fields,
+    require_active,
+    undo_call,
+)
+from shared.tasks.schemas import (
+    ENVELOPE,
+    CalendarDate,
+    ChangedTask,
+    PriorityName,
+    TaskDescription,
+    TaskId,
+    TaskTitle,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,41 +37,42 @@ if TYPE_CHECKING:
     from shared.tasks.model import Task
 
 
-def _absent() -> Any:
-    """What stands for a field that is not given: nobody looks at it."""
+def _not_given() -> Any:
+    """The value of a field that is not given; `In.changes` leaves such fields out."""
     return None
 
 
-class In(IdempotentArguments):
-    """Which task, and what is to change. A field that is not given stays as it is."""
+class In(Repeatable):
+    """Which task, and its new fields; fields that are left out stay as they are."""
 
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
-    title: Title = Field(
-        default_factory=_absent,
-        description="What is to be done, in one line of 1 to 255 characters; it is trimmed.",
+    title: TaskTitle = Field(
+        default_factory=_not_given,
+        description="What is to be done, in one line of 1 to 255 characters.",
     )
-    description: Description | None = Field(
-        default_factory=_absent,
-        description="More about the task, up to 1,000 characters; null takes it away.",
+    description: TaskDescription | None = Field(
+        default_factory=_not_given,
+        description="Details, up to 1,000 characters; null removes them.",
     )
-    priority: PriorityName = Field(default_factory=_absent, description="Low, Medium or High.")
-    due_date: Day | None = Field(
-        default_factory=_absent,
-        description="The last day on which it is not late, as YYYY-MM-DD; null takes it away.",
+    priority: PriorityName = Field(default_factory=_not_given, description="Low, Medium or High.")
+    due_date: CalendarDate | None = Field(
+        default_factory=_not_given,
+        description="The last day on which it is not overdue, as YYYY-MM-DD; null removes it.",
     )
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The fields that were given."""
-        return {name: getattr(self, name) for name in EDITABLE if name in self.model_fields_set}
+        """The fields that are given."""
+        given = self.model_fields_set
+        return {name: getattr(self, name) for name in EDITABLE_FIELDS if name in given}
 
 
-async def update_task(args: In, ctx: Context) -> Changed:
-    """Change a task: two round trips, the task and the commit."""
+async def update_task(args: In, ctx: Context) -> ChangedTask:
+    """Change a task in two round trips: the task, and the commit."""
     if not args.changes:
         raise InvalidInput(
-            f"update_task was not run: there is nothing to change. Give {', '.join(EDITABLE)},"
-            " or some of them.",
+            "update_task was not run: there is nothing to change. Give one or more of"
+            f" {', '.join(EDITABLE_FIELDS)}.",
             details={"task_id": "given without anything to change"},
         )
 
@@ -64,13 +80,13 @@ async def update_task(args: In, ctx: Context) -> Changed:
         edited = replace(task, **args.changes)
         return edited if edited == task else replace(edited, updated_at=now)
 
-    step = Step(find=active, decide=edit, reverse=_reverse)
-    return await change(args.task_id, step, ctx, as_it_is)
+    operation = TaskOperation(require=require_active, apply=edit, undo=_undo)
+    return await change_task(args.task_id, operation, ctx)
 
 
-def _reverse(before: Task, after: Task) -> Undo:
+def _undo(before: Task, after: Task) -> Undo:
     former = {name: getattr(before, name) for name in changed_fields(before, after)}
-    return undo_by("update_task", before.number, **former)
+    return undo_call("update_task", before.number, **former)
 
 
 TOOL = Tool(
@@ -78,11 +94,10 @@ TOOL = Tool(
     title="Change a task",
     description=(
         "Change the title, description, priority or due date of a task of the user's to-do list."
-        " Give only what is to change; null takes a description or a due date away. To say that it"
-        " is done, use complete_task; find its id with list_tasks."
+        " To mark it as done use complete_task. Find its id with list_tasks."
     ),
     input=In,
-    output=Changed,
+    output=ChangedTask,
     run=update_task,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,

@@ -1,4 +1,4 @@
-"""Correct one's own trace."""
+"""Amend one of the caller's traces."""
 
 from __future__ import annotations
 
@@ -10,180 +10,179 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
-from shared.traces.model import Text, Title
+from shared.traces.model import TraceText, TraceTitle
 from shared.traces.repository import Traces
-from shared.traces.screening import require_no_secrets
-from shared.traces.tags import MOST_SENT, SentTag, normal_tags
-from shared.traces.trust import Status
-from shared.traces.views import own
+from shared.traces.screening import require_shareable
+from shared.traces.tags import MAX_TAG_INPUTS, TagInput, normalize_tags
+from shared.traces.trust import TraceStatus
+from shared.traces.views import get_own_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from shared.runtime.context import Context
-    from shared.traces.model import Trace, Writing
+    from shared.traces.model import Trace, TraceContent
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
-"""What votes are for."""
+"""The fields that votes judge: a change of one resets the votes for the trace."""
 
 
-class In(IdempotentArguments):
-    """What to change; what is left out stays."""
+class In(Repeatable):
+    """What to change; fields that are left out stay as they are."""
 
     trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
-    title: Title | None = Field(default=None, description="What it solves, in a line.")
-    context_text: Text | None = Field(default=None, description="The problem.")
-    solution_text: Text | None = Field(default=None, description="What worked, and why.")
-    tags: list[SentTag] | None = Field(
+    title: TraceTitle | None = Field(default=None, description="The problem in one line.")
+    context_text: TraceText | None = Field(default=None, description="The problem.")
+    solution_text: TraceText | None = Field(default=None, description="What worked, and why.")
+    tags: list[TagInput] | None = Field(
         default=None,
-        max_length=MOST_SENT,
-        description="All of its tags from now on, at most 20, of a-z, 0-9 and . _ -; [] takes all"
-        " away.",
+        max_length=MAX_TAG_INPUTS,
+        description="All tags it is to have, at most 20, of a-z, 0-9 and . _ -; [] removes all.",
     )
     revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Bring back what it said in this earlier revision, instead of new texts.",
+        description="Bring back the texts and tags of this earlier revision, instead of new ones.",
     )
 
 
 class Out(Result):
-    """The trace as it stands now."""
+    """The trace after the change."""
 
     trace_id: str = Field(description="The trace.")
-    title: str = Field(description="Its title now.")
-    tags: list[str] = Field(description="Its tags now.")
-    status: Status = Field(
-        description="Its status now; with another text it is no longer validated."
+    title: str = Field(description="Its title.")
+    tags: list[str] = Field(description="Its tags.")
+    status: TraceStatus = Field(
+        description="Its status; after a change of text no longer validated."
     )
-    revision: int = Field(description="Its number of revision; 1 as contributed.")
+    revision: int = Field(description="The number of its revision; 1 as contributed.")
     changed: list[str] = Field(description="The fields that changed.")
-    undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
+    undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
 
 
 async def amend_trace(args: In, ctx: Context) -> Out:
-    """Store the new revision, its vector and its words, and keep the former one.
+    """Store and index the new revision, and keep the previous one.
 
-    Five round trips: the trace, a former revision where one is brought back, the embedding space,
-    what says the same, the commit. Where a text changes, votes for it begin anew, since they were
-    for another; votes against it stay.
+    Up to five round trips: the trace, the revision to bring back if any, the embedding space,
+    duplicates, the commit. A change of text resets the votes for the trace, which were for another
+    text; votes against it stay.
 
     Raises:
-        NotFound: There is no such trace, or revision.
-        Forbidden: It is somebody else's.
-        Conflict: It was withdrawn, or replaced by another, or another says the same.
-        InvalidInput: There is nothing to change, or a text holds a secret.
+        NotFound: The trace or the revision does not exist.
+        Forbidden: Someone else contributed the trace.
+        Conflict: The trace is withdrawn or superseded, or another already says the same.
+        InvalidInput: There is nothing to change, or a text contains a secret.
     """
-    sent = [name for name in _FIELDS if getattr(args, name) is not None]
-    if not sent and args.revision is None:
+    given = [name for name in _FIELDS if getattr(args, name) is not None]
+    if not given and args.revision is None:
         message = "There is nothing to change: give new texts or tags, or a revision to bring back."
         raise InvalidInput(message, details={"trace_id": "given without anything to change"})
-    if sent and args.revision is not None:
-        message = "Give either a revision to bring back or new texts and tags: not both at once."
-        raise InvalidInput(message, details={"revision": f"given beside {', '.join(sent)}"})
-    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
+    if given and args.revision is not None:
+        message = "Give either a revision to bring back, or new texts and tags, but not both."
+        raise InvalidInput(message, details={"revision": f"given with {', '.join(given)}"})
+    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
 
 
 async def _attempt(args: In, ctx: Context) -> Out:
-    stored = await own(args.trace_id, ctx)
-    former = stored.trace
-    _require_listed(former)
-    writing = await _wanted(args, former, ctx)
-    changed = [
-        name for name, value in asdict(former.writing).items() if asdict(writing)[name] != value
-    ]
+    stored = await get_own_trace(args.trace_id, ctx)
+    _require_listed(stored.trace)
+    content = await _new_content(args, stored.trace, ctx)
+    before, after = asdict(stored.trace.content), asdict(content)
+    changed = [name for name in after if after[name] != before[name]]
     if not changed:
-        return _out(former, changed)
-    await require_no_secrets(writing)
-    trace = _amended(former, writing, changed, ctx.clock())
+        return _out(stored.trace, changed)
+    await require_shareable(content)
+    trace = _next_revision(stored.trace, content, changed, ctx.clock())
     traces, entry = Traces(ctx.database), await index_entry(trace, ctx)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, ctx)
-    writes = [*traces.changed(stored, trace, entry), traces.kept(stored)]
+    writes = [*traces.update(stored, trace, entry), traces.keep_revision(stored)]
     return await ctx.commit(writes, _out(trace, changed))
 
 
 def _require_listed(trace: Trace) -> None:
     if trace.is_listed:
         return
-    told = (
-        "is withdrawn. Put it back first: withdraw_trace with withdrawn false."
+    reason = (
+        "is withdrawn. Restore it first: call withdraw_trace with withdrawn false."
         if trace.withdrawn_at
-        else f"is replaced by {trace.superseded_by}: amend that one."
+        else f"is replaced by {trace.superseded_by}. Amend that one instead."
     )
-    raise Conflict(f"This trace {told}", details={"trace_id": trace.trace_id})
+    raise Conflict(f"This trace {reason}", details={"trace_id": trace.trace_id})
 
 
-def _amended(former: Trace, writing: Writing, changed: Sequence[str], now: datetime) -> Trace:
-    """The next revision. Votes for another text do not count for this one."""
-    number = former.revision + 1
-    trace = replace(former, writing=writing, revision=number, updated_at=now)
-    if _TEXTS & set(changed):
-        return replace(trace, text_revision=number, tally=former.tally.against)
-    return trace
-
-
-async def _wanted(args: In, trace: Trace, ctx: Context) -> Writing:
+async def _new_content(args: In, trace: Trace, ctx: Context) -> TraceContent:
     if args.revision is None:
-        return replace(trace.writing, **_new(args))
-    writing = await Traces(ctx.database).revision(trace.trace_id, args.revision)
-    if writing is None:
+        return replace(trace.content, **_given_fields(args))
+    content = await Traces(ctx.database).get_revision(trace.trace_id, args.revision)
+    if content is None:
         raise NotFound(
-            f"This trace has no earlier revision {args.revision}; it is at {trace.revision} now.",
+            f"This trace has no earlier revision {args.revision}; its current one is"
+            f" {trace.revision}.",
             details={"revision": "does not exist"},
         )
-    return writing
+    return content
 
 
-def _new(args: In) -> dict[str, Any]:
-    new = {name: value for name in _FIELDS if (value := getattr(args, name)) is not None}
+def _given_fields(args: In) -> dict[str, Any]:
+    fields = {name: value for name in _FIELDS if (value := getattr(args, name)) is not None}
     if args.tags is not None:
-        new["tags"] = normal_tags(args.tags)
-    return new
+        fields["tags"] = normalize_tags(args.tags)
+    return fields
+
+
+def _next_revision(
+    trace: Trace, content: TraceContent, changed: Sequence[str], now: datetime
+) -> Trace:
+    number = trace.revision + 1
+    amended = replace(trace, content=content, revision=number, updated_at=now)
+    if _TEXTS & set(changed):
+        return replace(amended, text_revision=number, tally=trace.tally.downvotes_only)
+    return amended
 
 
 def _out(trace: Trace, changed: list[str]) -> Out:
-    back = {"trace_id": trace.trace_id, "revision": trace.revision - 1}
+    undo_arguments = {"trace_id": trace.trace_id, "revision": trace.revision - 1}
     return Out(
         trace_id=trace.trace_id,
-        title=trace.writing.title,
-        tags=list(trace.writing.tags),
+        title=trace.content.title,
+        tags=list(trace.content.tags),
         status=trace.status,
         revision=trace.revision,
         changed=changed,
-        undo=Undo(tool="amend_trace", arguments=back) if changed else None,
+        undo=Undo(tool="amend_trace", arguments=undo_arguments) if changed else None,
     )
 
 
 def in_words(out: Out) -> str:
-    """Confirm it."""
+    """The result as text."""
     if not out.changed:
-        return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) says that already.'
+        return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) already says that.'
     undo = out.undo.in_words() if out.undo else ""
-    done = (
-        f'Trace "{out.title}" (ID: {out.trace_id}) amended: {", ".join(out.changed)}. It is at'
-        f" revision {out.revision} now, status {out.status}."
+    summary = (
+        f'Trace "{out.title}" (ID: {out.trace_id}) amended: {", ".join(out.changed)}. It is now at'
+        f" revision {out.revision}, status {out.status}."
     )
     if _TEXTS.isdisjoint(out.changed):
-        return f"{done} {undo}"
-    return f"{done} Votes for it begin anew. {undo} That brings the texts back, not the votes."
+        return f"{summary} {undo}"
+    return f"{summary} Votes for it were reset. {undo} That restores the texts, not the votes."
 
 
 TOOL = Tool(
     name="amend_trace",
     title="Amend a solved problem",
     description=(
-        "Correct or complete a coding trace that you contributed: any of its texts, or all of its"
-        " tags. Where a text changes, votes for it begin anew, and votes against it stay. What it"
-        " said before is kept: revision brings it back. For another solution of the same problem"
-        " contribute a trace of its own; to take one back use withdraw_trace."
+        "Correct or complete a coding trace that you contributed, or bring back an earlier revision"
+        " of it. A change of text resets the votes for it; votes against it stay. For another"
+        " solution of the same problem use contribute_trace; to take a trace back use"
+        " withdraw_trace."
     ),
     input=In,
     output=Out,

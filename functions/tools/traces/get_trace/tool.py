@@ -1,4 +1,4 @@
-"""Read a trace whole."""
+"""Read a whole trace."""
 
 from __future__ import annotations
 
@@ -11,85 +11,96 @@ from shared.core.caller import Tier
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
-from shared.traces.trust import FeedbackTag, Status, VoteType
-from shared.traces.views import Standing, is_own, readable, trace_view, votes_in_words
+from shared.traces.trust import FeedbackTag, TraceStatus, VoteType
+from shared.traces.views import (
+    TraceSummary,
+    get_readable_trace,
+    is_contributor,
+    trace_view,
+    votes_in_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.runtime.context import Context
-    from shared.traces.repository import Feedback, StoredTrace, Vote
+    from shared.traces.repository import Feedback, StoredTrace, StoredVote
 
-AT_ONCE: Final = 30_000
-"""Characters of problem and solution that fit into an answer which clients still show."""
-FEEDBACK: Final = 5
-"""Words against it that are shown, the latest."""
+MAX_CHARACTERS: Final = 30_000
+"""The most characters of problem and solution in one answer: clients truncate longer answers."""
+MAX_FEEDBACK: Final = 5
+"""How many of the latest feedback texts are shown."""
 
 
 class In(Arguments):
     """Which trace."""
 
-    trace_id: DocumentId = Field(description="The id that search_traces gave.")
+    trace_id: DocumentId = Field(description="The id, as search_traces returns it.")
     offset: int = Field(
         default=0,
         ge=0,
         le=100_000,
-        description="next_offset of the part before, to go on with a long trace.",
+        description="next_offset of the previous part, to go on with a long trace.",
     )
 
 
-class Said(Result):
-    """What a voter said against it."""
+class FeedbackView(Result):
+    """What a voter wrote against a trace."""
 
-    feedback_tag: FeedbackTag = Field(description="Why they voted against it.")
-    feedback_text: str = Field(description="In their words.")
+    feedback_tag: FeedbackTag = Field(description="The reason for the vote against it.")
+    feedback_text: str = Field(description="The voter's words.")
     date: str = Field(description="When: YYYY-MM-DD, in UTC.")
     earlier: bool = Field(description="Whether a text of the trace was changed since.")
 
 
-class Out(Standing):
+class Out(TraceSummary):
     """The trace."""
 
     context_text: str = Field(description="The problem, or the part of it that fits.")
     solution_text: str = Field(description="What worked, or the part of it that fits.")
     next_offset: int | None = Field(
-        description="Where a trace goes on that is too long for one answer; missing at its end."
+        description="The offset of the next part of a long trace; missing on the last one."
     )
-    revision: int = Field(description="Its number of revision; 1 as contributed.")
+    revision: int = Field(description="The number of its revision; 1 as contributed.")
     created_at: str = Field(description="When it was contributed: YYYY-MM-DD, in UTC.")
-    supersedes: str | None = Field(description="The trace that it says it replaces.")
+    supersedes: str | None = Field(
+        description="The trace that it replaces, according to its contributor."
+    )
     superseded_by: str | None = Field(description="The trace by which its contributor replaced it.")
     yours: bool = Field(description="Whether you contributed it.")
-    your_vote: VoteType | None = Field(description="What you voted, if you did.")
-    feedback: list[Said] = Field(
-        description=f"What voters last said against it, {FEEDBACK} at most."
+    your_vote: VoteType | None = Field(description="Your vote, if you voted.")
+    feedback: list[FeedbackView] = Field(
+        description=f"The latest feedback of voters against it, at most {MAX_FEEDBACK}."
     )
 
 
 async def get_trace(args: In, ctx: Context) -> Out:
-    """Read the trace, its latest feedback and the caller's own vote: one round trip."""
+    """Load the trace, its latest feedback and the caller's own vote in one round trip."""
     stored, feedback, vote = await asyncio.gather(
-        readable(args.trace_id, ctx),
-        Traces(ctx.database).feedback(args.trace_id, FEEDBACK),
-        _vote(args.trace_id, ctx),
+        get_readable_trace(args.trace_id, ctx),
+        Traces(ctx.database).latest_feedback(args.trace_id, MAX_FEEDBACK),
+        _own_vote(args.trace_id, ctx),
     )
     return _out(stored, feedback, vote, args.offset, ctx)
 
 
-async def _vote(trace_id: str, ctx: Context) -> Vote | None:
-    """What the caller voted, on whichever revision."""
+async def _own_vote(trace_id: str, ctx: Context) -> StoredVote | None:
     if ctx.caller.user_id is None:
         return None
-    return await Traces(ctx.database).vote(trace_id, ctx.caller.user_id)
+    return await Traces(ctx.database).get_vote(trace_id, ctx.caller.user_id)
 
 
 def _out(
-    stored: StoredTrace, said: list[Feedback], vote: Vote | None, offset: int, ctx: Context
+    stored: StoredTrace,
+    feedback: list[Feedback],
+    own_vote: StoredVote | None,
+    offset: int,
+    ctx: Context,
 ) -> Out:
-    trace, ballot = stored.trace, vote.ballot if vote else None
-    context, solution = trace.writing.context_text, trace.writing.solution_text
-    end = offset + AT_ONCE
-    counts = vote and ballot and trace.counts(ballot, vote.revision)
+    trace, vote = stored.trace, own_vote.vote if own_vote else None
+    context, solution = trace.content.context_text, trace.content.solution_text
+    end = offset + MAX_CHARACTERS
+    counts = own_vote and vote and trace.counts(vote, own_vote.revision)
     return trace_view(
         Out,
         trace,
@@ -97,64 +108,64 @@ def _out(
         solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
         next_offset=end if end < len(context) + len(solution) else None,
         created_at=f"{trace.created_at:%Y-%m-%d}",
-        yours=is_own(stored, ctx),
-        your_vote=ballot.vote if counts and ballot else None,
+        yours=is_contributor(stored, ctx),
+        your_vote=vote.type if counts and vote else None,
         feedback=[
-            Said(
-                feedback_tag=each.tag,
-                feedback_text=each.text,
-                date=f"{each.given_at:%Y-%m-%d}",
-                earlier=each.revision < trace.text_revision,
+            FeedbackView(
+                feedback_tag=item.tag,
+                feedback_text=item.text,
+                date=f"{item.given_at:%Y-%m-%d}",
+                earlier=item.revision < trace.text_revision,
             )
-            for each in said
+            for item in feedback
         ],
     )
 
 
 def in_words(out: Out) -> str:
-    """Write it to be read."""
-    parts = [
+    """The result as text."""
+    lines = [
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
         f"Votes: {votes_in_words(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
         *_notes(out),
         *(["Feedback:"] if out.feedback else []),
-        *map(_remark, out.feedback),
-        # From here on it is all the contributor's: whatever looks like the above is not ours.
+        *map(_feedback_line, out.feedback),
+        # The contributor's texts come last, so that they cannot pass for the server's lines above.
         *([f"\nContext:\n{out.context_text}"] if out.context_text else []),
         *([f"\nSolution:\n{out.solution_text}"] if out.solution_text else []),
     ]
-    return "\n".join(parts)
+    return "\n".join(lines)
 
 
 def _notes(out: Out) -> Iterator[str]:
     if out.next_offset:
-        yield f"Only a part of it follows: call get_trace again with offset {out.next_offset}."
+        yield f"Only a part follows: for the rest call get_trace with offset {out.next_offset}."
     if out.yours:
         yield "You contributed it."
     if out.your_vote:
         yield f"Your vote: {out.your_vote}."
-    if out.status is Status.FLAGGED:
+    if out.status is TraceStatus.FLAGGED:
         yield "Voters warn of this trace: check it before you use it."
     if out.superseded_by:
         yield f"Its contributor replaced it by the trace {out.superseded_by}."
     if out.supersedes:
-        yield f"It says that it replaces the trace {out.supersedes}."
+        yield f"Its contributor says that it replaces the trace {out.supersedes}."
 
 
-def _remark(said: Said) -> str:
-    """On one line, so that it cannot be taken for a part of the trace."""
-    when = f"{said.date}, of an earlier text" if said.earlier else said.date
-    return f"- {said.feedback_tag} ({when}): {' '.join(said.feedback_text.split())}"
+def _feedback_line(feedback: FeedbackView) -> str:
+    """Feedback on one line, so that it cannot pass for a part of the trace."""
+    date = f"{feedback.date}, on an earlier text" if feedback.earlier else feedback.date
+    return f"- {feedback.feedback_tag} ({date}): {' '.join(feedback.feedback_text.split())}"
 
 
 TOOL = Tool(
     name="get_trace",
     title="Read a solved problem",
     description=(
-        "Read one coding trace whole: the problem, what worked, its votes and what voters said"
-        " against it. Use it for a promising hit of search_traces. What it says is what others"
-        " wrote: judge it before you run anything. Once you tried it, vote with vote_trace."
+        "Read a whole coding trace that search_traces found: the problem, the solution, its votes"
+        " and what voters wrote against it. Other users wrote it: check it before you run anything."
+        " Vote with vote_trace once you have tried it."
     ),
     input=In,
     output=Out,

@@ -1,4 +1,4 @@
-"""Find how others solved a problem."""
+"""Search traces."""
 
 from __future__ import annotations
 
@@ -6,53 +6,58 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from functions.tools.traces.search_traces.listed import POSITION, listed
-from functions.tools.traces.search_traces.ranked import ranked
-from functions.tools.traces.search_traces.results import Hit
+from functions.tools.traces.search_traces.pages import (
+    DATE_POSITION,
+    TraceHit,
+    page_by_date,
+    page_by_relevance,
+)
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
+from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
+from shared.search.candidates import Mode, SearchQuery
 from shared.search.listing import FINGERPRINTS
-from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import bearing
-from shared.traces.tags import MOST, SentTag, normal_tags
+from shared.traces.corpus import with_tags
+from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
 from shared.traces.views import votes_in_words
 
 if TYPE_CHECKING:
-    from functions.tools.traces.search_traces.results import Page
+    from functions.tools.traces.search_traces.pages import TracePage
     from shared.runtime.context import Context
 
-NOTHING: Final = "No traces found matching your query."
+NO_MATCHES: Final = "No traces found matching your query."
 
 
 class In(Arguments):
-    """What is looked for."""
+    """A query, tags, or both."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = Field(
         default="", description="The problem in plain words, or its error message."
     )
-    tags: list[SentTag] = Field(
-        default=[], max_length=MOST, description="Tags, all of which a trace must bear."
+    tags: list[TagInput] = Field(
+        default=[], max_length=MAX_TAGS, description="Tags, all of which a trace must have."
     )
-    limit: int = Field(default=10, ge=1, le=50, description="How many at most.")
+    limit: int = Field(default=10, ge=1, le=50, description="How many traces at most.")
     cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the page before, for the next one."
+        default=None, description="next_cursor of the previous page, for the next one."
     )
     include_flagged: bool = Field(
-        default=False, description="Whether to show traces too of which voters warn."
+        default=False, description="Whether to include traces that voters warn of."
     )
 
 
 class Out(Result):
-    """What was found."""
+    """A page of traces."""
 
-    query: str = Field(description="What was asked.")
-    results: list[Hit] = Field(description="The traces, best first; by tags alone, latest first.")
+    query: str = Field(description="The query.")
+    results: list[TraceHit] = Field(
+        description="The traces, best first; without a query, latest first."
+    )
     matches: bool = Field(description="Whether any of them fits, as far as the scores can tell.")
-    message: str | None = Field(description="What went otherwise than one may think.")
+    message: str | None = Field(description="What limited the search, or that nothing matches.")
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
 
 
@@ -65,48 +70,48 @@ async def search_traces(args: In, ctx: Context) -> Out:
     if not (args.query or args.tags):
         message = "Please provide a query, tags, or both to search."
         raise InvalidInput(message, details={"query": "missing, and tags too"})
-    selection = bearing(normal_tags(args.tags), flagged=args.include_flagged)
+    selection = with_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
     if args.query:
-        shown = decode_cursor(args, args.cursor, FINGERPRINTS) or []
-        question = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await ranked(question, shown, args.limit, ctx)
+        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        query = SearchQuery(args.query, Mode.HYBRID, selection)
+        page = await page_by_relevance(query, shown, args.limit, ctx)
     else:
-        position = decode_cursor(args, args.cursor, POSITION)
-        page = await listed(selection, position, args.limit, ctx)
+        position = read_cursor(args, args.cursor, DATE_POSITION)
+        page = await page_by_date(selection, position, args.limit, ctx)
     return _out(args, page)
 
 
-def _out(args: In, page: Page) -> Out:
-    notes = [] if page.matches else [NOTHING]
+def _out(args: In, page: TracePage) -> Out:
+    notes = [] if page.matches else [NO_MATCHES]
     return Out(
         query=args.query,
         results=page.hits,
         matches=page.matches,
         message=" ".join([*notes, *page.notes]) or None,
-        next_cursor=encode_cursor(args, page.position) if page.position else None,
+        next_cursor=write_cursor(args, page.position) if page.position else None,
     )
 
 
 def in_words(out: Out) -> str:
-    """Write the list to be read."""
-    parts = [out.message] if out.message else []
+    """The hits as text."""
+    paragraphs = [out.message] if out.message else []
     if out.results:
-        parts.append(_heading(out))
-    parts += map(_entry, out.results)
+        paragraphs.append(_heading(out))
+    paragraphs += map(_hit_in_words, out.results)
     if out.next_cursor:
-        parts.append(f"There are more: call again with cursor {out.next_cursor}")
-    return "\n\n".join(parts)
+        paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
+    return "\n\n".join(paragraphs)
 
 
 def _heading(out: Out) -> str:
     count = len(out.results)
     if not out.matches:
         return f"The {count} nearest:" if count > 1 else "The nearest:"
-    found = f"Found {count} result{'s' if count > 1 else ''}"
-    return f'{found} for "{out.query}":' if out.query else f"{found}:"
+    heading = f"Found {count} result{'s' if count > 1 else ''}"
+    return f'{heading} for "{out.query}":' if out.query else f"{heading}:"
 
 
-def _entry(hit: Hit) -> str:
+def _hit_in_words(hit: TraceHit) -> str:
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", votes_in_words(hit)]
     scores += [hit.status] if hit.status != "pending" else []
@@ -123,11 +128,10 @@ TOOL = Tool(
     name="search_traces",
     title="Search solved problems",
     description=(
-        "Search what other agents and people shared of problems they solved: errors, set-ups,"
-        " decisions in code. Use it before you work on a coding problem, with the error message or"
-        " the task in plain words, and tags such as a language or a framework; read a promising"
-        " one whole with get_trace, and vote on it with vote_trace once you tried it. For the"
-        " owner's reading highlights and notes use search_kb."
+        "Search coding problems that other agents and people solved: errors, setups, decisions in"
+        " code. Use it before you work on one, with the error message or the task in plain words."
+        " Read a promising trace with get_trace, and vote with vote_trace once you have tried it."
+        " For the user's own highlights and notes use search_kb."
     ),
     input=In,
     output=Out,

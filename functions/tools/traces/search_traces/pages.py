@@ -1,0 +1,180 @@
+"""A page of traces: by relevance to a query, or by date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from pydantic import Field, TypeAdapter
+
+from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.schemas import DocumentId
+from shared.search.candidates import NoMeaning
+from shared.search.hybrid import rank
+from shared.search.listing import hit_fingerprint, list_newest
+from shared.text.snippets import beginning
+from shared.traces.corpus import describe_unknown_tags, trace_corpus
+from shared.traces.moderation import moderate_scores
+from shared.traces.repository import Traces
+from shared.traces.views import TraceSummary, trace_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.runtime.context import Context
+    from shared.search.candidates import Candidate, SearchQuery
+    from shared.search.filter_plan import Selection
+    from shared.search.hybrid import Ranking
+    from shared.traces.model import Trace
+
+    DatePosition = tuple[int, int, str]
+
+DATE_POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+"""A cursor by date: how many traces were shown, and the date and the id of the last one."""
+MAX_NEAREST: Final = 3
+"""How many traces are shown, for the caller to judge, if none matches."""
+MAX_LEXICAL_READS: Final = 60
+"""How many traces that only their words found are read at most: each costs a read."""
+MAX_EXCERPT: Final = 200
+"""The most characters of the problem and of the solution in a hit."""
+_WORDS_ONLY: Final = (
+    f"Only words were searched, and at most {MAX_LEXICAL_READS} traces can be shown."
+)
+NO_MEANING_NOTES: Final = {
+    NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now."
+    f" {_WORDS_ONLY}",
+    NoMeaning.EMBEDDED_ANEW: "All texts are being embedded with another model right now."
+    f" {_WORDS_ONLY}",
+    NoMeaning.OUT_OF_TIME: f"The search by meaning did not finish in time. {_WORDS_ONLY}",
+}
+
+
+class TraceHit(TraceSummary):
+    """A trace in search results."""
+
+    rank: int = Field(description="1 for the best; counted on from page to page.")
+    score: float | None = Field(
+        description="Cosine similarity of query and trace: 1 the same, 0 unrelated; missing where"
+        " meaning was not compared. The order also depends on words, votes and age."
+    )
+    context: str = Field(description="How the problem begins.")
+    solution: str = Field(description="How the solution begins; get_trace returns all of it.")
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage:
+    """A page of hits.
+
+    Attributes:
+        hits: The hits in order.
+        position: Where the next page begins; None on the last page.
+        matches: Whether any hit fits, as far as the scores can tell.
+        notes: Sentences on what limited the search.
+    """
+
+    hits: list[TraceHit]
+    position: Sequence[int | str] | None
+    matches: bool
+    notes: Sequence[str] = ()
+
+
+async def page_by_date(
+    selection: Selection, position: DatePosition | None, limit: int, ctx: Context
+) -> TracePage:
+    """List traces, the latest first: two round trips, or three if a tag does not exist."""
+    shown, after = (position[0], position[1:]) if position else (0, None)
+    listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
+    ranks = count(shown + 1)
+    hits = fitting([_hit(trace, next(ranks)) for trace in listing.documents])
+    cut = len(hits) < len(listing.documents)
+    following = listing.places[len(hits) - 1] if cut else listing.next
+    return TracePage(
+        hits=hits,
+        position=(shown + len(hits), *following) if following else None,
+        matches=bool(hits or shown or following),
+        notes=await describe_unknown_tags([value for _, value in listing.unknown], ctx),
+    )
+
+
+async def page_by_relevance(
+    query: SearchQuery, shown: Sequence[str], limit: int, ctx: Context
+) -> TracePage:
+    """Rank traces by relevance, votes and age, and take the best that were not shown yet.
+
+    Three round trips at most: those of `rank`, and one if only words found a trace, or a tag does
+    not exist.
+
+    Args:
+        query: The query.
+        shown: The fingerprints of hits on earlier pages.
+        limit: How many hits at most.
+        ctx: The context of the call.
+    """
+    ranking = await rank(query, trace_corpus(ctx.database), ctx)
+    candidates = await _read_documents(ranking.hits, query, ctx)
+    ordered = [
+        (candidate, trace)
+        for candidate, trace in _moderated(candidates, ctx)
+        if hit_fingerprint(candidate.id) not in shown
+    ]
+    has_matches = ranking.matches or bool(shown)
+    page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
+    ranks = count(len(shown) + 1)
+    hits = fitting([_hit(trace, next(ranks), match.similarity) for match, trace in page])
+    more = has_matches and len(hits) < len(ordered)
+    return TracePage(
+        hits=hits,
+        position=[*shown, *(hit_fingerprint(hit.trace_id) for hit in hits)] if more else None,
+        matches=ranking.matches and bool(hits or shown),
+        notes=await _notes(ranking, ctx),
+    )
+
+
+def _moderated(
+    candidates: Sequence[Candidate[Trace]], ctx: Context
+) -> list[tuple[Candidate[Trace], Trace]]:
+    """Order candidates by their moderated scores. Those that were not read are left out."""
+    traces = {match.id: match.document for match in candidates if match.document}
+    scores = moderate_scores(candidates, traces, ctx.clock())
+    pairs = [(match, traces[match.id]) for match in candidates if match.id in traces]
+    return sorted(pairs, key=lambda pair: (-scores[pair[0].id], pair[0].id))
+
+
+async def _read_documents(
+    candidates: Sequence[Candidate[Trace]], query: SearchQuery, ctx: Context
+) -> Sequence[Candidate[Trace]]:
+    """Read the traces of candidates that come from the inverted index alone."""
+    missing = [match.id for match in candidates if match.document is None][:MAX_LEXICAL_READS]
+    traces = {
+        trace.trace_id: trace
+        for trace in await Traces(ctx.database).get_all(missing)
+        if query.selection.admits(trace)
+    }
+    return [replace(match, document=match.document or traces.get(match.id)) for match in candidates]
+
+
+async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
+    notes = await describe_unknown_tags([value for _, value in ranking.unknown], ctx)
+    if ranking.without_meaning in NO_MEANING_NOTES and ranking.documents:
+        notes.append(NO_MEANING_NOTES[ranking.without_meaning])
+    elif ranking.late:
+        notes.append(ranking.late)
+    if ranking.truncated:
+        notes.append("More traces may have these tags than could be checked: add a tag.")
+    return notes
+
+
+def _hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
+    return trace_view(
+        TraceHit,
+        trace,
+        rank=rank,
+        score=None if similarity is None else round(similarity, 3),
+        context=_excerpt(trace.content.context_text),
+        solution=_excerpt(trace.content.solution_text),
+    )
+
+
+def _excerpt(text: str) -> str:
+    return beginning(" ".join(text.split()), MAX_EXCERPT)

@@ -1,0 +1,205 @@
+"""Arguments, results and error codes that the tools of the to-do list share."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from shared.core.errors import Unauthorized
+from shared.core.text_validation import one_line, prose, wrong
+from shared.runtime.envelope import Envelope
+from shared.runtime.schemas import Result, Undo
+from shared.tasks.model import Priority, Task, TaskStatus
+from shared.tasks.repository import Tasks
+
+if TYPE_CHECKING:
+    from shared.runtime.context import Context
+
+MAX_TASKS: Final = 25
+"""The most tasks that one call adds or completes."""
+MAX_TITLE_LENGTH: Final = 255
+MAX_DESCRIPTION_LENGTH: Final = 1_000
+
+ErrorCode = Literal[
+    "invalid_date", "invalid_input", "invalid_priority", "not_found", "processing_error"
+]
+
+ENVELOPE: Final = Envelope(
+    codes={
+        "VALIDATION_ERROR": "invalid_input",
+        "CONFLICT": "invalid_input",
+        "NOT_FOUND": "not_found",
+    },
+    fields={
+        "priority": "invalid_priority",
+        "due_date": "invalid_date",
+        "due_from": "invalid_date",
+        "due_to": "invalid_date",
+    },
+    other="processing_error",
+)
+
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_PRIORITIES: Final = {priority.value.casefold(): priority for priority in Priority}
+
+
+def _to_number(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        raise wrong("must be a positive whole number in a string, such as '7'")
+    return int(value)
+
+
+def _to_priority(value: Any) -> Priority:
+    priority = _PRIORITIES.get(value.strip().casefold()) if isinstance(value, str) else None
+    if not priority:
+        raise wrong(f"must be one of {', '.join(Priority)}")
+    return priority
+
+
+def _to_date(value: Any) -> date:
+    try:
+        if isinstance(value, str) and _DATE.fullmatch(value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass  # in the right format, but not in the calendar
+    raise wrong("must be a calendar date as YYYY-MM-DD, such as 2026-03-31")
+
+
+def _checked_title(text: str) -> str:
+    title = one_line(text)
+    if len(title) > MAX_TITLE_LENGTH:
+        raise wrong(f"must have at most {MAX_TITLE_LENGTH} characters: use description for more")
+    return title
+
+
+def _checked_description(text: str) -> str | None:
+    if len(text) > MAX_DESCRIPTION_LENGTH:
+        raise wrong(f"must have at most {MAX_DESCRIPTION_LENGTH:,} characters")
+    return None if not text.strip() else prose(text)
+
+
+def _string_schema(**keywords: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", **keywords})
+
+
+TaskId = Annotated[
+    int,
+    BeforeValidator(_to_number),
+    _string_schema(pattern=f"^{_NUMBER.pattern}$", maxLength=18, examples=["7"]),
+]
+"""The number of a task, as a string on the wire."""
+TaskTitle = Annotated[
+    str, AfterValidator(_checked_title), _string_schema(minLength=1, maxLength=MAX_TITLE_LENGTH)
+]
+TaskDescription = Annotated[
+    str, AfterValidator(_checked_description), _string_schema(maxLength=MAX_DESCRIPTION_LENGTH)
+]
+"""A description; a blank one becomes None."""
+PriorityName = Annotated[
+    Priority, BeforeValidator(_to_priority), _string_schema(maxLength=40, examples=list(Priority))
+]
+"""A priority in upper or lower case. It is no enumeration in the schema, as clients would then
+refuse a wrong one before the tool can answer with its error code."""
+CalendarDate = Annotated[
+    date,
+    BeforeValidator(_to_date),
+    _string_schema(format="date", maxLength=40, examples=["2026-03-31"]),
+]
+
+
+class TaskView(Result):
+    """A task as it is stored."""
+
+    task_id: str = Field(description="Its id, a number, for the other tools.")
+    title: str = Field(description="What is to be done.")
+    description: str | None = Field(description="Details.")
+    status: TaskStatus = Field(description="Whether it is open, completed or deleted.")
+    priority: Priority = Field(description="How important it is.")
+    due_date: date | None = Field(description="The last day on which it is not overdue.")
+    created_at: datetime = Field(description="When it was added.")
+    updated_at: datetime = Field(description="When it last changed.")
+    completed_at: datetime | None = Field(description="When it was completed.")
+    restorable_until: datetime | None = Field(
+        description="Until when restore_task can restore it, if it is deleted."
+    )
+
+    @classmethod
+    def of_task(cls, task: Task, **given: Any) -> Self:
+        """Show a task."""
+        return cls.of(task, task_id=str(task.number), restorable_until=task.purge_at, **given)
+
+
+class TaskOutcome(Result):
+    """What a call did to a task."""
+
+    task: TaskView | None = Field(description="The task as it is stored now.")
+    changed: list[str] | None = Field(
+        description="The fields that this call changed; empty if there was nothing to change."
+    )
+    undo: Undo | None = Field(
+        description="The call that undoes the change; missing if nothing changed."
+    )
+
+
+class ChangedTask(TaskOutcome):
+    """A task after a call that may have changed it."""
+
+    task: TaskView = Field(description="The task as it is stored now.")
+    changed: list[str] = Field(
+        description="The fields that this call changed; empty if there was nothing to change."
+    )
+
+
+class ItemError(Result):
+    """Why one item of several failed."""
+
+    code: ErrorCode = Field(description="The kind of error.")
+    message: str = Field(description="What is wrong, and what to do.")
+    details: dict[str, Any] = Field(description="The reason, for each invalid field.")
+
+
+class TaskItemResult(TaskOutcome):
+    """What a call did for one item of several."""
+
+    success: bool = Field(description="Whether it was done.")
+    error: ItemError | None = Field(description="Why it was not done.")
+
+
+class TaskResults(TaskOutcome):
+    """What a call did for one task, or for each of several."""
+
+    results: list[TaskItemResult] | None = Field(
+        description="Of a call with several tasks: the result of each, in order."
+    )
+    failed: int | None = Field(
+        description="Of a call with several tasks: how many failed. The call itself succeeds even"
+        " if tasks fail; see the success of each result."
+    )
+
+    @classmethod
+    def one(cls, task: ChangedTask) -> Self:
+        """The result of a call with one task."""
+        return cls(**dict(task), results=None, failed=None)
+
+    @classmethod
+    def many(cls, results: list[TaskItemResult]) -> Self:
+        """The result of a call with several tasks."""
+        failed = sum(not result.success for result in results)
+        return cls(task=None, changed=None, undo=None, results=results, failed=failed)
+
+
+def get_own_tasks(ctx: Context) -> Tasks:
+    """The repository of the caller's tasks.
+
+    Raises:
+        Unauthorized: The caller is not signed in.
+    """
+    if ctx.caller.user_id is None:
+        raise Unauthorized("Sign in to use your to-do list.")
+    return Tasks(ctx.database, ctx.caller.user_id)

@@ -1,0 +1,195 @@
+"""Recounting votes: the tallies of traces, and the records of contributors.
+
+A vote changes three documents in one commit: the vote, its trace and the contributor's record. A
+correction is written only if the trace, or the record, is unchanged since before its votes were
+read, so that it never undoes a vote that was cast meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.core.dates import utc_now
+from shared.firestore.writes import put
+from shared.traces.erasure import ERASED_FIELDS
+from shared.traces.repository import (
+    COLLECTION,
+    CONTRIBUTORS,
+    READ_FIELDS,
+    RECORD,
+    VOTE,
+    VOTES,
+)
+from shared.traces.trust import ContributorRecord, VoteTally, VoteType
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+
+    from shared.firestore.database import Database
+    from shared.traces.model import Trace
+
+TRACES_PAGE: Final = 50
+"""How many traces are read at a time."""
+VOTES_PAGE: Final = 300
+"""How many votes are read at a time."""
+_PROGRESS: Final = ("meta", "trust")
+"""The document that stores how far the latest votes were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteCount:
+    """All votes on a trace.
+
+    Attributes:
+        tally: The sums of the votes that count.
+        by_type: The number of votes of each type, those on earlier revisions included.
+    """
+
+    tally: VoteTally
+    by_type: Counter[VoteType]
+
+
+class VoteRecount:
+    """Reads traces with all their votes, and corrects stored sums."""
+
+    def __init__(self, database: Database) -> None:
+        """Use this database."""
+        self._database = database
+
+    async def next_contributor(self, user_id: str) -> str | None:
+        """The contributor who follows this one in the order of user ids. One round trip."""
+        query = contributors_query(self._database.client, user_id).limit(1)
+        snapshots = await self._database.find(query)
+        return str(snapshots[0].get("contributor")) if snapshots else None
+
+    async def traces_of(self, user_id: str) -> AsyncIterator[DocumentSnapshot[Any]]:
+        """Read the traces of a contributor, page by page."""
+        query = contributed_by_query(self._database.client, user_id)
+        async for page in self._pages(query, TRACES_PAGE):
+            for snapshot in page:
+                yield snapshot
+
+    async def traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
+        """Read the traces that exist among these. One round trip."""
+        references = [self._database.document(COLLECTION, trace_id) for trace_id in trace_ids]
+        return await self._database.get_all(references, READ_FIELDS)
+
+    async def count_remaining(self, user_id: str) -> int:
+        """The number of traces of contributors who follow this one. One round trip."""
+        return await self._database.count(contributors_query(self._database.client, user_id))
+
+    async def voted_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
+        """Read, page by page, the ids of traces with votes since a time, and when each was given.
+
+        The pages are in the order of the votes' times.
+        """
+        query = votes_since_query(self._database.client, since)
+        async for page in self._pages(query, VOTES_PAGE):
+            yield {vote.reference.path.split("/")[1]: vote.get("given_at") for vote in page}
+
+    async def count_votes(self, trace: Trace) -> VoteCount:
+        """Add up all votes on a trace."""
+        tally, by_type = VoteTally(), Counter[VoteType]()
+        query = votes_query(self._database.client, trace.trace_id)
+        async for page in self._pages(query, VOTES_PAGE):
+            for data in (snapshot.to_dict() or {} for snapshot in page):
+                vote = VOTE.load(data)
+                by_type[vote.type] += 1
+                if trace.counts(vote, data["revision"]):
+                    tally = tally.plus(vote)
+        return VoteCount(tally, by_type)
+
+    async def correct_tally(self, snapshot: DocumentSnapshot[Any], tally: VoteTally) -> bool:
+        """Store a tally unless the trace changed since it was read. Whether it was stored."""
+        correction = put(snapshot, {"tally": asdict(tally)})
+        return bool(await self._database.commit_what_holds([correction]))
+
+    async def get_record(self, user_id: str) -> DocumentSnapshot[Any]:
+        """Read the document of a contributor's record. One round trip."""
+        return await self._database.get(self._database.document(CONTRIBUTORS, user_id))
+
+    async def correct_record(
+        self, snapshot: DocumentSnapshot[Any], record: ContributorRecord
+    ) -> bool:
+        """Store a record unless it changed since it was read. Whether it was stored."""
+        return bool(await self._database.commit_what_holds([put(snapshot, asdict(record))]))
+
+    async def get_progress(self) -> datetime | None:
+        """The time up to which the latest votes were read. One round trip."""
+        snapshot = await self._database.get(self._database.document(*_PROGRESS))
+        return (snapshot.to_dict() or {}).get("seen_until")
+
+    async def set_progress(self, until: datetime) -> None:
+        """Store up to which time the latest votes were read."""
+        reference, data = self._database.document(*_PROGRESS), {"seen_until": until}
+        await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
+
+    async def _pages(
+        self, query: AsyncQuery, size: int
+    ) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
+        page = await self._database.find(query.limit(size))
+        while page:
+            yield page
+            if len(page) < size:
+                return
+            page = await self._database.find(query.start_after(page[-1]).limit(size))
+
+
+def expected_record(
+    snapshot: DocumentSnapshot[Any], by_type: Counter[VoteType]
+) -> ContributorRecord:
+    """The record that follows from the votes on existing traces and on erased ones.
+
+    Args:
+        snapshot: The contributor's document, with the votes on erased traces.
+        by_type: The number of votes of each type on the contributor's existing traces.
+    """
+    data = snapshot.to_dict() or {}
+    sums = {kind: by_type[kind] + data.get(ERASED_FIELDS[kind], 0) for kind in VoteType}
+    return ContributorRecord(up=sums[VoteType.UP], down=sums[VoteType.DOWN])
+
+
+def stored_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
+    """The record in a contributor's document."""
+    return RECORD.load(snapshot.to_dict() or {})
+
+
+def contributors_query(client: AsyncClient, after: str) -> AsyncQuery:
+    """The traces of all contributors after one, in the order of user ids."""
+    later = FieldFilter("contributor", ">", after)
+    query = client.collection(COLLECTION).where(filter=later).order_by("contributor")
+    return query.select(["contributor"])
+
+
+def contributed_by_query(client: AsyncClient, user_id: str) -> AsyncQuery:
+    """The traces of a contributor."""
+    own = FieldFilter("contributor", "==", user_id)
+    return client.collection(COLLECTION).where(filter=own).order_by("__name__").select(READ_FIELDS)
+
+
+def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
+    """All votes on a trace."""
+    votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}").order_by("__name__")
+    return votes.select(["vote", "tag", "weight", "revision"])
+
+
+def votes_since_query(client: AsyncClient, since: datetime) -> AsyncQuery:
+    """The votes on any trace since a time, the earliest first."""
+    later = FieldFilter("given_at", ">", since)
+    query = client.collection_group(VOTES).where(filter=later).order_by("given_at")
+    return query.select(["given_at"])
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every shape of query this module builds, to prove that each has its index."""
+    yield contributors_query(client, "a").limit(1)
+    yield contributed_by_query(client, "a").limit(1)
+    yield votes_query(client, "a").limit(1)
+    yield votes_since_query(client, utc_now()).limit(1)
