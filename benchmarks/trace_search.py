@@ -36,11 +36,17 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import bearing, index_entry, solved_problems
-from shared.traces.model import Trace, Writing
-from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
+from shared.traces.corpus import index_entry, trace_corpus, with_tags
+from shared.traces.model import Trace, TraceContent
+from shared.traces.moderation import (
+    HALF_LIFE_SECONDS,
+    MAX_AGE_PENALTY,
+    VALIDATION_BONUS,
+    VOTES_WEIGHT,
+    moderate_scores,
+)
 from shared.traces.repository import Traces
-from shared.traces.trust import Status, Tally
+from shared.traces.trust import TraceStatus, VoteTally
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:
@@ -54,21 +60,22 @@ if TYPE_CHECKING:
     """Of hits and their traces, by id: by what they are ordered."""
 
 NOW: Final = utc_now()
-LOVED: Final = Tally(upvotes=200, up=10_000)
-HATED: Final = Tally(downvotes=200, down=10_000)
+LOVED: Final = VoteTally(upvotes=200, up=10_000)
+HATED: Final = VoteTally(downvotes=200, down=10_000)
 OLD: Final = NOW - timedelta(days=3_650)
 
 
 def _votes(trace: Trace) -> float:
-    return VOTES * (trace.tally.trust - trace.tally.doubt)
+    return VOTES_WEIGHT * (trace.tally.trust - trace.tally.doubt)
 
 
 def _validation(trace: Trace) -> float:
-    return VALIDATION * (trace.status is Status.VALIDATED)
+    return VALIDATION_BONUS * (trace.status is TraceStatus.VALIDATED)
 
 
 def _age(trace: Trace) -> float:
-    return AGE * (1 - math.exp2(-(NOW - trace.updated_at).total_seconds() / HALF_LIFE))
+    half_lives = (NOW - trace.updated_at).total_seconds() / HALF_LIFE_SECONDS
+    return MAX_AGE_PENALTY * (1 - math.exp2(-half_lives))
 
 
 def by(score: Callable[[float, Trace], float]) -> Way:
@@ -83,7 +90,7 @@ WAYS: Final[Mapping[str, Way]] = {
         lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
     ),
     "age": by(lambda relevance, trace: relevance * (1 - _age(trace))),
-    "votes, validation, age (ours)": lambda found, traces: moderated(found, traces, NOW),
+    "votes, validation, age (ours)": lambda found, traces: moderate_scores(found, traces, NOW),
     "peer: relevance + trust": by(lambda relevance, trace: relevance + trace.tally.trust),
     "peer: relevance * trust": by(lambda relevance, trace: relevance * (0.01 + trace.tally.trust)),
 }
@@ -116,16 +123,16 @@ async def put_in(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, T
     """Store them all, whatever is like another."""
     traces = {}
     for row in rows:
-        writing = Writing(
+        content = TraceContent(
             title=row["title"],
             context_text=row["context_text"],
             solution_text=row["solution_text"],
             tags=tuple(row["tags"]),
         )
         trace = Trace(
-            trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
+            trace_id=row["id"], content=content, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = Traces(ctx.database).contributed(trace, await index_entry(trace, ctx))
+        writes = Traces(ctx.database).create(trace, await index_entry(trace, ctx))
         await ctx.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces
@@ -144,8 +151,8 @@ async def measure(app: App) -> None:
         answers = frozenset(query["ids"]) | {
             copies[name] for name in query["ids"] if name in copies
         }
-        question = SearchQuery(query["query"], Mode.HYBRID, bearing(()))
-        ranking = await rank(question, solved_problems(ctx.database), ctx)
+        question = SearchQuery(query["query"], Mode.HYBRID, with_tags(()))
+        ranking = await rank(question, trace_corpus(ctx.database), ctx)
         asked.append(Asked(answers, ranking.hits))
     _print(asked, traces, copies)
 
@@ -155,7 +162,7 @@ def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[
     by_chance = {
         name: replace(
             trace,
-            tally=dice.choice([Tally(), LOVED, HATED, Tally(upvotes=3, up=150)]),
+            tally=dice.choice([VoteTally(), LOVED, HATED, VoteTally(upvotes=3, up=150)]),
             updated_at=NOW - timedelta(days=dice.uniform(0, 1_500)),
         )
         for name, trace in traces.items()
@@ -175,7 +182,7 @@ def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[
     disliked = {*copies, *copies.values()} - liked
 
     def apart(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
-        tally = LOVED if name in liked else HATED if name in disliked else Tally()
+        tally = LOVED if name in liked else HATED if name in disliked else VoteTally()
         return replace(traces[name], tally=tally)
 
     def plain(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same

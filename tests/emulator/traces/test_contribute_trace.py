@@ -276,7 +276,7 @@ async def test_texts_are_screened_and_compared_off_the_event_loop(
 
         monkeypatch.setattr(module, name, recorded)
 
-    record_threads(screening, "findings")
+    record_threads(screening, "screen_texts")
     record_threads(analysis, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)

@@ -10,9 +10,9 @@ from pydantic import Field, TypeAdapter
 
 from shared.runtime.pagination import Count, Moment, fitting
 from shared.runtime.schemas import DocumentId
-from shared.search.candidates import NoMeaning
 from shared.search.hybrid import rank
 from shared.search.listing import hit_fingerprint, list_newest
+from shared.search.query import Degradation
 from shared.text.snippets import beginning
 from shared.traces.corpus import describe_unknown_tags, trace_corpus
 from shared.traces.moderation import moderate_scores
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.runtime.context import Context
-    from shared.search.candidates import Candidate, SearchQuery
     from shared.search.filter_plan import Selection
-    from shared.search.hybrid import Ranking
+    from shared.search.query import Candidate, Ranking, SearchQuery
     from shared.traces.model import Trace
 
     DatePosition = tuple[int, int, str]
@@ -41,12 +40,12 @@ MAX_EXCERPT: Final = 200
 _WORDS_ONLY: Final = (
     f"Only words were searched, and at most {MAX_LEXICAL_READS} traces can be shown."
 )
-NO_MEANING_NOTES: Final = {
-    NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now."
+DEGRADATION_NOTES: Final = {
+    Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now."
     f" {_WORDS_ONLY}",
-    NoMeaning.EMBEDDED_ANEW: "All texts are being embedded with another model right now."
+    Degradation.REEMBEDDING: "All texts are being embedded with another model right now."
     f" {_WORDS_ONLY}",
-    NoMeaning.OUT_OF_TIME: f"The search by meaning did not finish in time. {_WORDS_ONLY}",
+    Degradation.SEMANTIC_TIMED_OUT: f"The search by meaning did not finish in time. {_WORDS_ONLY}",
 }
 
 
@@ -83,22 +82,22 @@ async def page_by_date(
     selection: Selection, position: DatePosition | None, limit: int, ctx: Context
 ) -> TracePage:
     """List traces, the latest first: two round trips, or three if a tag does not exist."""
-    shown, after = (position[0], position[1:]) if position else (0, None)
+    count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
-    ranks = count(shown + 1)
+    ranks = count(count_before + 1)
     hits = fitting([_hit(trace, next(ranks)) for trace in listing.documents])
     cut = len(hits) < len(listing.documents)
-    following = listing.places[len(hits) - 1] if cut else listing.next
+    following = listing.cursors[len(hits) - 1] if cut else listing.next
     return TracePage(
         hits=hits,
-        position=(shown + len(hits), *following) if following else None,
-        matches=bool(hits or shown or following),
+        position=(count_before + len(hits), *following) if following else None,
+        matches=bool(hits or count_before or following),
         notes=await describe_unknown_tags([value for _, value in listing.unknown], ctx),
     )
 
 
 async def page_by_relevance(
-    query: SearchQuery, shown: Sequence[str], limit: int, ctx: Context
+    query: SearchQuery, previous: Sequence[str], limit: int, ctx: Context
 ) -> TracePage:
     """Rank traces by relevance, votes and age, and take the best that were not shown yet.
 
@@ -107,7 +106,7 @@ async def page_by_relevance(
 
     Args:
         query: The query.
-        shown: The fingerprints of hits on earlier pages.
+        previous: The fingerprints of hits on earlier pages.
         limit: How many hits at most.
         ctx: The context of the call.
     """
@@ -116,17 +115,17 @@ async def page_by_relevance(
     ordered = [
         (candidate, trace)
         for candidate, trace in _moderated(candidates, ctx)
-        if hit_fingerprint(candidate.id) not in shown
+        if hit_fingerprint(candidate.id) not in previous
     ]
-    has_matches = ranking.matches or bool(shown)
+    has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
-    ranks = count(len(shown) + 1)
+    ranks = count(len(previous) + 1)
     hits = fitting([_hit(trace, next(ranks), match.similarity) for match, trace in page])
     more = has_matches and len(hits) < len(ordered)
     return TracePage(
         hits=hits,
-        position=[*shown, *(hit_fingerprint(hit.trace_id) for hit in hits)] if more else None,
-        matches=ranking.matches and bool(hits or shown),
+        position=[*previous, *(hit_fingerprint(hit.trace_id) for hit in hits)] if more else None,
+        matches=ranking.matches and bool(hits or previous),
         notes=await _notes(ranking, ctx),
     )
 
@@ -156,10 +155,10 @@ async def _read_documents(
 
 async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     notes = await describe_unknown_tags([value for _, value in ranking.unknown], ctx)
-    if ranking.without_meaning in NO_MEANING_NOTES and ranking.documents:
-        notes.append(NO_MEANING_NOTES[ranking.without_meaning])
-    elif ranking.late:
-        notes.append(ranking.late)
+    if ranking.degradation in DEGRADATION_NOTES and ranking.documents:
+        notes.append(DEGRADATION_NOTES[ranking.degradation])
+    elif ranking.timeout_message:
+        notes.append(ranking.timeout_message)
     if ranking.truncated:
         notes.append("More traces may have these tags than could be checked: add a tag.")
     return notes

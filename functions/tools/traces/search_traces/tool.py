@@ -18,8 +18,8 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-from shared.search.candidates import Mode, SearchQuery
 from shared.search.listing import FINGERPRINTS
+from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import with_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
 from shared.traces.views import votes_in_words
@@ -72,9 +72,9 @@ async def search_traces(args: In, ctx: Context) -> Out:
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = with_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
     if args.query:
-        shown = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        previous = read_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await page_by_relevance(query, shown, args.limit, ctx)
+        page = await page_by_relevance(query, previous, args.limit, ctx)
     else:
         position = read_cursor(args, args.cursor, DATE_POSITION)
         page = await page_by_date(selection, position, args.limit, ctx)
