@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic_core import to_jsonable_python
 
 from shared.core.errors import CarrelError, InvalidInput, NotFound
-from shared.runtime.invocation import parse
+from shared.runtime.invocation import parse_arguments
 from shared.runtime.messages import WireError
 from shared.runtime.schemas import Undo
 from shared.tasks.schemas import (
@@ -99,7 +99,7 @@ async def change_task_as(
             return result
         return await ctx.commit([tasks.update(stored, after)], result)
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def changed_fields(before: Task, after: Task) -> list[str]:
@@ -149,7 +149,7 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
         fields = ", ".join(schema.model_fields)
         return failed_item(InvalidInput("", details={"item": f"must be an object with {fields}"}))
     try:
-        return parse(schema, item, tool)
+        return parse_arguments(schema, item, tool)
     except InvalidInput as error:
         return failed_item(error)
 

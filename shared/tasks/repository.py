@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.tasks.model import Priority, Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class Tasks:
     def create(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
         """The writes that store tasks numbered from the counter's next number on."""
         return [
-            put(counter.snapshot, {"last": counter.last + len(tasks)}),
+            put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
             *(self._create(task) for task in tasks),
         ]
 
     def update(self, stored: StoredTask, task: Task) -> Write:
         """The write that replaces a task."""
-        return put(stored.snapshot, _fields(task))
+        return put_if_unchanged(stored.snapshot, _fields(task))
 
     def _create(self, task: Task) -> Write:
         reference = self._database.document(self._collection, str(task.number))

@@ -14,7 +14,7 @@ from shared.index.facets import Kind, named_facet
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import FacetFilter, Selection
-from shared.text.suggestions import unknown_name
+from shared.text.suggestions import unknown_name_message
 from shared.traces.model import Trace
 from shared.traces.repository import TraceIndexEntry, Traces
 from shared.traces.trust import TraceStatus
@@ -69,7 +69,7 @@ async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
         return []
     postings = await InvertedIndex(ctx.database, TRACES).names(Kind.TAG, SUGGESTION_POOL)
     names = [posting.name for posting in postings]
-    return [unknown_name("tag", tag, names) for tag in tags]
+    return [unknown_name_message("tag", tag, names) for tag in tags]
 
 
 async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
-from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, resemblance
+from shared.text.terms import resemblance
+from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -74,6 +75,6 @@ def _compare(trace: Trace, others: Sequence[Trace]) -> SimilarTraces:
     )
 
 
-def _words(trace: Trace) -> Words:
+def _words(trace: Trace) -> TraceTerms:
     content = trace.content
-    return Words.of(content.title, content.context_text, content.solution_text)
+    return TraceTerms.of(content.title, content.context_text, content.solution_text)

@@ -16,7 +16,7 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
@@ -123,12 +123,12 @@ class TraceErasure:
 
 def set_superseded_by(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
     """The write that stores which trace superseded one that is not in the index."""
-    return put(snapshot, {"superseded_by": trace_id})
+    return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
 def set_supersedes(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
     """The write that stores which trace one supersedes."""
-    return put(snapshot, {"supersedes": trace_id})
+    return put_if_unchanged(snapshot, {"supersedes": trace_id})
 
 
 def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator, StringConstraints
 
-from shared.core.text_validation import one_line, prose
+from shared.core.text_validation import validate_line, validate_prose
 from shared.index.facets import Facet, Kind, named_facet
 from shared.traces.trust import TraceStatus, Vote, VoteTally, VoteType
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _join_lines(text: str) -> str:
-    return one_line(" ".join(text.split()))
+    return validate_line(" ".join(text.split()))
 
 
 TraceTitle = Annotated[
@@ -25,7 +25,7 @@ TraceTitle = Annotated[
 ]
 """A title, with runs of white space replaced by one blank."""
 TraceText = Annotated[
-    str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(prose)
+    str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(validate_prose)
 ]
 """The text of a problem or of a solution."""
 

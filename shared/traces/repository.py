@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import id_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
@@ -192,7 +192,7 @@ class Traces(Documents[Trace]):
         index_fields = entry.fields(trace) if entry else _UNINDEXED_FIELDS
         indexed = entry.indexed if entry else NOT_INDEXED
         return [
-            put(stored.snapshot, TRACE.write(trace) | index_fields),
+            put_if_unchanged(stored.snapshot, TRACE.write(trace) | index_fields),
             *self._postings(trace, stored.indexed, indexed),
         ]
 
@@ -204,7 +204,7 @@ class Traces(Documents[Trace]):
 
     def set_tally(self, stored: StoredTrace, tally: VoteTally) -> Write:
         """The write that stores the sums of the votes on a trace."""
-        return put(stored.snapshot, {"tally": asdict(tally)})
+        return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
 
     def set_vote(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
@@ -224,7 +224,7 @@ class Traces(Documents[Trace]):
             data["said_at"] = now
         elif stored.snapshot.exists:
             data["said_at"] = DELETE_FIELD
-        return put(stored.snapshot, data)
+        return put_if_unchanged(stored.snapshot, data)
 
     def delete_vote(self, stored: StoredVote) -> Write:
         """The write that deletes a vote."""

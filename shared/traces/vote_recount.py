@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 from shared.traces.erasure import ERASED_FIELDS
 from shared.traces.repository import (
     COLLECTION,
@@ -108,8 +108,8 @@ class VoteRecount:
 
     async def correct_tally(self, snapshot: DocumentSnapshot[Any], tally: VoteTally) -> bool:
         """Store a tally unless the trace changed since it was read. Whether it was stored."""
-        correction = put(snapshot, {"tally": asdict(tally)})
-        return bool(await self._database.commit_what_holds([correction]))
+        correction = put_if_unchanged(snapshot, {"tally": asdict(tally)})
+        return bool(await self._database.commit_skipping_conflicts([correction]))
 
     async def get_record(self, user_id: str) -> DocumentSnapshot[Any]:
         """Read the document of a contributor's record. One round trip."""
@@ -119,7 +119,11 @@ class VoteRecount:
         self, snapshot: DocumentSnapshot[Any], record: ContributorRecord
     ) -> bool:
         """Store a record unless it changed since it was read. Whether it was stored."""
-        return bool(await self._database.commit_what_holds([put(snapshot, asdict(record))]))
+        return bool(
+            await self._database.commit_skipping_conflicts(
+                [put_if_unchanged(snapshot, asdict(record))]
+            )
+        )
 
     async def get_progress(self) -> datetime | None:
         """The time up to which the latest votes were read. One round trip."""

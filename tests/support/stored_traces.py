@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from shared.core.dates import microseconds
+from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import parse_facet_id
 from shared.index.indexed_state import read_indexed_state
@@ -37,7 +37,7 @@ async def assert_exact(app: App) -> None:
             entry = pack(tf, counts.total())
             wanted.setdefault(("trace_lexicon", term), {})[trace_id] = entry
         for tag in trace.content.tags:
-            entry = microseconds(trace.updated_at)
+            entry = to_microseconds(trace.updated_at)
             wanted.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
     lists = {
         (collection, name): data

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.pipeline.worker import set_apart
+from shared.pipeline.worker import run_isolated
 from shared.traces.erasure import (
     MAX_FOLLOWERS,
     TraceErasure,
@@ -38,7 +38,9 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
     """
     erasure = TraceErasure(ctx.database)
     for trace_id in await erasure.unfinished(PAGE):
-        await set_apart(f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report)
+        await run_isolated(
+            f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report
+        )
         if budget.spent:
             report.finished = False
             return
@@ -46,7 +48,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
     while withdrawn := await _withdrawn(before, failed, ctx):
         for trace_id in withdrawn:
             work = _erase(trace_id, before, ctx, budget, report)
-            if not await set_apart(f"traces/{trace_id}", work, ctx, report):
+            if not await run_isolated(f"traces/{trace_id}", work, ctx, report):
                 failed.add(trace_id)
             if budget.spent:
                 report.finished = False
@@ -62,7 +64,7 @@ async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) ->
 async def _erase(
     trace_id: str, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    begun = await ctx.database.until_it_holds(lambda: _begin(trace_id, before, ctx))
+    begun = await ctx.database.retry_on_conflict(lambda: _begin(trace_id, before, ctx))
     if not begun:
         return
     report.counts["traces"] += 1

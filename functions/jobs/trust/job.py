@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.sweeps import Rounds
-from shared.pipeline.worker import set_apart
+from shared.pipeline.sweep_progress import SweepProgress
+from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.repository import to_trace
 from shared.traces.trust import VoteType
@@ -62,7 +62,7 @@ async def _recount_latest(
             break
         for snapshot in await recount.traces(list(voted)):
             work = _recount_trace(snapshot, Counter(), ctx, report)
-            await set_apart(f"traces/{snapshot.id}", work, ctx, report)
+            await run_isolated(f"traces/{snapshot.id}", work, ctx, report)
         until = min(max(voted.values()), started - MAX_CLOCK_SKEW)
     if until > since:
         await recount.set_progress(until)
@@ -70,7 +70,7 @@ async def _recount_latest(
 
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     """Recount the traces of one contributor after the other, if a round is due."""
-    recount, rounds = VoteRecount(ctx.database), Rounds(ctx.database, NAME)
+    recount, rounds = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
     position, done = await rounds.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
     while position is not None:
         user_id = await recount.next_contributor(position)
@@ -79,7 +79,7 @@ async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
                 await rounds.ended(ROUND, ctx.clock())
             return
         work = _recount_contributor(user_id, ctx, budget, report)
-        await set_apart("a contributor", work, ctx, report)
+        await run_isolated("a contributor", work, ctx, report)
         position, done = user_id, done + 1
         if budget.spent or done % CHECKPOINT_INTERVAL == 0:
             await rounds.reached(ROUND, position)
@@ -94,7 +94,7 @@ async def _recount_contributor(user_id: str, ctx: Context, budget: Budget, repor
     snapshot = await recount.get_record(user_id)
     async for trace in recount.traces_of(user_id):
         work = _recount_trace(trace, by_type, ctx, report)
-        complete &= await set_apart(f"traces/{trace.id}", work, ctx, report)
+        complete &= await run_isolated(f"traces/{trace.id}", work, ctx, report)
         budget.progress(1)
     record = expected_record(snapshot, by_type)
     if complete and record != stored_record(snapshot):
@@ -117,7 +117,7 @@ async def _recount_trace(
 
 async def count_pending(ctx: Context) -> int:
     """The number of traces that the due round still has to recount; 0 if none is due."""
-    position = await Rounds(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
+    position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
     if position is None:
         return 0
     return await VoteRecount(ctx.database).count_remaining(position)

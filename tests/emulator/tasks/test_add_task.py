@@ -204,7 +204,7 @@ async def test_several_are_added_at_once_in_their_order(app: App) -> None:
 
 
 async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
-    wrong: list[Any] = [
+    validation_error: list[Any] = [
         {"title": "x", "priority": "urgent"},
         {"title": "x", "due_date": "soon"},
         {"title": " "},
@@ -214,7 +214,7 @@ async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
         "just a title",
         None,
     ]
-    added = await did(app, "add_task", tasks=[{"title": "a"}, *wrong, {"title": "b"}])
+    added = await did(app, "add_task", tasks=[{"title": "a"}, *validation_error, {"title": "b"}])
     first, *failures, last = added["results"]
     assert ("1", "2") == (first["task"]["task_id"], last["task"]["task_id"])
     assert [

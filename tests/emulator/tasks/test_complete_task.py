@@ -157,11 +157,11 @@ async def test_several_are_completed_at_once_each_with_its_outcome(app: App) -> 
     assert [True, True, False, False, False, True, True] == [
         each["success"] for each in completed["results"]
     ]
-    four, two, three, wrong, missing, same, one = completed["results"]
+    four, two, three, validation_error, missing, same, one = completed["results"]
     assert ("4", ["status"], same) == (four["task"]["task_id"], four["changed"], four)
     assert ({"success", "task", "changed"}, []) == (set(two), two["changed"])
     assert ["not_found", "invalid_input", "not_found"] == [
-        each["error"]["code"] for each in (three, wrong, missing)
+        each["error"]["code"] for each in (three, validation_error, missing)
     ]
     assert "restore_task" in three["error"]["message"]
     assert {"task_id": "1", "completed": False} == one["undo"]["arguments"]

@@ -149,10 +149,10 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    app: App, wrong: dict[str, Any], field: str
+    app: App, invalid: dict[str, Any], field: str
 ) -> None:
     trace_id = await contribute(app)
-    error = await call_error(app, "amend_trace", trace_id=trace_id, **wrong)
+    error = await call_error(app, "amend_trace", trace_id=trace_id, **invalid)
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
     assert 1 == (await read(app, trace_id))["revision"]
 

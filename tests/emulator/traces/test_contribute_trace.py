@@ -142,9 +142,9 @@ async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(app: App) -> N
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    app: App, wrong: dict[str, Any], field: str
+    app: App, invalid: dict[str, Any], field: str
 ) -> None:
-    error = await call_error(app, "contribute_trace", **sample(0, **wrong))
+    error = await call_error(app, "contribute_trace", **sample(0, **invalid))
     assert "VALIDATION_ERROR" == error.code
     assert field in error.details
     assert {} == await stored(app, "traces")

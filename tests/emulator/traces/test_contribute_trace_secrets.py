@@ -85,22 +85,22 @@ async def test_an_amendment_brings_no_secret_in(app: App) -> None:
 
 async def test_feedback_brings_no_secret_in(app: App) -> None:
     trace_id = await contribute(app)
-    wrong: dict[str, Any] = {
+    invalid: dict[str, Any] = {
         "vote_type": "down",
         "feedback_tag": "wrong",
         "feedback_text": f"Ask\n{MAIL}.",
     }
-    answer = await call(app, "vote_trace", "ben", trace_id=trace_id, **wrong)
+    answer = await call(app, "vote_trace", "ben", trace_id=trace_id, **invalid)
     assert answer.error
     assert "line 2" in answer.error.details["feedback_text"]
     assert MAIL not in answer.model_dump_json()
     assert 0 == (await call_result(app, "get_trace", "ben", trace_id=trace_id))["downvotes"]
-    await vote(app, trace_id, "ben", **(wrong | {"feedback_text": "Ask user@example.com."}))
+    await vote(app, trace_id, "ben", **(invalid | {"feedback_text": "Ask user@example.com."}))
 
 
 async def test_what_was_refused_may_be_sent_again_with_the_same_key(app: App) -> None:
-    wrong: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
-    assert (await call(app, "contribute_trace", **wrong)).error
+    invalid: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
+    assert (await call(app, "contribute_trace", **invalid)).error
     right = sample(0, context_text="<API_KEY>", idempotency_key="k")
     await call_result(app, "contribute_trace", **right)
     assert TOKEN not in json.dumps(await stored(app, "traces"), default=str)

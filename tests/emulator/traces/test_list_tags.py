@@ -94,8 +94,12 @@ async def test_a_page_says_how_to_go_on(app: App) -> None:
 async def test_a_cursor_belongs_to_its_beginning(app: App) -> None:
     await contribute_tagged(app, ["a", "ab"])
     cursor = (await listed(app, limit=1, prefix="a"))["next_cursor"]
-    for wrong in ({"cursor": cursor}, {"cursor": cursor[:-2], "prefix": "a"}, {"cursor": "!"}):
-        error = await call_error(app, "list_tags", STRANGER, **wrong)
+    for invalid in (
+        {"cursor": cursor},
+        {"cursor": cursor[:-2], "prefix": "a"},
+        {"cursor": "!"},
+    ):
+        error = await call_error(app, "list_tags", STRANGER, **invalid)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
 
 

@@ -186,9 +186,9 @@ async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(app: App)
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    app: App, wrong: dict[str, Any], field: str
+    app: App, invalid: dict[str, Any], field: str
 ) -> None:
-    error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | wrong))
+    error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | invalid))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
 
 
@@ -219,17 +219,17 @@ async def test_a_popular_trace_never_beats_one_that_fits(
     app: App,
 ) -> None:
     made = await contribute_all(app, 0, 1, 2, 3, 6)
-    fitting, *others = made[1], made[0], made[2], made[3], made[4]
+    fit_page, *others = made[1], made[0], made[2], made[3], made[4]
     for other in others:
         await asyncio.gather(*(vote(app, other, f"friend{each}") for each in range(6)))
-    await asyncio.gather(*(vote(app, fitting, f"foe{each}", **DOWN) for each in range(4)))
+    await asyncio.gather(*(vote(app, fit_page, f"foe{each}", **DOWN) for each in range(4)))
     app.clock = lambda: NOON + timedelta(days=4_000)
     for query in (
         "asyncio background task disappears without an error",
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert fitting == (await found(app, query=query))[0]
+        assert fit_page == (await found(app, query=query))[0]
 
 
 async def test_what_was_not_asked_for_is_not_told(app: App) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.firestore.database import Stale
+from shared.firestore.database import WriteConflict
 from shared.index.indexed_state import read_indexed_state
 from shared.traces.corpus import MAX_TERMS, trace_indexed_state
 from shared.traces.repository import Traces, to_trace
@@ -169,7 +169,7 @@ async def test_what_was_decided_on_an_old_reading_is_refused(app: App) -> None:
         Traces(database).set_tally(read, read.trace.tally),
         Traces(database).update(read, read.trace, None)[0],
     ):
-        with pytest.raises(Stale):
+        with pytest.raises(WriteConflict):
             await database.commit([write])
 
 
@@ -181,7 +181,7 @@ async def test_a_vote_that_came_in_meanwhile_is_not_written_over(app: App) -> No
     await vote(app, trace_id, "ben")
     now = await Traces(database).get_vote(trace_id, "ben")
     assert now.vote
-    with pytest.raises(Stale):
+    with pytest.raises(WriteConflict):
         await database.commit([Traces(database).set_vote(before, now.vote, None, 1, app.clock())])
 
 

@@ -14,7 +14,7 @@ from functions.jobs.purge.job import purge
 from functions.jobs.trust.job import JOB, MAX_CLOCK_SKEW, ROUND_INTERVAL, count_pending, trust
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.job import Busy, Report, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.traces.trust import VoteTally
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
@@ -72,8 +72,8 @@ async def damage(app: App, chance: random.Random) -> None:
     """Sums become wrong in ways of all kinds."""
     ctx = of_job(app)
     for trace_id in sorted(await stored(app, "traces")):
-        wrong = VoteTally(*(chance.randrange(300) for _ in range(5)))
-        change = chance.choice([{"tally": asdict(wrong)}, {"tally": {"upvotes": 7}}, {}])
+        invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
+        change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
         await write(ctx, f"traces/{trace_id}", change)
     record: dict[str, Any] = {"up": chance.randrange(50)}
     await write(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
@@ -168,11 +168,11 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
     trace_id = await contribute(app, 0, "anna")
     await votes(app, trace_id, 2)
     await trust(of_job(app), ample())
-    wrong: dict[str, dict[str, Any]] = {
+    invalid: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
     }
-    for path, fields in wrong.items():
+    for path, fields in invalid.items():
         await write(of_job(app), path, fields)
         clock.now += ROUND_INTERVAL
 
@@ -296,7 +296,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 
 async def test_two_schedulers_at_once_run_one(app: App) -> None:
     outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
-    assert {Report, Busy} == set(map(type, outcomes))
+    assert {Report, AlreadyRunning} == set(map(type, outcomes))
 
 
 async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:

@@ -178,10 +178,10 @@ async def test_a_vote_for_it_has_no_reason_against_it(app: App, vote_type: str) 
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    app: App, wrong: dict[str, Any], field: str
+    app: App, invalid: dict[str, Any], field: str
 ) -> None:
     trace_id = await contribute(app)
-    error = await call_error(app, "vote_trace", "ben", **({"trace_id": trace_id} | wrong))
+    error = await call_error(app, "vote_trace", "ben", **({"trace_id": trace_id} | invalid))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
     assert (0, 0, "pending") == await standing(app, trace_id)
 

@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE_FIELDS, completed_item, parse_item, undo_call
 from shared.tasks.model import Priority, Task
@@ -63,7 +63,7 @@ _Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
 """An item is validated by itself, so that an invalid one does not fail the others."""
 
 
-class In(TaskFields, Repeatable):
+class In(TaskFields, IdempotentArguments):
     """One task, or several."""
 
     tasks: list[_Item] | None = Field(
@@ -123,7 +123,7 @@ async def _add(
         result = to_result([_added(task) for task in tasks])
         return await ctx.commit(repository.create(counter, tasks), result)
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def _task(new_task: NewTask, number: int, now: datetime) -> Task:

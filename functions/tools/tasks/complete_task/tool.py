@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
-from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     TaskOperation,
@@ -48,7 +48,7 @@ _Item = Annotated[Any, WithJsonSchema(TaskRef.model_json_schema()["properties"][
 """An id is validated by itself, so that an invalid one does not fail the others."""
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which tasks, and whether to complete or to reopen them."""
 
     task_id: TaskId | None = Field(
@@ -99,7 +99,7 @@ async def _change_many(items: Sequence[Any], operation: TaskOperation, ctx: Cont
         ]
         return await ctx.commit(writes, result) if writes else result
 
-    return await ctx.database.until_it_holds(attempt)
+    return await ctx.database.retry_on_conflict(attempt)
 
 
 def _change(

@@ -11,8 +11,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJs
 from shared.core.caller import Tier
 from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
-from shared.core.text_validation import wrong
-from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.core.text_validation import validation_error
+from shared.runtime.pagination import (
+    CursorCount,
+    CursorText,
+    decode_cursor,
+    encode_cursor,
+    fit_page,
+)
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.model import TaskStatus, fold
@@ -30,7 +36,7 @@ BATCH_SIZE: Final = 100
 MAX_READS: Final = 300
 """How many tasks one call reads at most."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
-_POSITION: Final = TypeAdapter(tuple[Count])
+_POSITION: Final = TypeAdapter(tuple[CursorCount])
 """A cursor contains the number of the last task that was shown or checked."""
 
 
@@ -54,7 +60,7 @@ _STATUSES: Final = {
 def _to_status_filter(value: Any) -> StatusFilter:
     name = value.strip().casefold() if isinstance(value, str) else ""
     if name not in set(StatusFilter):
-        raise wrong(f"must be one of {', '.join(StatusFilter)}")
+        raise validation_error(f"must be one of {', '.join(StatusFilter)}")
     return StatusFilter(name)
 
 
@@ -62,7 +68,7 @@ def _checked_zone(name: str) -> str:
     try:
         time_zone(name)
     except ValueError as error:
-        raise wrong(f"is {error}") from None
+        raise validation_error(f"is {error}") from None
     return name
 
 
@@ -146,12 +152,12 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(time_zone(zone)).date()
     tasks, end = await _read(args, today, ctx)
-    page = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks])
+    page = fit_page([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks])
     if len(page) < len(tasks):
         end = tasks[len(page) - 1].number
     return Out(
         tasks=page,
-        next_cursor=write_cursor(args, [end]) if end else None,
+        next_cursor=encode_cursor(args, [end]) if end else None,
         message=NOTHING_YET if end and not page else None,
         today=today,
         time_zone=zone,
@@ -161,7 +167,7 @@ async def list_tasks(args: In, ctx: Context) -> Out:
 async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
     """Read the tasks of a page. The number after which the next page begins; None at the end."""
     repository, task_filter = get_own_tasks(ctx), _task_filter(args, today)
-    [after] = read_cursor(args, args.cursor, _POSITION) or [None]
+    [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
     if not task_filter.statuses:
         return [], None
     words, now = fold(args.query or "").split(), ctx.clock()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Repeatable
+from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     EDITABLE_FIELDS,
@@ -42,7 +42,7 @@ def _not_given() -> Any:
     return None
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which task, and its new fields; fields that are left out stay as they are."""
 
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")

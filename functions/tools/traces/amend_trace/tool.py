@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
@@ -33,7 +33,7 @@ _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
 """The fields that votes judge: a change of one resets the votes for the trace."""
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """What to change; fields that are left out stay as they are."""
 
     trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
@@ -87,7 +87,7 @@ async def amend_trace(args: In, ctx: Context) -> Out:
     if given and args.revision is not None:
         message = "Give either a revision to bring back, or new texts and tags, but not both."
         raise InvalidInput(message, details={"revision": f"given with {', '.join(given)}"})
-    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
 
 async def _attempt(args: In, ctx: Context) -> Out:

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.index.facets import Kind
 from shared.index.postings import TRACES, InvertedIndex
-from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.tags import MAX_TAG_LENGTH, normalize_tag
@@ -53,7 +53,7 @@ class Out(Result):
 
 async def list_tags(args: In, ctx: Context) -> Out:
     """Read a page of tags, and count all tags, in one round trip."""
-    position = read_cursor(args, args.cursor, _CURSOR)
+    position = decode_cursor(args, args.cursor, _CURSOR)
     prefix = normalize_tag(args.prefix)
     index = InvertedIndex(ctx.database, TRACES)
     tags, total = await asyncio.gather(
@@ -65,7 +65,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
     return Out(
         tags=[TagCount(name=tag.name, count=tag.count) for tag in page],
         total=total,
-        next_cursor=write_cursor(args, [page[-1].facet.key]) if more else None,
+        next_cursor=encode_cursor(args, [page[-1].facet.key]) if more else None,
     )
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, TypeAdapter
 
-from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.pagination import CursorCount, CursorMoment, fit_page
 from shared.runtime.schemas import DocumentId
 from shared.search.hybrid import rank
 from shared.search.listing import hit_fingerprint, list_newest
 from shared.search.query import Degradation
-from shared.text.snippets import beginning
+from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     DatePosition = tuple[int, int, str]
 
-DATE_POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date: how many traces were shown, and the date and the id of the last one."""
 MAX_NEAREST: Final = 3
 """How many traces are shown, for the caller to judge, if none matches."""
@@ -85,7 +85,7 @@ async def page_by_date(
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
     ranks = count(count_before + 1)
-    hits = fitting([_hit(trace, next(ranks)) for trace in listing.documents])
+    hits = fit_page([_hit(trace, next(ranks)) for trace in listing.documents])
     cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if cut else listing.next
     return TracePage(
@@ -120,7 +120,7 @@ async def page_by_relevance(
     has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
-    hits = fitting([_hit(trace, next(ranks), match.similarity) for match, trace in page])
+    hits = fit_page([_hit(trace, next(ranks), match.similarity) for match, trace in page])
     more = has_matches and len(hits) < len(ordered)
     return TracePage(
         hits=hits,
@@ -176,4 +176,4 @@ def _hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
 
 
 def _excerpt(text: str) -> str:
-    return beginning(" ".join(text.split()), MAX_EXCERPT)
+    return truncate(" ".join(text.split()), MAX_EXCERPT)

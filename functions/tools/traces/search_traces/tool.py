@@ -15,7 +15,7 @@ from functions.tools.traces.search_traces.pages import (
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.capabilities import Capability
-from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, decode_cursor, encode_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import FINGERPRINTS
@@ -72,11 +72,11 @@ async def search_traces(args: In, ctx: Context) -> Out:
         raise InvalidInput(message, details={"query": "missing, and tags too"})
     selection = with_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
     if args.query:
-        previous = read_cursor(args, args.cursor, FINGERPRINTS) or []
+        previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
         page = await page_by_relevance(query, previous, args.limit, ctx)
     else:
-        position = read_cursor(args, args.cursor, DATE_POSITION)
+        position = decode_cursor(args, args.cursor, DATE_POSITION)
         page = await page_by_date(selection, position, args.limit, ctx)
     return _out(args, page)
 
@@ -88,7 +88,7 @@ def _out(args: In, page: TracePage) -> Out:
         results=page.hits,
         matches=page.matches,
         message=" ".join([*notes, *page.notes]) or None,
-        next_cursor=write_cursor(args, page.position) if page.position else None,
+        next_cursor=encode_cursor(args, page.position) if page.position else None,
     )
 
 

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
-from shared.core.text_validation import prose
-from shared.firestore.database import Stale
-from shared.runtime.schemas import DocumentId, Repeatable, Undo
+from shared.core.text_validation import validate_prose
+from shared.firestore.database import WriteConflict
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable_texts
@@ -34,10 +34,10 @@ class VoteChoice(StrEnum):
 
 
 def _text_or_none(text: str) -> str | None:
-    return prose(text) if text.strip() else None
+    return validate_prose(text) if text.strip() else None
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """A vote."""
 
     trace_id: DocumentId = Field(description="The trace's id, as search_traces returns it.")
@@ -78,7 +78,7 @@ async def vote_trace(args: In, ctx: Context) -> Out:
     _require_fitting_feedback(args)
     if args.feedback_text:
         await require_shareable_texts({"feedback_text": args.feedback_text})
-    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
 
 async def _attempt(args: In, ctx: Context) -> Out:
@@ -103,7 +103,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
         return _out(stored, before, after, None)
     tally = _moved(trace.tally, before, after)
     if not tally.is_possible:
-        raise Stale("The tally was read before the vote that it is to be reduced by.")
+        raise WriteConflict("The tally was read before the vote that it is to be reduced by.")
     writes = [
         traces.set_vote(own, after, args.feedback_text, trace.text_revision, ctx.clock())
         if after

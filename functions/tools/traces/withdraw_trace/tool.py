@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.traces.repository import StoredTrace
 
 
-class In(Repeatable):
+class In(IdempotentArguments):
     """Which trace, and whether to withdraw or to restore it."""
 
     trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
@@ -56,7 +56,7 @@ async def withdraw_trace(args: In, ctx: Context) -> Out:
         Forbidden: Someone else contributed it.
         Conflict: It is to be restored, and another trace says the same by now.
     """
-    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
 
 
 async def _attempt(args: In, ctx: Context) -> Out:
