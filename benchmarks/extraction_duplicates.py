@@ -23,7 +23,7 @@ from infra.local.sample.extractions import SampleExtractions
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.extractions.deduplication import least_similarity, resemblance_of
+from shared.extractions.deduplication import answer_resemblance, min_similarity
 from shared.extractions.model import CONTENTS, Content, ExtractionType
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
         name: [
             Pair(
                 sum(a * b for a, b in zip(vectors[one.text], vectors[other.text], strict=True)),
-                resemblance_of(one, other),
+                answer_resemblance(one, other),
             )
             for one, other in pairs
         ]
@@ -103,7 +103,7 @@ def main() -> None:
         for name, pairs in kinds.items()
     ]
     print_table("cosines", ["", "least", "median", "most"], spread)
-    print_table("in use", ["", "cosine"], [[model.model, str(least_similarity(model.model))]])
+    print_table("in use", ["", "cosine"], [[model.model, str(min_similarity(model.model))]])
 
 
 if __name__ == "__main__":

@@ -1,28 +1,29 @@
-"""Duplicates: whether two extractions of a type say the same.
+"""Decide whether two extractions of a type say the same.
 
-The same question answered otherwise is none, and neither is the same procedure for something else:
-taking it for one hides what somebody wrote, so a doubt counts against it. Two are duplicates if
+The same question with another answer is no duplicate, and neither is the same procedure for another
+purpose. A wrong match hides what somebody wrote, so the rule is strict. Two extractions are
+duplicates if
 
-- the cosine of their vectors reaches what was measured for the embedding model, and
-- what they answer (the approach recommended, the solution, the description, the titles of the
-  steps) has a resemblance of at least 0.25 in its terms: `shared.text.terms`.
+- the cosine of their vectors reaches a threshold measured for the embedding model, and
+- their answers (the recommended approach, the solution, the description, the titles of the steps)
+  share at least 0.25 of their terms, see `shared.text.terms`.
 
-Either alone fails. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th percentile” and
-“... The median” have a cosine of 0.84, more than most that are told anew; and “renaming a column”
-and “splitting a table” share most of their steps. Called duplicates, of pairs around the 66
-extractions of the sample:
+Neither is enough alone. With all-MiniLM-L6-v2, “which latency goes on the wall? The 99th
+percentile” and “... The median” have a cosine of 0.84, more than most paraphrases; “renaming a
+column” and “splitting a table” share most of their steps. Pairs around the 66 extractions of the
+sample that count as duplicates:
 
 | | all | cosine of 0.8 | 0.25 of the terms | both |
 |---|---|---|---|---|
-| told anew in other words | 40 | 14 | 37 | 14 |
+| paraphrases | 40 | 14 | 37 | 14 |
 | made to be confused: another answer, another matter | 62 | 5 | 9 | 0 |
 | of the sample, of one type | 522 | 0 | 0 | 0 |
 
-Of what is made to be confused, no pair with 0.25 of the terms has a cosine above 0.77, and none
-with a cosine of 0.8 has more than 0.21 of the terms. The rule was chosen on these pairs. Told anew,
-two extractions have a cosine of 0.50 to 0.90 (median 0.78): those it finds are such as the same
-model makes of the same words in another source, and most that two authors say in their own are left
-apart. Every model has another scale: one that was not measured needs 0.9.
+Of the pairs made to be confused, none with 0.25 of the terms has a cosine above 0.77, and none with
+a cosine of 0.8 shares more than 0.21 of the terms. The rule was chosen on these pairs. Paraphrases
+have a cosine of 0.50 to 0.90 (median 0.78): the rule finds what one model makes of the same words
+in another source, and keeps apart most of what two authors say in their own words. Models differ in
+scale: one that was not measured needs 0.9.
 
 To measure again: `python -m benchmarks.extraction_duplicates`.
 """
@@ -44,65 +45,65 @@ if TYPE_CHECKING:
     """An extraction, and the cosine of its vector with another one's."""
 
 CANDIDATES: Final = 5
-"""How many of the nearest extractions are worth comparing."""
+"""How many of the nearest extractions are compared."""
 
-_UNMEASURED: Final = 0.9
+_DEFAULT_SIMILARITY: Final = 0.9
 _MEASURED: Final = {"all-MiniLM-L6-v2-onnx-int8": 0.8}
-_SAME_ANSWER: Final = 0.25
+_MIN_RESEMBLANCE: Final = 0.25
 _DECIMALS: Final = 6
-"""Of a similarity: the database computes it in another way than we do."""
+"""The precision of a similarity: the database computes it differently than this module."""
 
 
-def least_similarity(model: str) -> float:
-    """The cosine from which on two extractions may say the same, by this embedding model."""
-    return _MEASURED.get(model, _UNMEASURED)
+def min_similarity(model: str) -> float:
+    """The cosine from which two extractions may say the same, for this embedding model."""
+    return _MEASURED.get(model, _DEFAULT_SIMILARITY)
 
 
-def resemblance_of(one: Content, other: Content) -> float:
-    """How much two contents of a type share of what they answer, 0 to 1.
+def answer_resemblance(one: Content, other: Content) -> float:
+    """The share of terms that the answers of two contents of a type have in common, 0 to 1.
 
-    An answer of common words alone, such as “No.”, has no terms: it is like the same answer.
+    An answer of common words alone, such as “No.”, has no terms: it only equals the same answer.
     """
     answers = _answer(one), _answer(other)
     if answers[0].casefold().split() == answers[1].casefold().split():
         return 1.0
-    return resemblance(*(frozenset(terms(each)) for each in answers))
+    return resemblance(*(frozenset(terms(answer)) for answer in answers))
 
 
-def similar(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
-    """Other extractions, each with its similarity to this one."""
+def with_similarity(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
+    """Other extractions, each with its similarity to `new`."""
     return [
         (other, sum(a * b for a, b in zip(new[1], vector, strict=True))) for other, vector in others
     ]
 
 
-def original_of(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
-    """The one among others that says the same, the closest if several do.
+def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
+    """The closest of the other extractions that say the same; None if none does.
 
     Args:
-        new: What may be a duplicate.
-        others: What it may repeat.
+        new: The extraction that may be a duplicate.
+        others: The extractions that it may repeat.
         model: The embedding model.
     """
-    least = least_similarity(model)
-    alike = [
+    threshold = min_similarity(model)
+    originals = [
         (round(similarity, _DECIMALS), other.extraction_id, other)
         for other, similarity in others
         if other.type is new.type
-        and similarity >= least
-        and resemblance_of(other.content, new.content) >= _SAME_ANSWER
+        and similarity >= threshold
+        and answer_resemblance(other.content, new.content) >= _MIN_RESEMBLANCE
     ]
-    return max(alike, key=lambda each: each[:2])[2] if alike else None
+    return max(originals, key=lambda original: original[:2])[2] if originals else None
 
 
-def distinct(made: Sequence[Embedded], model: str) -> list[Embedded]:
-    """Those of one passage that say different things: of two that say the same, the surer one."""
-    kept: list[Embedded] = []
-    for each in sorted(made, key=lambda pair: -pair[0].confidence):
-        if original_of(each[0], similar(each, kept), model) is None:
-            kept.append(each)
-    ids = {extraction.extraction_id for extraction, _ in kept}
-    return [each for each in made if each[0].extraction_id in ids]
+def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedded]:
+    """The extractions of one passage without duplicates: the model's most confident ones stay."""
+    unique: list[Embedded] = []
+    for embedded in sorted(extractions, key=lambda pair: -pair[0].confidence):
+        if find_original(embedded[0], with_similarity(embedded, unique), model) is None:
+            unique.append(embedded)
+    ids = {extraction.extraction_id for extraction, _ in unique}
+    return [embedded for embedded in extractions if embedded[0].extraction_id in ids]
 
 
 def _answer(content: Content) -> str:

@@ -1,10 +1,10 @@
-"""`extracted` of a chunk: the extractions that hang on it, and how topics count them.
+"""The field `extracted` of a chunk: its extractions, and how they count towards topics.
 
-Whoever writes or deletes extractions of a chunk changes this map, the extractions and the counts in
-`topics/{topic}` in one commit: so the counts are exact, and nothing is left of a chunk that goes.
+Every write of a chunk's extractions changes this map, the extractions and the counts in
+`topics/{topic}` in one commit. So the counts are exact, and a deleted chunk leaves nothing behind.
 
-An extraction that goes leaves a mark in `gone_extractions/{id}`: others may not be shown because it
-said the same. The purge job shows one of them in its place, and takes the mark away.
+A deleted extraction leaves a marker in `gone_extractions/{id}`: others may be hidden as its
+duplicates. The purge job promotes one of them and deletes the marker.
 """
 
 from __future__ import annotations
@@ -28,47 +28,51 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import ExtractionSummaries
 
 COLLECTION: Final = "extractions"
-GONE: Final = "gone_extractions"
+DELETION_MARKERS: Final = "gone_extractions"
 TOPICS: Final = "topics"
 
 
-def extracted(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
-    """What a chunk is to know of its extractions."""
-    return {each.extraction_id: _known(each) for each in extractions}
+def extracted_map(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
+    """The field `extracted` of a chunk with these extractions."""
+    return {extraction.extraction_id: _entry(extraction) for extraction in extractions}
 
 
-def removal(database: Database, known: ExtractionSummaries) -> list[Write]:
-    """What deletes extractions, and takes them out of their topics' counts."""
-    return [*deletions(database, known), *topic_writes(database, known, {})]
+def removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
+    """The writes that delete extractions and subtract them from their topics' counts."""
+    return [*deletion_writes(database, extracted), *topic_count_writes(database, extracted, {})]
 
 
-def deletions(database: Database, known: ExtractionSummaries) -> Iterator[Write]:
-    """What deletes extractions, and marks them as gone."""
-    for name in known:
-        yield combine_writes([_deletion(database, name), _mark(database, name)])
+def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
+    """The writes that delete extractions and leave a marker for each."""
+    for extraction_id in extracted:
+        yield combine_writes([_deletion(database, extraction_id), _marker(database, extraction_id)])
 
 
-def topic_writes(
+def topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
-    """What brings the counts of topics from one state of a chunk to another."""
-    change = Counter(_counted(after))
-    change.subtract(_counted(before))
-    for topic in sorted({topic for topic, _ in change}):
-        by_type = {kind: n for (name, kind), n in change.items() if name == topic and n}
+    """The writes that adjust the counts of topics to a change of a chunk's extractions."""
+    changes = Counter(_topics_with_type(after))
+    changes.subtract(_topics_with_type(before))
+    for topic in sorted({topic for topic, _ in changes}):
+        by_type = {kind: n for (name, kind), n in changes.items() if name == topic and n}
         if by_type:
             yield _topic_write(database, topic, by_type)
 
 
-def _known(each: Extraction) -> dict[str, Any]:
-    known = {"type": each.type.value, "topics": list(each.topics), "says": _digest(each)}
-    return known | {"topics": [], "duplicate": True} if each.duplicate_of else known
+def _entry(extraction: Extraction) -> dict[str, Any]:
+    entry = {
+        "type": extraction.type.value,
+        "topics": list(extraction.topics),
+        "says": _digest(extraction),
+    }
+    return entry | {"topics": [], "duplicate": True} if extraction.duplicate_of else entry
 
 
-def _digest(each: Extraction) -> str:
-    """Changes when anything changes that is stored of it, but for who found it, and when."""
-    said = [SCHEMA_VERSION, each.topics, each.quote, each.confidence]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+def _digest(extraction: Extraction) -> str:
+    """A hash of what is stored of an extraction, except which model found it and when."""
+    fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
+    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
 
 def _deletion(database: Database, extraction_id: str) -> Write:
@@ -76,8 +80,8 @@ def _deletion(database: Database, extraction_id: str) -> Write:
     return lambda batch: batch.delete(reference)
 
 
-def _mark(database: Database, extraction_id: str) -> Write:
-    reference = database.document(GONE, extraction_id)
+def _marker(database: Database, extraction_id: str) -> Write:
+    reference = database.document(DELETION_MARKERS, extraction_id)
     return lambda batch: batch.set(reference, {})
 
 
@@ -88,8 +92,8 @@ def _topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> 
     return lambda batch: batch.set(reference, data, merge=True)
 
 
-def _counted(known: ExtractionSummaries) -> Iterator[tuple[str, str]]:
+def _topics_with_type(extracted: ExtractionSummaries) -> Iterator[tuple[str, str]]:
     """Each topic of each extraction, with the extraction's type."""
-    for each in known.values():
-        for topic in each["topics"]:
-            yield topic, each["type"]
+    for entry in extracted.values():
+        for topic in entry["topics"]:
+            yield topic, entry["type"]

@@ -1,7 +1,7 @@
-"""Extractions: the decisions, patterns, warnings and methodologies that a passage holds.
+"""Extractions: the decisions, patterns, warnings and methodologies in a passage.
 
-A language model reads a passage and answers in the shape of these contents; people and agents read
-them in the same shape. The descriptions here are what the model is told.
+A language model reads a passage and answers with these contents; the tools return them unchanged.
+The descriptions of fields are part of the model's prompt.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
 SCHEMA_VERSION: Final = 1
-"""Raise it when the shape of a content changes: passages are then read again. Until they are, what
-was stored in the old shape must be readable in the new one."""
-LONGEST_QUOTE: Final = 600
-"""Characters of a quote that are kept: its beginning, which stands in the passage as well."""
+"""The version of the contents. When it is raised, the extract job reads all passages again; until
+then, contents stored in the old schema must be readable in the new one."""
+MAX_QUOTE: Final = 600
+"""The most characters of a quote that are stored; the rest is cut off."""
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
@@ -30,7 +30,7 @@ Lines = Annotated[tuple[Line, ...], Field(max_length=12)]
 
 
 class ExtractionType(StrEnum):
-    """What an extraction is."""
+    """The type of an extraction."""
 
     DECISION = "decision"
     PATTERN = "pattern"
@@ -39,10 +39,10 @@ class ExtractionType(StrEnum):
 
 
 class Content(BaseModel):
-    """What an extraction says. Its first field names it.
+    """The content of an extraction. Its first field is its name.
 
     Attributes:
-        type: What an extraction with such a content is.
+        type: The type of extractions with this content.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,10 +51,10 @@ class Content(BaseModel):
 
     @property
     def text(self) -> str:
-        """What is embedded of it: that by which people ask for it."""
-        return " ".join(str(value) for value in self._asked_by())
+        """The text that is embedded: what people are likely to search for."""
+        return " ".join(str(value) for value in self._searchable())
 
-    def _asked_by(self) -> tuple[str, ...]:
+    def _searchable(self) -> tuple[str, ...]:
         raise NotImplementedError
 
 
@@ -64,56 +64,56 @@ class Decision(Content):
     type: ClassVar = ExtractionType.DECISION
 
     question: Line = Field(description="What is to be decided, as a question.")
-    options: Lines = Field(description="The alternatives that the passage names, one each.")
-    considerations: Lines = Field(description="What speaks for or against them.")
+    options: Lines = Field(description="The alternatives that the passage names.")
+    considerations: Lines = Field(description="The arguments for and against them.")
     recommended_approach: Text | None = Field(
-        default=None, description="What the author recommends; missing where none is."
+        default=None, description="What the author recommends; missing if nothing."
     )
 
-    def _asked_by(self) -> tuple[str, ...]:
+    def _searchable(self) -> tuple[str, ...]:
         return (self.question, self.recommended_approach or "; ".join(self.options))
 
 
 class Pattern(Content):
-    """A solution that the passage gives to a problem that comes up again and again."""
+    """A solution to a recurring problem."""
 
     type: ClassVar = ExtractionType.PATTERN
 
-    name: Line = Field(description="What the pattern is called, in a few words.")
-    problem: Text = Field(description="The problem that it solves.")
+    name: Line = Field(description="The name of the pattern, in a few words.")
+    problem: Text = Field(description="The problem it solves.")
     solution: Text = Field(description="How it solves it.")
     code_example: Annotated[str, Field(max_length=4_000)] | None = Field(
-        default=None, description="Code from the passage, word for word; missing where none is."
+        default=None, description="Code from the passage, verbatim; missing if there is none."
     )
     context: Text | None = Field(
-        default=None, description="Where it applies; missing where the passage does not say."
+        default=None, description="Where it applies; missing if the passage does not say."
     )
     trade_offs: Lines | None = Field(
-        default=None, description="What it costs; missing where the passage does not say."
+        default=None, description="Its drawbacks; missing if the passage does not say."
     )
 
-    def _asked_by(self) -> tuple[str, ...]:
+    def _searchable(self) -> tuple[str, ...]:
         return (self.name, self.problem, self.solution)
 
 
 class Pitfall(Content):
-    """A warning: something that goes wrong, and how."""
+    """A warning: what can go wrong, and why."""
 
     type: ClassVar = ExtractionType.WARNING
 
-    title: Line = Field(description="What is warned of, in a few words.")
+    title: Line = Field(description="What the warning is about, in a few words.")
     description: Text = Field(description="What goes wrong, and why.")
     symptoms: Lines | None = Field(
-        default=None, description="How it shows; missing where the passage does not say."
+        default=None, description="How to recognize it; missing if the passage does not say."
     )
     consequences: Lines | None = Field(
-        default=None, description="What it leads to; missing where the passage does not say."
+        default=None, description="What it leads to; missing if the passage does not say."
     )
     prevention: Text | None = Field(
-        default=None, description="How to avoid it; missing where the passage does not say."
+        default=None, description="How to avoid it; missing if the passage does not say."
     )
 
-    def _asked_by(self) -> tuple[str, ...]:
+    def _searchable(self) -> tuple[str, ...]:
         return (self.title, self.description)
 
 
@@ -122,32 +122,32 @@ class Step(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    order: Annotated[int, Field(ge=1, le=100)] = Field(description="Its place, from 1.")
+    order: Annotated[int, Field(ge=1, le=100)] = Field(description="Its number, from 1.")
     title: Line = Field(description="What to do, in a few words.")
-    description: Text = Field(description="How.")
-    tips: Lines = Field(default=(), description="Hints; none where the passage gives none.")
+    description: Text = Field(description="How to do it.")
+    tips: Lines = Field(default=(), description="Hints; empty if the passage gives none.")
 
 
 class Methodology(Content):
-    """A way of working in steps that the passage describes."""
+    """A way of working, step by step."""
 
     type: ClassVar = ExtractionType.METHODOLOGY
 
-    name: Line = Field(description="What the way of working is called, in a few words.")
+    name: Line = Field(description="The name of the way of working, in a few words.")
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=20)] = Field(
-        description="The steps, in their order."
+        description="The steps, in order."
     )
-    prerequisites: Lines = Field(default=(), description="What is needed before.")
-    outputs: Lines = Field(default=(), description="What one has afterwards.")
+    prerequisites: Lines = Field(default=(), description="What is needed before you start.")
+    outputs: Lines = Field(default=(), description="What you have at the end.")
 
     @field_validator("steps")
     @classmethod
     def _in_order(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Number them from 1, whatever they were numbered by."""
+        """Number the steps from 1, however the model numbered them."""
         ordered = sorted(steps, key=lambda step: step.order)
         return tuple(step.model_copy(update={"order": n}) for n, step in enumerate(ordered, 1))
 
-    def _asked_by(self) -> tuple[str, ...]:
+    def _searchable(self) -> tuple[str, ...]:
         return (self.name, *(step.title for step in self.steps))
 
 
@@ -159,20 +159,21 @@ ContentT = TypeVar("ContentT", bound=Content)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """An extraction, with where it comes from.
+    """A content, and where it comes from.
 
     Attributes:
-        extraction_id: As `extraction_id` makes it: the same again has the same.
-        content: What it says.
-        topics: What it is about, as `normal_topic` writes topics; the first is the main one.
-        quote: The words of the passage that it rests on, exactly as they stand there; at most
-            `LONGEST_QUOTE` characters are kept.
+        extraction_id: A hash of the chunk and the content, see `extraction_id`.
+        content: The content.
+        topics: The canonical names of its topics, the main one first.
+        quote: The words of the passage that support it, verbatim. At most `MAX_QUOTE` characters
+            are stored.
         source_id: The source of the passage.
-        chunk_id: The passage.
+        chunk_id: The chunk that holds the passage.
         confidence: How sure the model was, from 0 to 1.
-        model: Who extracted it.
-        extracted_at: When.
-        duplicate_of: The extraction that says the same and is shown in its place, if one is.
+        model: The language model that extracted it.
+        extracted_at: When it was extracted.
+        duplicate_of: The id of the extraction that says the same and is shown instead; None if it
+            is shown itself.
     """
 
     extraction_id: str
@@ -188,31 +189,28 @@ class Extraction:
 
     @property
     def type(self) -> ExtractionType:
-        """What it is."""
+        """Its type."""
         return self.content.type
 
     @property
     def facets(self) -> list[str]:
-        """What it is found by; nothing finds a duplicate."""
+        """The filters that match it; a duplicate has none, so that no query returns it."""
         return [] if self.duplicate_of else facets(self.type, self.topics, self.source_id)
 
 
 def extraction_id(chunk_id: str, content: Content) -> str:
-    """The id of what a passage says: a legal Firestore document id.
-
-    It is made of the passage's id, the type and the content: the same again has the same.
-    """
-    said = content.model_dump(mode="json", exclude_none=True)
-    plain = json.dumps([chunk_id, content.type, said], sort_keys=True, ensure_ascii=False)
+    """A hash of the chunk's id, the type and the content: a valid Firestore document id."""
+    fields = content.model_dump(mode="json", exclude_none=True)
+    plain = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{content.type}-{digest[:20]}"
 
 
 def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None = None) -> str:
-    """What all extractions bear that a combination of filters is to find, and no other does."""
+    """The facet that exactly the extractions have that a combination of filters matches."""
     parts = [kind.value]
     if topic is not None:
-        # Topics hold spaces, and a space parts a facet's parts.
+        # A space separates the parts of a facet, and topics contain spaces.
         parts.append(f"topic:{topic.replace('%', '%25').replace(' ', '%20')}")
     if source_id is not None:
         parts.append(f"source:{source_id}")
@@ -220,11 +218,5 @@ def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None 
 
 
 def facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
-    """What an extraction is found by: each combination of filters that it passes."""
-    return list(_facets(kind, topics, source_id))
-
-
-def _facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> Iterator[str]:
-    for topic in (None, *topics):
-        yield facet(kind, topic)
-        yield facet(kind, topic, source_id)
+    """The facets of an extraction: one for each combination of filters that matches it."""
+    return [facet(kind, topic, source) for topic in (None, *topics) for source in (None, source_id)]

@@ -1,4 +1,4 @@
-"""Chunks whose extractions are stored in an older shape than the one that is read now."""
+"""Chunks whose extractions are stored in an older schema than the current one."""
 
 from __future__ import annotations
 
@@ -18,39 +18,29 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database, Write
 
-PAGE: Final = 200
-"""Chunks that are put back into the queue in one commit."""
+PAGE_SIZE: Final = 200
+"""The number of chunks that one commit puts back into the queue."""
 _VERSION: Final = "extraction_schema"
 
 
-class Outdated:
-    """Finds them, and has them read again."""
+async def requeue_outdated(database: Database, now: datetime, version: int = SCHEMA_VERSION) -> int:
+    """Queue all chunks with an older version for extraction, and return how many. None: one read.
 
-    def __init__(self, database: Database, version: int = SCHEMA_VERSION) -> None:
-        """Look for what is older than `version` in this database."""
-        self._database = database
-        self._version = version
-
-    async def read_again(self, now: datetime) -> int:
-        """Let all of them wait to be read; return how many there were. None costs one read.
-
-        Each forgets its version in the same commit: it is put back once, and killed anywhere, the
-        next run goes on with the others.
-        """
-        count = 0
-        while found := await self._database.find(
-            outdated_query(self._database.client, self._version)
-        ):
-            count += await self._database.commit_skipping_conflicts(
-                [_again(each, now) for each in found]
-            )
-        return count
+    Each chunk loses its version in the same commit: it is queued once, and if the run is killed,
+    the next one continues with the others.
+    """
+    count = 0
+    while snapshots := await database.find(outdated_query(database.client, version)):
+        count += await database.commit_skipping_conflicts(
+            [_requeue_write(snapshot, now) for snapshot in snapshots]
+        )
+    return count
 
 
 def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
-    """Chunks whose extractions are older than a version."""
+    """The chunks whose extractions are older than a version."""
     older = FieldFilter(_VERSION, "<", version)
-    return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE)
+    return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
@@ -58,9 +48,9 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield outdated_query(client, 1)
 
 
-def _again(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
-    change = {_VERSION: DELETE_FIELD}
+def _requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:
+    changes = {_VERSION: DELETE_FIELD}
     if "deleted_at" not in (chunk.to_dict() or {}):
-        change |= step_pending("extract", now)
+        changes |= step_pending("extract", now)
     option = LastUpdateOption(chunk.update_time)
-    return lambda batch: batch.update(chunk.reference, change, option)
+    return lambda batch: batch.update(chunk.reference, changes, option)

@@ -1,4 +1,4 @@
-"""Pages of extractions: by how sure they are, or by how near they come to a query."""
+"""Pages of extractions, ordered by confidence or by similarity to a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, TypeAdapter
 
-from shared.extractions.repository import MOST_NEAR, Extractions, place
+from shared.extractions.repository import MAX_NEAREST, Extractions, page_key
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.pagination import decode_cursor
 from shared.runtime.schemas import DocumentId
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.extractions.model import Extraction, ExtractionType
-    from shared.extractions.repository import Near
+    from shared.extractions.repository import ExtractionNeighbour
     from shared.extractions.views import ExtractionArguments
     from shared.runtime.context import Context
 
     Position = tuple[int | str, ...]
 
 _STEPS: Final = 10**9
-"""How finely distances are told apart."""
-_LISTED: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
-"""Confidence in thousandths and id of the last one that was shown."""
-_RANKED: Final = TypeAdapter(
+"""Distances are rounded to one in a thousand million."""
+_FILTERED_CURSOR: Final = TypeAdapter(tuple[Annotated[int, Field(ge=0, le=1_000)], DocumentId])
+"""The confidence in thousandths and the id of the last extraction of the page before."""
+_SEMANTIC_CURSOR: Final = TypeAdapter(
     tuple[
         Annotated[int, Field(ge=-_STEPS, le=3 * _STEPS)],
         DocumentId,
-        Annotated[int, Field(ge=1, le=MOST_NEAR)],
+        Annotated[int, Field(ge=1, le=MAX_NEAREST)],
     ]
 )
-"""Distance and id of the last one that was shown, and its number among the nearest."""
-_FIRST: Final = (-_STEPS, "", 0)
-"""Before the nearest of all."""
+"""The distance and the id of the last extraction of the page before, and its rank."""
+_START: Final = (-_STEPS, "", 0)
+"""A position before the nearest extraction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What extractions must be.
+class ExtractionFilter:
+    """Which extractions to look up.
 
     Attributes:
         kind: Their type.
-        topic: What they are about, as `normal_topic` writes it; None: anything.
-        source_id: The source they come from; None: any.
+        topic: A topic by its canonical name; None for all topics.
+        source_id: The source they come from; None for all sources.
     """
 
     kind: ExtractionType
@@ -55,13 +55,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An extraction in its place.
+class PageItem:
+    """An extraction on a page.
 
     Attributes:
         extraction: The extraction.
-        position: What a cursor holds that goes on after it.
-        similarity: The cosine of it and the query, if there is one.
+        position: The cursor that continues after it.
+        similarity: Its cosine with the query, if there is one.
     """
 
     extraction: Extraction
@@ -70,75 +70,82 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page.
+class ExtractionPage:
+    """A page of extractions.
 
     Attributes:
-        found: What is on it.
-        end: What a cursor holds that goes on after it; None where nothing comes.
-        exhausted: Whether nothing comes because nobody counts further.
+        items: The extractions.
+        end: The cursor of the next page; None on the last page.
+        exhausted: Whether this is the last page only because Firestore finds no more neighbours.
     """
 
-    found: Sequence[Found]
+    items: Sequence[PageItem]
     end: Position | None = None
     exhausted: bool = False
 
 
-async def page_of(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
-    """A page of extractions: one round trip, two with a query.
+async def load_page(
+    filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
+) -> ExtractionPage:
+    """Load a page of extractions. One round trip, two with a query.
 
     Raises:
         InvalidInput: The cursor belongs to another call.
-        Unavailable: The embedding provider is down, or the database.
+        Unavailable: The embedding provider or the database is down.
         Conflict: The database is embedded with another model.
     """
     if args.query is None:
-        return await _listed(wanted, args, ctx)
-    return await _ranked(args.query, wanted, args, ctx)
+        return await _by_confidence(filters, args, ctx)
+    return await _by_similarity(args.query, filters, args, ctx)
 
 
-async def _listed(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
-    after = decode_cursor(args, args.cursor, _LISTED)
+async def _by_confidence(
+    filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
+) -> ExtractionPage:
+    after = decode_cursor(args, args.cursor, _FILTERED_CURSOR)
     extractions = await Extractions(ctx.database).page(
-        wanted.kind, wanted.topic, wanted.source_id, args.limit + 1, after
+        filters.kind, filters.topic, filters.source_id, args.limit + 1, after
     )
-    found = [Found(each, place(each)) for each in extractions]
-    return _cut(found, args.limit)
+    items = [PageItem(extraction, page_key(extraction)) for extraction in extractions]
+    return _first(args.limit, items)
 
 
-async def _ranked(query: str, wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
-    """The nearest that come after what was shown, which is found again with them."""
-    step, name, seen = decode_cursor(args, args.cursor, _RANKED) or _FIRST
-    vector, embedded = await asyncio.gather(
+async def _by_similarity(
+    query: str, filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
+) -> ExtractionPage:
+    """The next nearest extractions: the search finds those of earlier pages again."""
+    distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
+    vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
-    if not embedded:
-        return Page([])
-    size = min(seen + args.limit + 1, MOST_NEAR)
-    near = await Extractions(ctx.database).nearest(
-        vector, wanted.kind, wanted.topic, wanted.source_id, size
+    if not is_embedded:
+        return ExtractionPage([])
+    size = min(rank + args.limit + 1, MAX_NEAREST)
+    neighbours = await Extractions(ctx.database).nearest(
+        vector, filters.kind, filters.topic, filters.source_id, size
     )
-    found = [each for each in _in_order(near) if each.position[:2] > (step, name)]
-    if len(found) > args.limit or len(near) < size:
-        return _cut(found, args.limit)
-    if size == MOST_NEAR:
-        return Page(found, exhausted=True)
-    # Others came before what was shown, since then: the next page looks further.
-    last = found[-1].position[:2] if found else (step, name)
-    return Page(found, (*last, size))
+    items = [item for item in _ranked(neighbours) if item.position[:2] > (distance, last_id)]
+    if len(items) > args.limit or len(neighbours) < size:
+        return _first(args.limit, items)
+    if size == MAX_NEAREST:
+        return ExtractionPage(items, exhausted=True)
+    # New extractions rank before those of earlier pages: the next page searches further.
+    last = items[-1].position[:2] if items else (distance, last_id)
+    return ExtractionPage(items, (*last, size))
 
 
-def _in_order(near: Sequence[Near]) -> list[Found]:
-    ranked = sorted(near, key=_rank)
+def _ranked(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
+    ordered = sorted(neighbours, key=_distance_key)
     return [
-        Found(each.extraction, (*_rank(each), number), each.similarity)
-        for number, each in enumerate(ranked, 1)
+        PageItem(neighbour.extraction, (*_distance_key(neighbour), rank), neighbour.similarity)
+        for rank, neighbour in enumerate(ordered, 1)
     ]
 
 
-def _rank(near: Near) -> tuple[int, str]:
-    return round(near.distance * _STEPS), near.extraction.extraction_id
+def _distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:
+    return round(neighbour.distance * _STEPS), neighbour.extraction.extraction_id
 
 
-def _cut(found: Sequence[Found], limit: int) -> Page:
-    return Page(found[:limit], found[limit - 1].position if len(found) > limit else None)
+def _first(limit: int, items: Sequence[PageItem]) -> ExtractionPage:
+    end = items[limit - 1].position if len(items) > limit else None
+    return ExtractionPage(items[:limit], end)

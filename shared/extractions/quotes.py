@@ -1,10 +1,8 @@
-"""Quotes of a finding, held against the text that they are from.
-
-Quotes: where the words stand that a model says it quotes.
+"""Check a model's quotes against the passage, and build extractions from the confirmed ones.
 
 A model changes white space, dashes, quotation marks, accents and case, cuts words at both ends and
-leaves out a middle. So letters and digits alone are compared, and what is kept are the passage's
-own words. What is not there at all was made up.
+leaves out the middle. So only letters and digits are compared, and the stored quote is the
+passage's own text. A quote that is not in the passage was made up.
 """
 
 from __future__ import annotations
@@ -12,85 +10,25 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.model import LONGEST_QUOTE, Content, Extraction, Pattern, extraction_id
-from shared.extractions.topic_names import normal_topics
+from shared.extractions.model import MAX_QUOTE, Content, Extraction, Pattern, extraction_id
+from shared.extractions.topic_names import canonical_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from shared.extractions.prompt import Findings, Found
+    from shared.extractions.prompt import Finding, Findings
     from shared.knowledge.queue import PendingChunk
 
-    Entry = Found[Any]
+MIN_QUOTE: Final = 12
+"""The fewest letters and digits of a quote: shorter ones are found in any passage."""
+MIN_CODE: Final = 3
+"""The fewest characters of a code example."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grounds:
-    """What extractions rest on.
-
-    Attributes:
-        chunk: The passage.
-        aliases: Other names of topics to their own, beside those that Carrel knows.
-        model: The model that read it.
-        now: When.
-    """
-
-    chunk: PendingChunk
-    aliases: Mapping[str, str]
-    model: str
-    now: datetime
-
-    def extractions(self, findings: Findings) -> list[Extraction]:
-        """The findings whose quotes stand in the passage, each once, with its words for quotes.
-
-        What cannot be quoted is left out: it was made up, or the passage told the model to say it.
-        """
-        quoted = [(each, find_quote(each.quote, self.chunk.content)) for each in _entries(findings)]
-        made = [self._extraction(found, quote) for found, quote in quoted if quote]
-        return list({each.extraction_id: each for each in made}.values())
-
-    def _extraction(self, found: Entry, quote: str) -> Extraction:
-        content = _with_own_code(found.content, self.chunk.content)
-        return Extraction(
-            extraction_id=extraction_id(self.chunk.chunk_id, content),
-            content=content,
-            topics=normal_topics(found.topics, self.aliases),
-            quote=quote,
-            source_id=self.chunk.source_id,
-            chunk_id=self.chunk.chunk_id,
-            confidence=found.confidence,
-            model=self.model,
-            extracted_at=self.now,
-        )
-
-
-def count(findings: Findings) -> int:
-    """How many entries there are."""
-    return sum(1 for _ in _entries(findings))
-
-
-def _entries(findings: Findings) -> Iterator[Entry]:
-    return chain(findings.decisions, findings.patterns, findings.warnings, findings.methodologies)
-
-
-def _with_own_code(content: Content, text: str) -> Content:
-    """A content whose code is the passage's own, or has none: models complete what they read."""
-    if not isinstance(content, Pattern) or content.code_example is None:
-        return content
-    return content.model_copy(update={"code_example": find_code(content.code_example, text)})
-
-
-LEAST: Final = 12
-"""Letters and digits that a quote must have: fewer stand in any passage."""
-LEAST_CODE: Final = 3
-"""Characters that code must have."""
-
-_LEFT_OUT: Final = re.compile(r"\s*[\[(]?(?:\u2026|\.{3,})[\])]?\s*")
+_ELLIPSIS: Final = re.compile(r"\s*[\[(]?(?:\u2026|\.{3,})[\])]?\s*")
 _REST_OF_WORD: Final = re.compile(
     r"\w*(?:[.,'\u2019]\w+)*[.!?\u2026]*[\"'\u201c\u201d\u2019\u00bb)\]}`]*"
 )
@@ -98,71 +36,125 @@ _OPENING: Final = "\"'\u201c\u201d\u201e\u2018\u00ab([{`"
 _FENCE: Final = re.compile(r"^\s*```.*$", re.MULTILINE)
 
 
-def find_quote(quote: str, text: str) -> str | None:
-    """The words of a text that a quote stands for, as they stand there; None if they do not.
+def build_extractions(
+    findings: Findings,
+    chunk: PendingChunk,
+    *,
+    aliases: Mapping[str, str],
+    model: str,
+    now: datetime,
+) -> list[Extraction]:
+    """The findings whose quotes are in the passage, each one once.
 
-    Where a quote leaves something out, that is put back, unless it is too long to be kept: then
-    what comes before it is the quote.
+    The others are dropped: the model made them up, or the passage told it to say them.
+
+    Args:
+        findings: What the model found.
+        chunk: The passage that it read.
+        aliases: Configured aliases of topics, by alias.
+        model: The language model.
+        now: The time of the extraction.
+    """
+    extractions = {}
+    for finding in _all(findings):
+        if quote := find_quote(finding.quote, chunk.content):
+            content = _with_code_of(chunk.content, finding.content)
+            extraction = Extraction(
+                extraction_id=extraction_id(chunk.chunk_id, content),
+                content=content,
+                topics=canonical_topics(finding.topics, aliases),
+                quote=quote,
+                source_id=chunk.source_id,
+                chunk_id=chunk.chunk_id,
+                confidence=finding.confidence,
+                model=model,
+                extracted_at=now,
+            )
+            extractions[extraction.extraction_id] = extraction
+    return list(extractions.values())
+
+
+def count_findings(findings: Findings) -> int:
+    """The number of findings of all types."""
+    return sum(1 for _ in _all(findings))
+
+
+def _all(findings: Findings) -> Iterator[Finding[Any]]:
+    return chain(findings.decisions, findings.patterns, findings.warnings, findings.methodologies)
+
+
+def _with_code_of(text: str, content: Content) -> Content:
+    """A content whose code example is the passage's own, or missing: models complete code."""
+    if not isinstance(content, Pattern) or content.code_example is None:
+        return content
+    return content.model_copy(update={"code_example": find_code(content.code_example, text)})
+
+
+def find_quote(quote: str, text: str) -> str | None:
+    """The passage's own words for a quote; None if it is not in the passage.
+
+    If the quote omits something in the middle, the result includes it, unless it is then too long
+    to be stored: in that case only the part before the omission is returned.
     """
     exact = quote.strip()
-    if exact in text and len(_letters(exact)[0]) >= LEAST:
+    if exact in text and len(_letters(exact)[0]) >= MIN_QUOTE:
         return exact
-    text_letters, places = _letters(text)
-    whole = _span(exact, text_letters, places, 0)
-    spans = [whole] if whole else _spans(_LEFT_OUT.split(exact), text_letters, places)
+    letters, offsets = _letters(text)
+    whole = _span(exact, letters, offsets, 0)
+    spans = [whole] if whole else _spans(_ELLIPSIS.split(exact), letters, offsets)
     if not spans:
         return None
     start, end = spans[0][0], spans[-1][1]
-    if end - start > LONGEST_QUOTE:
+    if end - start > MAX_QUOTE:
         end = spans[0][1]
     return _whole_words(text, start, end)
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Code as it stands in a text, whatever its white space and its fences; None if it does not."""
-    wanted = "".join(_FENCE.sub("", code).split())
-    places = [place for place, each in enumerate(text) if not each.isspace()]
-    found = "".join(text[place] for place in places).find(wanted)
-    if len(wanted) < LEAST_CODE or found < 0:
+    """Code as it is in a text, ignoring white space and fences; None if it is not there."""
+    pattern = "".join(_FENCE.sub("", code).split())
+    offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
+    index = "".join(text[offset] for offset in offsets).find(pattern)
+    if len(pattern) < MIN_CODE or index < 0:
         return None
-    start, end = places[found], places[found + len(wanted) - 1] + 1
-    indented = text.rfind("\n", 0, start) + 1
-    return text[start:end] if text[indented:start].strip() else text[indented:end]
+    start, end = offsets[index], offsets[index + len(pattern) - 1] + 1
+    line_start = text.rfind("\n", 0, start) + 1
+    return text[start:end] if text[line_start:start].strip() else text[line_start:end]
 
 
-def _spans(parts: list[str], letters: str, places: list[int]) -> list[tuple[int, int]]:
-    """Where each part of a quote stands, one after the other; nothing if one does not."""
+def _spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
+    """The spans of the parts of a quote, one after the other; empty if a part is missing."""
     spans: list[tuple[int, int]] = []
     for part in filter(str.strip, parts):
-        span = _span(part, letters, places, spans[-1][1] if spans else 0)
+        span = _span(part, letters, offsets, spans[-1][1] if spans else 0)
         if span is None:
             return []
         spans.append(span)
     return spans
 
 
-def _span(part: str, letters: str, places: list[int], after: int) -> tuple[int, int] | None:
-    """Where a text whose letters and their places are given holds those of a part."""
-    wanted, _ = _letters(part)
-    if len(wanted) < LEAST:
+def _span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int, int] | None:
+    """The span of a part of a quote in a text, given the text's letters and their offsets."""
+    pattern, _ = _letters(part)
+    if len(pattern) < MIN_QUOTE:
         return None
-    found = letters.find(wanted, bisect_left(places, after))
-    return None if found < 0 else (places[found], places[found + len(wanted) - 1] + 1)
+    index = letters.find(pattern, bisect_left(offsets, after))
+    return None if index < 0 else (offsets[index], offsets[index + len(pattern) - 1] + 1)
 
 
 def _letters(text: str) -> tuple[str, list[int]]:
-    """A text's letters and digits, without case and accents, and where each of them stands."""
-    found = [
-        (letter, place)
-        for place, each in enumerate(text)
-        for letter in unicodedata.normalize("NFKD", each).casefold()
+    """The letters and digits of a text without case and accents, and the offset of each."""
+    pairs = [
+        (letter, offset)
+        for offset, character in enumerate(text)
+        for letter in unicodedata.normalize("NFKD", character).casefold()
         if letter.isalnum()
     ]
-    return "".join(letter for letter, _ in found), [place for _, place in found]
+    return "".join(letter for letter, _ in pairs), [offset for _, offset in pairs]
 
 
 def _whole_words(text: str, start: int, end: int) -> str:
-    """A stretch of a text, with the rest of words that it cuts and the marks that close it."""
+    """A span of a text, extended to whole words and to the punctuation that encloses it."""
     while start and (text[start - 1].isalnum() or unicodedata.combining(text[start - 1])):
         start -= 1
     while start and text[start - 1] in _OPENING:

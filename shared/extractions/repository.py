@@ -1,10 +1,8 @@
-"""Extractions in Firestore.
+"""Extractions in Firestore: `extractions/{extraction_id}`.
 
-`extractions/{extraction_id}`: what passages decide, show, warn of and teach.
-
-An extraction lists each combination of filters that it passes in `facets`: one index orders every
-list, and one compares vectors, whatever the filters. One that says what another one says has no
-facets, and so is not shown.
+An extraction lists each combination of filters that matches it in `facets`. So one index orders
+every list and one compares vectors, for any filters. A duplicate has no facets, and no query
+returns it.
 """
 
 from __future__ import annotations
@@ -17,16 +15,22 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.extractions.extracted_chunks import COLLECTION, deletions, extracted, topic_writes
+from shared.extractions.extracted_chunks import (
+    COLLECTION,
+    deletion_writes,
+    extracted_map,
+    topic_count_writes,
+)
 from shared.extractions.model import (
     CONTENTS,
-    LONGEST_QUOTE,
+    MAX_QUOTE,
     SCHEMA_VERSION,
     Content,
     Extraction,
     ExtractionType,
     facet,
 )
+from shared.firestore.codec import Codec
 from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
@@ -39,99 +43,26 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
     from shared.knowledge.queue import PendingChunk
 
-    Place = tuple[int, str]
-    """Where an extraction stands in a list: its confidence in thousandths, and its id."""
+    PageKey = tuple[int, str]
+    """The position of an extraction in a list: its confidence in thousandths, and its id."""
 
-
-async def count_extractions(database: Database) -> dict[ExtractionType, int]:
-    """How many there are of each type. One round trip."""
-    queries = [shown_query(database.client, kind) for kind in ExtractionType]
-    counts = await asyncio.gather(*map(database.count, queries))
-    return dict(zip(ExtractionType, counts, strict=True))
-
-
-def shown_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
-    """The extractions of a type, but for those that repeat another."""
-    return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", facet(kind))
-    )
-
-
-def _extraction_counts_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
-    yield shown_query(client, ExtractionType.DECISION)
-
-
-READ_FIELDS: Final = (
-    "type",
-    "content",
-    "topics",
-    "quote",
-    "source_id",
-    "chunk_id",
-    "confidence",
-    "model",
-    "extracted_at",
-    "duplicate_of",
-)
-"""All of an extraction but its vector and its facets."""
-
-
-def to_extraction(extraction_id: str, data: dict[str, Any]) -> Extraction:
-    """Read an extraction from its document."""
-    return Extraction(
-        extraction_id=extraction_id,
-        content=to_content(data),
-        topics=tuple(data["topics"]),
-        quote=data["quote"],
-        source_id=data["source_id"],
-        chunk_id=data["chunk_id"],
-        confidence=data["confidence"],
-        model=data["model"],
-        extracted_at=data["extracted_at"],
-        duplicate_of=data.get("duplicate_of"),
-    )
-
-
-def to_content(data: dict[str, Any]) -> Content:
-    """Read what an extraction says from its `type` and its `content`."""
-    return CONTENTS[ExtractionType(data["type"])].model_validate(data["content"])
-
-
-def document(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
-    """An extraction with its vector. A confidence is told in thousandths: lists go by it."""
-    return {
-        "type": extraction.type.value,
-        "content": extraction.content.model_dump(mode="json", exclude_none=True),
-        "topics": list(extraction.topics),
-        "facets": extraction.facets,
-        "quote": extraction.quote[:LONGEST_QUOTE],
-        "embedding": FirestoreVector(list(vector)),
-        "embedding_model": embedding_model,
-        "source_id": extraction.source_id,
-        "chunk_id": extraction.chunk_id,
-        "confidence": round(float(extraction.confidence), 3),
-        "model": extraction.model,
-        "schema_version": SCHEMA_VERSION,
-        "extracted_at": extraction.extracted_at,
-        "duplicate_of": extraction.duplicate_of,
-    }
-
-
-MOST_NEAR: Final = 1_000
-"""How many neighbours Firestore gives at most."""
+MAX_NEAREST: Final = 1_000
+"""The most neighbours that Firestore returns."""
+_CODEC: Final = Codec(Extraction, "extraction_id")
+READ_FIELDS: Final = ("type", *_CODEC.stored_names)
+"""All fields of an extraction except its vector and its facets."""
 _DISTANCE: Final = "distance"
 _DOWN: Final = BaseQuery.DESCENDING
 _THOUSAND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class ExtractionNeighbour:
     """An extraction found by its vector.
 
     Attributes:
         extraction: The extraction.
-        distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
+        distance: 1 - cosine, from 0 to 2.
     """
 
     extraction: Extraction
@@ -147,7 +78,7 @@ class Extractions:
     """Reads extractions, and replaces those of a chunk."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Read from this database."""
         self._database = database
 
     async def page(
@@ -156,19 +87,19 @@ class Extractions:
         topic: str | None,
         source_id: str | None,
         limit: int,
-        after: Place | None = None,
+        after: PageKey | None = None,
     ) -> list[Extraction]:
-        """Extractions of a type, the surest first. One round trip.
+        """Extractions of a type, in descending order of confidence. One round trip.
 
         Args:
-            kind: Which type.
-            topic: What they are about, as `normal_topic` writes it; None: anything.
-            source_id: The source they come from; None: any.
-            limit: How many.
-            after: Where the last one that was seen stands.
+            kind: The type.
+            topic: A topic by its canonical name; None for all topics.
+            source_id: The source they come from; None for all sources.
+            limit: The maximum number of extractions.
+            after: The key of the last extraction of the page before.
         """
         query = page_query(self._database.client, facet(kind, topic, source_id), limit, after)
-        return [_extraction(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
     async def nearest(
         self,
@@ -177,90 +108,131 @@ class Extractions:
         topic: str | None,
         source_id: str | None,
         limit: int,
-    ) -> list[Near]:
-        """Extractions of a type whose vectors are closest, best first. One round trip.
+    ) -> list[ExtractionNeighbour]:
+        """Extractions of a type with the nearest vectors, best first. One round trip.
 
         Args:
             vector: A unit vector.
-            kind: Which type.
-            topic: What they are about; None: anything.
-            source_id: The source they come from; None: any.
-            limit: How many, up to `MOST_NEAR`.
+            kind: The type.
+            topic: A topic by its canonical name; None for all topics.
+            source_id: The source they come from; None for all sources.
+            limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
-        query = near_query(self._database.client, facet(kind, topic, source_id), vector, limit)
-        return [_near(snapshot) for snapshot in await self._database.find(query)]
+        query = nearest_query(self._database.client, facet(kind, topic, source_id), vector, limit)
+        return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
-    async def nearest_alike(
-        self, vector: Vector, kind: ExtractionType, limit: int, least: float
-    ) -> list[Near]:
-        """The extractions of a type that are shown and at least so close, best first.
+    async def nearest_above(
+        self, vector: Vector, kind: ExtractionType, limit: int, min_similarity: float
+    ) -> list[ExtractionNeighbour]:
+        """Extractions of a type above a similarity, best first. One round trip, one read for each.
 
-        Those of the chunk that is being read are among them. One round trip, and one read for each.
+        Duplicates are not among them; extractions of the chunk that is being read are.
 
         Args:
             vector: A unit vector.
-            kind: Which type.
-            limit: How many, up to `MOST_NEAR`.
-            least: The least cosine.
+            kind: The type.
+            limit: The maximum number of extractions, up to `MAX_NEAREST`.
+            min_similarity: The minimum cosine.
         """
-        query = near_query(self._database.client, facet(kind), vector, limit, 1.0 - least)
-        return [_near(snapshot) for snapshot in await self._database.find(query)]
+        max_distance = 1.0 - min_similarity
+        query = nearest_query(self._database.client, facet(kind), vector, limit, max_distance)
+        return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
-    async def known(self, chunk: PendingChunk) -> list[Extraction]:
-        """The extractions that hang on a chunk. One round trip, or none."""
+    async def of_chunk(self, chunk: PendingChunk) -> list[Extraction]:
+        """The extractions of a chunk. One round trip, or none."""
         references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
-        return [_extraction(snapshot) for snapshot in snapshots]
+        return [_to_extraction(snapshot) for snapshot in snapshots]
 
-    def replacing(
+    def replacement(
         self,
         chunk: PendingChunk,
         new: Sequence[tuple[Extraction, Vector]],
         embedding_model: str,
     ) -> StepResult:
-        """What makes these the chunk's only extractions, in one commit with the counts of topics.
+        """Make these the only extractions of a chunk, in one commit with the counts of topics.
 
-        Those that it has already, with the same topics, are not written again. A duplicate is only
-        stored while what it repeats is there.
+        Unchanged extractions are not written again. A duplicate is only stored while its original
+        exists.
 
         Args:
             chunk: The chunk as it was read.
-            new: Its extractions, no two with the same id, with their vectors.
-            embedding_model: Whose vectors these are.
+            new: Its extractions with different ids, and their vectors.
+            embedding_model: The model of the vectors.
         """
-        after = extracted([each for each, _ in new])
-        gone = {name: known for name, known in chunk.extracted.items() if name not in after}
+        after = extracted_map([extraction for extraction, _ in new])
+        deleted = {name: entry for name, entry in chunk.extracted.items() if name not in after}
         writes = [
             write
-            for each, vector in new
-            if chunk.extracted.get(each.extraction_id) != after[each.extraction_id]
-            for write in self._writes(each, vector, embedding_model)
+            for extraction, vector in new
+            if chunk.extracted.get(extraction.extraction_id) != after[extraction.extraction_id]
+            for write in self._writes(extraction, vector, embedding_model)
         ]
-        writes += deletions(self._database, gone)
-        writes += topic_writes(self._database, chunk.extracted, after)
-        change = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
-        return StepResult(chunk, change, tuple(writes))
+        writes += deletion_writes(self._database, deleted)
+        writes += topic_count_writes(self._database, chunk.extracted, after)
+        changes = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
+        return StepResult(chunk, changes, tuple(writes))
 
-    def _writes(self, each: Extraction, vector: Vector, embedding_model: str) -> Iterator[Write]:
-        reference = self._database.document(COLLECTION, each.extraction_id)
-        data = document(each, vector, embedding_model)
-        yield lambda batch: batch.set(reference, data)
-        if each.duplicate_of:
-            # An update is refused where there is nothing: no duplicate outlives what it repeats.
-            original = self._database.document(COLLECTION, each.duplicate_of)
+    def _writes(
+        self, extraction: Extraction, vector: Vector, embedding_model: str
+    ) -> Iterator[Write]:
+        reference = self._database.document(COLLECTION, extraction.extraction_id)
+        fields = to_fields(extraction, vector, embedding_model)
+        yield lambda batch: batch.set(reference, fields)
+        if extraction.duplicate_of:
+            # An update fails if there is no document: no duplicate outlives its original.
+            original = self._database.document(COLLECTION, extraction.duplicate_of)
             yield lambda batch: batch.update(original, {"repeated": True})
 
 
-def place(extraction: Extraction) -> Place:
-    """Where an extraction that was listed stands."""
+async def count_extractions(database: Database) -> dict[ExtractionType, int]:
+    """The number of extractions of each type, duplicates excluded. One round trip."""
+    queries = [visible_query(database.client, kind) for kind in ExtractionType]
+    counts = await asyncio.gather(*map(database.count, queries))
+    return dict(zip(ExtractionType, counts, strict=True))
+
+
+def to_content(data: dict[str, Any]) -> Content:
+    """Read the content of an extraction from its fields `type` and `content`."""
+    return CONTENTS[ExtractionType(data["type"])].model_validate(data["content"])
+
+
+def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
+    """An extraction with its vector as it is stored.
+
+    The confidence is rounded to thousandths, since cursors hold it as a whole number.
+    """
+    return _CODEC.write(extraction) | {
+        "type": extraction.type.value,
+        "content": extraction.content.model_dump(mode="json", exclude_none=True),
+        "quote": extraction.quote[:MAX_QUOTE],
+        "confidence": round(float(extraction.confidence), 3),
+        "facets": extraction.facets,
+        "embedding": FirestoreVector(list(vector)),
+        "embedding_model": embedding_model,
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def page_key(extraction: Extraction) -> PageKey:
+    """The position of an extraction in a list."""
     return round(extraction.confidence * _THOUSAND), extraction.extraction_id
 
 
-def page_query(client: AsyncClient, wanted: str, limit: int, after: Place | None) -> AsyncQuery:
-    """Extractions that bear a facet, the surest first."""
+def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
+    """The extractions of a type, duplicates excluded."""
+    return client.collection(COLLECTION).where(
+        filter=FieldFilter("facets", "array_contains", facet(kind))
+    )
+
+
+def page_query(
+    client: AsyncClient, facet_value: str, limit: int, after: PageKey | None
+) -> AsyncQuery:
+    """Extractions that have a facet, in descending order of confidence."""
     collection = client.collection(COLLECTION)
     query = (
-        collection.where(filter=FieldFilter("facets", "array_contains", wanted))
+        collection.where(filter=FieldFilter("facets", "array_contains", facet_value))
         .order_by("confidence", direction=_DOWN)
         .order_by("__name__", direction=_DOWN)
     )
@@ -270,42 +242,42 @@ def page_query(client: AsyncClient, wanted: str, limit: int, after: Place | None
     return query.select(READ_FIELDS).limit(limit)
 
 
-def near_query(
-    client: AsyncClient, wanted: str, vector: Vector, limit: int, furthest: float | None = None
+def nearest_query(
+    client: AsyncClient,
+    facet_value: str,
+    vector: Vector,
+    limit: int,
+    max_distance: float | None = None,
 ) -> AsyncVectorQuery:
-    """Neighbours of a vector that bear a facet, without their vectors."""
+    """The neighbours of a vector that have a facet, without their vectors."""
     return (
         client.collection(COLLECTION)
         .select([*READ_FIELDS, _DISTANCE])
-        .where(filter=FieldFilter("facets", "array_contains", wanted))
+        .where(filter=FieldFilter("facets", "array_contains", facet_value))
         .find_nearest(
             "embedding",
             FirestoreVector(list(vector)),
             limit=limit,
             distance_measure=DistanceMeasure.COSINE,
             distance_result_field=_DISTANCE,
-            distance_threshold=furthest,
+            distance_threshold=max_distance,
         )
     )
 
 
-def _extractions_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
-    yield page_query(client, "decision", 1, None)
-    yield page_query(client, "decision", 1, (1, "a"))
-    yield near_query(client, "decision", (1.0,), 1)
-    yield near_query(client, "decision", (1.0,), 1, 0.1)
-
-
-def _extraction(snapshot: DocumentSnapshot[Any]) -> Extraction:
-    return to_extraction(snapshot.id, snapshot.to_dict() or {})
-
-
-def _near(snapshot: DocumentSnapshot[Any]) -> Near:
-    return Near(_extraction(snapshot), float(snapshot.get(_DISTANCE)))
-
-
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield from _extraction_counts_shapes(client)
-    yield from _extractions_shapes(client)
+    yield visible_query(client, ExtractionType.DECISION)
+    yield page_query(client, "decision", 1, None)
+    yield page_query(client, "decision", 1, (1, "a"))
+    yield nearest_query(client, "decision", (1.0,), 1)
+    yield nearest_query(client, "decision", (1.0,), 1, 0.1)
+
+
+def _to_extraction(snapshot: DocumentSnapshot[Any]) -> Extraction:
+    data = snapshot.to_dict() or {}
+    return _CODEC.read(snapshot.id, data | {"content": to_content(data)})
+
+
+def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ExtractionNeighbour:
+    return ExtractionNeighbour(_to_extraction(snapshot), float(snapshot.get(_DISTANCE)))

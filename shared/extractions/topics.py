@@ -1,10 +1,11 @@
-"""`topics/{key}`: what extractions are about, and how many of each type are about it.
+"""`topics/{key}`: the topics of extractions, and how many extractions of each type they have.
 
-The counts are kept by those who write extractions (see `shared.extractions.extracted_chunks`).
+The writers of extractions maintain the counts, see `shared.extractions.extracted_chunks`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
@@ -12,78 +13,97 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from shared.core.ids import safe_id
 from shared.extractions.extracted_chunks import TOPICS
 from shared.extractions.model import ExtractionType
-from shared.extractions.topic_names import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
 
-    Place = tuple[int, str]
-    """Where a topic stands among all, by count: its count, and its key."""
+    TopicKey = tuple[int, str]
+    """The position of a topic in the order by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
 _DOWN: Final = BaseQuery.DESCENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic, and how many extractions are about it.
+
+    Attributes:
+        name: The canonical name.
+        counts: The number of extractions of each type.
+        total: The number of extractions of all types.
+    """
+
+    name: str
+    counts: Mapping[ExtractionType, int]
+    total: int
+
+    def count(self, kind: ExtractionType | None) -> int:
+        """The number of extractions of a type; None for all types."""
+        return self.counts[kind] if kind else self.total
 
 
 class Topics:
     """Reads topics."""
 
     def __init__(self, database: Database) -> None:
-        """Read them from this database."""
+        """Read from this database."""
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
-        """The topic of this normal name, if anything is about it. One round trip."""
+        """The topic of this canonical name, if it has extractions. One round trip."""
         reference = self._database.document(TOPICS, safe_id(name))
-        topic = _topic(await self._database.get(reference, _FIELDS))
+        topic = _to_topic(await self._database.get(reference, _FIELDS))
         return topic if topic.total > 0 else None
 
-    async def most(
-        self, limit: int, kind: ExtractionType | None = None, after: Place | None = None
+    async def most_frequent(
+        self, limit: int, kind: ExtractionType | None = None, after: TopicKey | None = None
     ) -> list[Topic]:
-        """The topics of most extractions, most first. One round trip.
+        """The topics with the most extractions, in descending order. One round trip.
 
         Args:
-            limit: How many.
-            kind: The type whose extractions count; None: all.
-            after: Where the last topic that was seen stands.
+            limit: The maximum number of topics.
+            kind: Count extractions of this type only; None counts all types.
+            after: The key of the last topic of the page before.
         """
-        query = most_query(self._database.client, limit, kind, after)
-        return [_topic(snapshot) for snapshot in await self._database.find(query)]
+        query = most_frequent_query(self._database.client, limit, kind, after)
+        return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
-    async def beginning(self, prefix: str, limit: int) -> list[Topic]:
-        """The topics whose name begins so, by name. One round trip."""
-        query = beginning_query(self._database.client, prefix, limit)
-        found = [_topic(snapshot) for snapshot in await self._database.find(query)]
-        return [topic for topic in found if topic.total > 0]
+    async def with_prefix(self, prefix: str, limit: int) -> list[Topic]:
+        """The topics whose names start with a prefix, by name. One round trip."""
+        query = prefix_query(self._database.client, prefix, limit)
+        topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
+        return [topic for topic in topics if topic.total > 0]
 
 
-def place(topic: Topic, kind: ExtractionType | None) -> Place:
-    """Where a topic stands among all."""
+def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
+    """The position of a topic in the order by count."""
     return topic.count(kind), safe_id(topic.name)
 
 
-def most_query(
-    client: AsyncClient, limit: int, kind: ExtractionType | None, after: Place | None
+def most_frequent_query(
+    client: AsyncClient, limit: int, kind: ExtractionType | None, after: TopicKey | None
 ) -> AsyncQuery:
-    """Topics by count. Both fields descend, which needs no index of their own."""
+    """Topics by count. Both fields are in descending order, which needs no composite index."""
     collection = client.collection(TOPICS)
-    counted = f"counts.{kind.value}" if kind else "total"
+    count_field = f"counts.{kind.value}" if kind else "total"
     query = (
-        collection.where(filter=FieldFilter(counted, ">", 0))
-        .order_by(counted, direction=_DOWN)
+        collection.where(filter=FieldFilter(count_field, ">", 0))
+        .order_by(count_field, direction=_DOWN)
         .order_by("__name__", direction=_DOWN)
     )
     if after:
-        query = query.start_after({counted: after[0], "__name__": collection.document(after[1])})
+        count, name = after
+        query = query.start_after({count_field: count, "__name__": collection.document(name)})
     return query.select(_FIELDS).limit(limit)
 
 
-def beginning_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """Topics whose name begins so."""
+def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
+    """Topics whose names start with a prefix."""
     return (
         client.collection(TOPICS)
         .where(filter=FieldFilter("name", ">=", prefix))
@@ -97,12 +117,12 @@ def beginning_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     for kind in (None, *ExtractionType):
-        yield most_query(client, 1, kind, None)
-        yield most_query(client, 1, kind, (1, "a"))
-    yield beginning_query(client, "a", 1)
+        yield most_frequent_query(client, 1, kind, None)
+        yield most_frequent_query(client, 1, kind, (1, "a"))
+    yield prefix_query(client, "a", 1)
 
 
-def _topic(snapshot: DocumentSnapshot[Any]) -> Topic:
+def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
     data = snapshot.to_dict() or {}
     counts = data.get("counts") or {}
     return Topic(

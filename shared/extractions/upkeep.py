@@ -1,7 +1,8 @@
-"""What becomes of extractions when others go, or when what they hang on is gone.
+"""Clean up after extractions that were deleted, or that lost their chunk.
 
-An extraction that repeated another one is shown in its place once that is gone. One whose chunk
-knows nothing of it was left by something that befell the database: ours write both in one commit.
+When an original is deleted, one of its duplicates is promoted: it becomes visible instead. An
+extraction that its chunk does not list is an orphan: this program writes both in one commit, so
+something else has changed the database.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.extractions.extracted_chunks import COLLECTION, GONE, TOPICS, removal, topic_writes
+from shared.extractions.extracted_chunks import (
+    COLLECTION,
+    DELETION_MARKERS,
+    TOPICS,
+    removal_writes,
+    topic_count_writes,
+)
 from shared.extractions.model import ExtractionType, facets
 from shared.firestore.database import WriteConflict, combine_writes
 from shared.firestore.writes import put_if_unchanged
@@ -25,170 +32,197 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database, Write
     from shared.knowledge.queue import ExtractionSummaries
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
 
     Snapshot = DocumentSnapshot[Any]
 
-PAGE: Final = 200
-"""Extractions that are looked at together."""
-SETTLED_AT_ONCE: Final = 50
-"""Marks of extractions that are gone which are settled together."""
-MOST_REPEATED: Final = 100
-"""Duplicates of one extraction that are looked at together."""
-_DUPLICATE: Final = ("type", "topics", "source_id", "chunk_id", "confidence")
+PAGE_SIZE: Final = 200
+"""The number of extractions, or of topics, that are read together."""
+MAX_MARKERS: Final = 50
+"""The number of deletion markers that are processed together."""
+MAX_DUPLICATES: Final = 100
+"""The number of duplicates of one extraction that are read together."""
+_DUPLICATE_FIELDS: Final = ("type", "topics", "source_id", "chunk_id", "confidence")
+
+
+async def promote_duplicates(ctx: Context, budget: Budget, report: Report) -> None:
+    """Replace deleted extractions by their duplicates with the highest confidence.
+
+    Every job that deletes extractions ends with this. One read if there is nothing to do.
+    """
+    while (counts := await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
+        report.counts += Counter(shown=counts["shown"])
+        if budget.spent:
+            report.finished = False
+            return
 
 
 class ExtractionUpkeep:
-    """Shows duplicates whose original is gone, and removes what hangs on nothing."""
+    """Promotes duplicates, and deletes orphans and empty topics."""
 
     def __init__(self, database: Database) -> None:
         """Work on this database."""
         self._database = database
 
-    async def settle(self) -> Counter[str]:
-        """Settle some of the extractions that are gone; to be called until it has settled none.
+    async def process_deletions(self) -> Counter[str]:
+        """Process some deletion markers. Call it until it has processed none.
 
-        Of the duplicates of each, the surest is shown in its place, and the others repeat that one
-        from now on. Nothing to do costs one read.
+        The duplicate with the highest confidence becomes visible, and the original of the others.
+        One read if there is nothing to do.
 
         Returns:
-            How many marks were `settled`, and how many duplicates are `shown`.
+            How many markers were `settled`, and how many duplicates are `shown` now.
         """
-        query = marks_query(self._database.client).limit(SETTLED_AT_ONCE)
-        marks = await self._database.find(query)
-        done = Counter[str]()
-        idle: list[Write] = []
-        for mark, original in zip(marks, await self._originals(marks), strict=True):
-            duplicates = [] if original else await self._duplicates(mark.id)
-            if not duplicates:
-                idle.append(_deletion(mark))
+        query = markers_query(self._database.client).limit(MAX_MARKERS)
+        markers = await self._database.find(query)
+        counts = Counter[str]()
+        obsolete: list[Write] = []
+        for marker, is_back in zip(markers, await self._are_back(markers), strict=True):
+            duplicates = [] if is_back else await self._duplicates(marker.id)
+            if duplicates:
+                counts += await self._promote(marker, duplicates)
             else:
-                done += await self._inherited(mark, duplicates)
-        done["settled"] += await self._database.commit_skipping_conflicts(idle) if idle else 0
-        return done
+                obsolete.append(_deletion(marker))
+        counts["settled"] += (
+            await self._database.commit_skipping_conflicts(obsolete) if obsolete else 0
+        )
+        return counts
 
-    async def count(self) -> int:
-        """How many extractions are gone and not settled."""
-        return await self._database.count(marks_query(self._database.client))
+    async def count_deletions(self) -> int:
+        """The number of deletion markers."""
+        return await self._database.count(markers_query(self._database.client))
 
-    async def _originals(self, marks: Sequence[Snapshot]) -> list[bool]:
-        """Which of them are there again: their chunk came back."""
-        references = [self._database.document(COLLECTION, mark.id) for mark in marks]
-        found = {each.id for each in await self._database.get_all(references, ["type"])}
-        return [mark.id in found for mark in marks]
+    async def _are_back(self, markers: Sequence[Snapshot]) -> list[bool]:
+        """Whether each of the deleted extractions exists again, because its chunk came back."""
+        references = [self._database.document(COLLECTION, marker.id) for marker in markers]
+        snapshots = await self._database.get_all(references, ["type"])
+        ids = {snapshot.id for snapshot in snapshots}
+        return [marker.id in ids for marker in markers]
 
     async def _duplicates(self, extraction_id: str) -> list[Snapshot]:
-        """What repeats an extraction and hangs on a chunk, the surest first."""
+        """The duplicates of an extraction, in descending order of confidence."""
         query = duplicates_query(self._database.client, extraction_id)
-        found = await self._database.find(query)
-        return sorted(found, key=lambda each: (-each.get("confidence"), each.id))
+        duplicates = await self._database.find(query)
+        return sorted(duplicates, key=lambda snapshot: (-snapshot.get("confidence"), snapshot.id))
 
-    async def _inherited(self, mark: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
-        """Show the surest duplicate that hangs on a chunk, unless one is shown already.
+    async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
+        """Promote the first duplicate that its chunk lists, unless one is promoted already.
 
-        Those that are too many to be looked at together find the heir in the mark, which stays.
-        Where something changes meanwhile, nothing is settled.
+        If there are too many duplicates to read together, the marker stays and names the promoted
+        one for the next ones. If something changes meanwhile, nothing is written.
         """
-        known = (mark.to_dict() or {}).get("heir")
-        chunks = {} if known else await self._chunks(duplicates)
-        heir = next((each for each in duplicates if _hangs(each, chunks)), None)
-        heir_id = heir.id if heir else known
+        promoted_id = (marker.to_dict() or {}).get("heir")
+        chunks = {} if promoted_id else await self._chunks(duplicates)
+        listed = (duplicate for duplicate in duplicates if _is_listed(duplicate, chunks))
+        promoted = next(listed, None)
+        new_id = promoted.id if promoted else promoted_id
         writes: list[Write] = []
-        if heir_id:
-            others = [each for each in duplicates if each.id != heir_id]
-            writes += [put_if_unchanged(each, {"duplicate_of": heir_id}) for each in others]
-        if heir:
-            writes += self._showing(heir, chunks[heir.get("chunk_id")])
-        more = heir_id and len(duplicates) == MOST_REPEATED
-        writes.append(put_if_unchanged(mark, {"heir": heir_id}) if more else _deletion(mark))
+        if new_id:
+            others = [duplicate for duplicate in duplicates if duplicate.id != new_id]
+            writes += [
+                put_if_unchanged(duplicate, {"duplicate_of": new_id}) for duplicate in others
+            ]
+        if promoted:
+            writes += self._promotion_writes(promoted, chunks[promoted.get("chunk_id")])
+        has_more = new_id and len(duplicates) == MAX_DUPLICATES
+        writes.append(put_if_unchanged(marker, {"heir": new_id}) if has_more else _deletion(marker))
         try:
             await self._database.commit(writes)
         except WriteConflict:
             return Counter()
-        return Counter(settled=1, shown=int(heir is not None))
+        return Counter(settled=1, shown=int(promoted is not None))
 
-    def _showing(self, heir: Snapshot, chunk: Snapshot) -> Iterator[Write]:
-        kind, topics = ExtractionType(heir.get("type")), heir.get("topics")
-        found_by = facets(kind, topics, heir.get("source_id"))
-        yield put_if_unchanged(heir, {"facets": found_by, "duplicate_of": DELETE_FIELD})
+    def _promotion_writes(self, duplicate: Snapshot, chunk: Snapshot) -> Iterator[Write]:
+        kind, topics = ExtractionType(duplicate.get("type")), duplicate.get("topics")
+        values = facets(kind, topics, duplicate.get("source_id"))
+        yield put_if_unchanged(duplicate, {"facets": values, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)
-        known = {name: each for name, each in before[heir.id].items() if name != "duplicate"}
-        after = {**before, heir.id: {**known, "topics": topics}}
+        entry = {name: value for name, value in before[duplicate.id].items() if name != "duplicate"}
+        after = {**before, duplicate.id: {**entry, "topics": topics}}
         yield put_if_unchanged(chunk, {"extracted": after})
-        yield from topic_writes(self._database, before, after)
+        yield from topic_count_writes(self._database, before, after)
 
     async def page(self, after: str) -> list[Snapshot]:
-        """The extractions that come next by their ids, for a round through all. One round trip.
+        """The next page of all extractions, by their ids. One round trip.
 
         Args:
-            after: The id of the last one of the page before; empty for the first page.
+            after: The id of the last extraction of the page before; empty for the first page.
         """
         return await self._database.find(every_query(self._database.client, after))
 
-    async def orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
-        """Those of a page whose chunk is gone, or knows nothing of them. One round trip."""
+    async def find_orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
+        """The extractions of a page that no chunk lists. One round trip."""
         chunks = await self._chunks(page)
-        return [each for each in page if not _hangs(each, chunks)]
+        return [snapshot for snapshot in page if not _is_listed(snapshot, chunks)]
 
-    async def remove(self, orphans: Sequence[Snapshot]) -> int:
-        """Delete orphans that have not changed since; return how many they were."""
-        writes = [combine_writes(list(self._removal(each))) for each in orphans]
+    async def delete_orphans(self, orphans: Sequence[Snapshot]) -> int:
+        """Delete orphans that have not changed since; return how many."""
+        writes = [combine_writes(list(self._orphan_writes(orphan))) for orphan in orphans]
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
-    def _removal(self, orphan: Snapshot) -> Iterator[Write]:
+    def _orphan_writes(self, orphan: Snapshot) -> Iterator[Write]:
         data = orphan.to_dict() or {}
         topics = [] if data.get("duplicate_of") else data.get("topics", [])
-        # Refused if it changed, and with it all that follows.
+        # Refused if the orphan changed, together with the writes that follow.
         yield put_if_unchanged(orphan, {"facets": []})
-        yield from removal(self._database, {orphan.id: {"type": data["type"], "topics": topics}})
+        entry = {"type": data["type"], "topics": topics}
+        yield from removal_writes(self._database, {orphan.id: entry})
 
-    async def forget_empty_topics(self) -> int:
-        """Delete topics of which nothing is left; return how many. Nothing to do costs one read."""
-        found = await self._database.find(empty_query(self._database.client))
-        writes = list(map(_deletion, found))
+    async def delete_empty_topics(self) -> int:
+        """Delete a page of topics without extractions; return how many. None: one read."""
+        topics = await self._database.find(empty_topics_query(self._database.client))
+        writes = list(map(_deletion, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
-        names = sorted({(each.to_dict() or {}).get("chunk_id", "") for each in extractions} - {""})
-        references = [self._database.document(CHUNKS, name) for name in names]
-        found = await self._database.get_all(references, ["extracted"])
-        return {each.id: each for each in found}
+        """The chunks of these extractions that exist, by id."""
+        ids = sorted({_chunk_id(snapshot) for snapshot in extractions} - {""})
+        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
+        chunks = await self._database.get_all(references, ["extracted"])
+        return {chunk.id: chunk for chunk in chunks}
 
 
-def marks_query(client: AsyncClient) -> AsyncQuery:
-    """Marks of extractions that are gone."""
-    return client.collection(GONE).order_by("__name__")
+def markers_query(client: AsyncClient) -> AsyncQuery:
+    """The deletion markers."""
+    return client.collection(DELETION_MARKERS).order_by("__name__")
 
 
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
-    """What repeats an extraction."""
+    """The duplicates of an extraction."""
     same = FieldFilter("duplicate_of", "==", extraction_id)
     query = client.collection(COLLECTION).where(filter=same)
-    return query.select(_DUPLICATE).limit(MOST_REPEATED)
+    return query.select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
 def every_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The extractions that come next by their ids."""
-    every = client.collection(COLLECTION)
-    query = every.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
-    query = query.start_after({"__name__": every.document(after)}) if after else query
-    return query.limit(PAGE)
+    """The next page of all extractions, by their ids."""
+    collection = client.collection(COLLECTION)
+    query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
+    query = query.start_after({"__name__": collection.document(after)}) if after else query
+    return query.limit(PAGE_SIZE)
 
 
-def empty_query(client: AsyncClient) -> AsyncQuery:
-    """Topics of which nothing is left."""
-    return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE)
+def empty_topics_query(client: AsyncClient) -> AsyncQuery:
+    """Topics without extractions."""
+    return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield marks_query(client)
+    yield markers_query(client)
     yield duplicates_query(client, "a")
     yield every_query(client, "a")
-    yield empty_query(client)
+    yield empty_topics_query(client)
 
 
-def _hangs(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
-    chunk = chunks.get((extraction.to_dict() or {}).get("chunk_id", ""))
+def _chunk_id(extraction: Snapshot) -> str:
+    return str((extraction.to_dict() or {}).get("chunk_id", ""))
+
+
+def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
+    """Whether the chunk of an extraction exists and lists it."""
+    chunk = chunks.get(_chunk_id(extraction))
     return chunk is not None and extraction.id in _extracted(chunk)
 
 
@@ -196,6 +230,6 @@ def _extracted(chunk: Snapshot) -> ExtractionSummaries:
     return (chunk.to_dict() or {}).get("extracted") or {}
 
 
-def _deletion(seen: Snapshot) -> Write:
-    option = LastUpdateOption(seen.update_time)
-    return lambda batch: batch.delete(seen.reference, option)
+def _deletion(snapshot: Snapshot) -> Write:
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.delete(snapshot.reference, option)

@@ -1,4 +1,4 @@
-"""Arguments and results of the tools that query extractions."""
+"""Arguments and results of the tools that look up extractions."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from shared.runtime.schemas import Arguments, DocumentId, Result
 if TYPE_CHECKING:
     from shared.extractions.model import Extraction
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+TopicText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 
 class ExtractionArguments(Arguments):
-    """Which extractions of a type."""
+    """Which extractions of a type to look up."""
 
-    topic: Name | None = Field(
+    topic: TopicText | None = Field(
         default=None,
-        description="Only what is about this topic: one of list_topics, in any case, or a usual"
-        " abbreviation or other spelling of it. Without it, all topics.",
+        description="Only results about this topic: one of list_topics, in any case, or a common"
+        " abbreviation or spelling of it. By default, all topics.",
     )
     query: (
         Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
         | None
     ) = Field(
         default=None,
-        description="What it should be about, in plain words: the results are then ordered by how"
-        " near they come in meaning. Without it, the surest come first.",
+        description="What you need, in plain words: results are then ordered by similarity in"
+        " meaning. By default, by confidence.",
         validation_alias=AliasChoices("query", "q"),
     )
     source_id: DocumentId | None = Field(
-        default=None, description="Only what this source says; list_sources finds its id."
+        default=None, description="Only results from this source; list_sources finds its id."
     )
     limit: int = Field(default=25, ge=1, le=100, description="How many results at most.")
     cursor: CursorText | None = Field(
@@ -43,76 +43,79 @@ class ExtractionArguments(Arguments):
     )
 
 
-class Identified(Result):
-    """What begins a result.
+class WithId(Result):
+    """The first field of a result.
 
-    A result is `class DecisionResult(Attribution, Decision, Identified)`: of several bases,
-    pydantic puts the fields of the last one first.
+    A result is `class DecisionResult(Attribution, Decision, WithId)`: of several bases, pydantic
+    puts the fields of the last one first.
     """
 
     id: str = Field(description="Its id.")
 
 
 class Attribution(Result):
-    """What ends a result: what it is about, and where it comes from.
+    """The last fields of a result: its topics, and where it comes from.
 
     Attributes:
-        type: What it is a result of: its content's.
+        type: The type of the extraction, which the content class sets.
     """
 
     type: ClassVar[ExtractionType]
 
-    topics: list[str] = Field(description="What it is about, the main topic first.")
+    topics: list[str] = Field(description="Its topics, the main one first.")
     source_title: str = Field(description="Title of the source, to cite.")
     source_id: str = Field(description="Id of the source, for get_source.")
-    chunk_id: str = Field(description="Id of the passage that it was read in, for get_chunk.")
+    chunk_id: str = Field(description="Id of the passage it was read from, for get_chunk.")
     confidence: float = Field(
         description="How sure the model that read the passage was, from 0 to 1."
     )
-    quote: str = Field(description="The words of the passage that it rests on, as they stand.")
+    quote: str = Field(description="The words of the passage that support it, verbatim.")
     similarity: float | None = Field(
-        description="Cosine similarity with the query: 1 the same, 0 unrelated; missing without."
+        description="Cosine similarity with the query: 1 the same, 0 unrelated. Missing without a"
+        " query."
     )
 
 
-class Metadata(Result):
-    """What is to know of the results."""
+class LookupMetadata(Result):
+    """What to know of the results."""
 
     query: str = Field(
-        description="The topic that was filtered by, under its usual name, or all where none was."
+        description="The topic that was filtered by, under its usual name; all if none was."
     )
     sources_cited: list[str] = Field(
         description="Titles of the sources of these results, in their order, each once."
     )
     result_count: int = Field(description="How many results this answer holds.")
     search_type: Literal["filtered", "semantic"] = Field(
-        description="filtered: the surest first. semantic: those nearest to the query first."
+        description="filtered: ordered by confidence. semantic: ordered by similarity to the query."
     )
     next_cursor: str | None = Field(
-        description="Where the results go on; missing at their end. A short page may not be the"
-        " last."
+        description="Send it as cursor for the next page; missing on the last page. A page may be"
+        " short without being the last."
     )
     nearest_topics: list[str] | None = Field(
-        description="Where the topic is unknown: known ones like it, the most alike first; the"
-        " commonest where none is like it."
+        description="If the topic is unknown: the most similar topics, or the most frequent ones if"
+        " none is similar."
     )
-    message: str | None = Field(description="What to know where nothing was found, or all shown.")
+    message: str | None = Field(
+        description="What to do if nothing was found, or if there are no more results to show."
+    )
 
 
 ResultT = TypeVar("ResultT", bound=Attribution)
 
 
-class Answer(Result, Generic[ResultT]):
-    """Results, and what is to know of them."""
+class LookupAnswer(Result, Generic[ResultT]):
+    """Results, and what to know of them."""
 
-    results: list[ResultT] = Field(description="What was found, best first.")
-    metadata: Metadata = Field(description="What is to know of the results.")
+    results: list[ResultT] = Field(description="The results, best first.")
+    metadata: LookupMetadata = Field(description="What to know of the results.")
 
 
-def result_of(
+def to_result(
     kind: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """What a tool says of an extraction."""
+    """An extraction as the result of a tool."""
     return kind.model_validate(
         dict(extraction.content)
         | {

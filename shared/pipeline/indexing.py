@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
-from shared.extractions.extracted_chunks import removal
+from shared.extractions.extracted_chunks import removal_writes
 from shared.index.bm25 import CAP
 from shared.index.facets import id_facet
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
@@ -128,7 +128,7 @@ class Indexing:
         writes += totals_writes(self._database, KNOWLEDGE, differences)
         for change in changes:
             if change.waiting.chunk is None:
-                writes += removal(self._database, change.waiting.extracted)
+                writes += removal_writes(self._database, change.waiting.extracted)
         results = await self._database.commit(writes)
         sums = zip(lists, results[len(changes) :], strict=False)
         return [name for name, result in sums if _held(result) >= self.long_lists.most]

@@ -1,4 +1,4 @@
-"""Passages that hold something, and what a language model says of them."""
+"""Books with passages to extract from, and a language model with scripted answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.extractions.outdated import Outdated
+from shared.extractions.outdated import requeue_outdated
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
-    """What stands in a passage, to what the model says of it: findings, or an error."""
+    """Text in a passage to the answer of the model: findings, or an error."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"
@@ -47,19 +47,24 @@ RETRIES_QUOTE: Final = "Every layer that retries multiplies the load"
 
 
 def decision(quote: str = KEYS_QUOTE, **fields: Any) -> dict[str, Any]:
-    """A decision, as a model tells it."""
+    """A decision, as the model reports it."""
     content = {
         "question": "Natural or surrogate key?",
         "options": ["natural", "surrogate"],
         "considerations": [],
         "recommended_approach": "The surrogate, with the code as a unique constraint.",
     }
-    told = {"quote": quote, "content": content, "topics": ["Keys", "Databases"], "confidence": 0.9}
-    return {**told, **fields}
+    return {
+        "quote": quote,
+        "content": content,
+        "topics": ["Keys", "Databases"],
+        "confidence": 0.9,
+        **fields,
+    }
 
 
 def warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
-    """A warning, as a model tells it."""
+    """A warning, as the model reports it."""
     content = {"title": "Retries at every layer", "description": "They multiply the load."}
     return {
         "quote": quote,
@@ -70,24 +75,24 @@ def warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str, Any]:
     }
 
 
-FOUND: Final[Answers] = {
+FINDINGS: Final[Answers] = {
     KEYS: {"decisions": [decision()]},
     RETRIES: {"warnings": [warning()]},
 }
 
 
-def scripted(answers: Answers = FOUND) -> ScriptedGenerator:
-    """A model that says this of passages, and finds nothing in others."""
+def make_generator(answers: Answers = FINDINGS) -> ScriptedGenerator:
+    """A model with these answers that finds nothing in other passages."""
     return ScriptedGenerator(
-        lambda text: next((told for words, told in answers.items() if words in text), {})
+        lambda text: next((answer for words, answer in answers.items() if words in text), {})
     )
 
 
-class Late:
-    """A model's answer that comes after others: the later, the more turns it lets pass."""
+class DelayedAnswer:
+    """An answer of the model that takes some turns of the event loop."""
 
     def __init__(self, turns: int, answer: Any) -> None:
-        """Let so many turns of the event loop pass."""
+        """Answer after so many turns."""
         self._turns = turns
         self._answer = answer
 
@@ -97,17 +102,17 @@ class Late:
         return self._answer
 
     def __await__(self) -> Any:
-        """Wait, and answer."""
+        """Wait, then answer."""
         return self._wait().__await__()
 
 
 @asynccontextmanager
-async def reading(
-    settings: Settings, generator: ScriptedGenerator | None = None, **more: Any
+async def extract_context(
+    settings: Settings, generator: ScriptedGenerator | None = None, **options: Any
 ) -> AsyncIterator[Context]:
-    """What a run of the job may use; meaning is told by words."""
-    providers = {"embedder": WordEmbedder(), "generator": generator or scripted()}
-    app = App(settings, **{**providers, **more})
+    """The context of a run of the job, with an embedder that compares words."""
+    providers = {"embedder": WordEmbedder(), "generator": generator or make_generator()}
+    app = App(settings, **{**providers, **options})
     yield app.context(Caller(), Meter())
     await app.aclose()
 
@@ -118,49 +123,50 @@ def book(name: str, *texts: str, title: str = "") -> Source:
     return Source(source_id=name, title=title or name.title(), sections=sections)
 
 
-async def shelve(ctx: Context, *books: Source) -> list[Chunk]:
-    """Put books in, one after the other; return their chunks."""
-    chunked = [in_chunks(each) for each in books]
-    for each in chunked:
-        await Ingestion(ctx.database).save([each], ctx.clock())
-    return [chunk for each in chunked for chunk in each.chunks]
+async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
+    """Ingest books one after the other; return their chunks."""
+    chunked = [in_chunks(source) for source in books]
+    for source in chunked:
+        await Ingestion(ctx.database).save([source], ctx.clock())
+    return [chunk for source in chunked for chunk in source.chunks]
 
 
-async def run(ctx: Context) -> Report:
+async def run_extract(ctx: Context) -> Report:
     """Run the job to its end."""
     return await extract(ctx, ample())
 
 
-async def read_again(ctx: Context) -> int:
-    """Have all that was read read again, as when extractions get another shape."""
-    return await Outdated(ctx.database, version=2).read_again(ctx.clock())
+async def requeue_all(ctx: Context) -> int:
+    """Queue all passages that have been read again, as when the schema changes."""
+    return await requeue_outdated(ctx.database, ctx.clock(), version=2)
 
 
-async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
-    """All extractions, by their ids."""
+async def stored_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
+    """All extractions, by id."""
     return await documents(ctx, "extractions")
 
 
-async def told(ctx: Context) -> dict[str, bool]:
-    """What names each extraction, with its chunk's source, and whether it is shown."""
-    found = (await stored(ctx)).values()
+async def visibility(ctx: Context) -> dict[str, bool]:
+    """Whether each extraction is visible, by its name and source."""
+    extractions = (await stored_extractions(ctx)).values()
     return {
-        f"{_name(each['content'])} ({each['source_id']})": bool(each["facets"]) for each in found
+        f"{_name(extraction['content'])} ({extraction['source_id']})": bool(extraction["facets"])
+        for extraction in extractions
     }
 
 
-async def counts(ctx: Context) -> dict[str, int]:
-    """How many extractions topics count, but for those that count none."""
+async def topic_counts(ctx: Context) -> dict[str, int]:
+    """How many extractions each topic has, without empty topics."""
     topics = (await documents(ctx, "topics")).values()
-    return {each["name"]: each["total"] for each in topics if each["total"]}
+    return {topic["name"]: topic["total"] for topic in topics if topic["total"]}
 
 
-async def waiting(ctx: Context) -> set[str]:
-    """What is said by the chunks that wait for the job, due or not."""
+async def pending_texts(ctx: Context) -> set[str]:
+    """The texts of the chunks in the queue of the job, due or not."""
     chunks = (await documents(ctx, "chunks")).values()
-    return {each["content"] for each in chunks if "extract" in each.get("pending", {})}
+    return {chunk["content"] for chunk in chunks if "extract" in chunk.get("pending", {})}
 
 
 def _name(content: Mapping[str, Any]) -> str:
-    names: Sequence[str] = ("question", "title", "name")
-    return next(str(content[name]) for name in names if name in content)
+    fields: Sequence[str] = ("question", "title", "name")
+    return next(str(content[field]) for field in fields if field in content)

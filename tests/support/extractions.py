@@ -1,4 +1,4 @@
-"""Extractions for tests, stored as the job `extract` stores what a language model finds."""
+"""Extractions for tests, stored as the job `extract` stores them."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 MODEL: Final = "words-to-facts-1"
 
 
-def decision(question: str = "Which flour?", **other: Any) -> Decision:
-    """A choice between two, unless said otherwise."""
-    said = {"options": ("rye", "wheat"), "considerations": ("taste",)}
-    return Decision(question=question, **(said | other))
+def decision(question: str = "Which flour?", **fields: Any) -> Decision:
+    """A choice between two options."""
+    defaults = {"options": ("rye", "wheat"), "considerations": ("taste",)}
+    return Decision(question=question, **(defaults | fields))
 
 
-def pattern(name: str = "Sourdough", **other: Any) -> Pattern:
-    """A solution."""
-    said = {"problem": "Bread that keeps for a day only.", "solution": "Let it sour."}
-    return Pattern(name=name, **(said | other))
+def pattern(name: str = "Sourdough", **fields: Any) -> Pattern:
+    """A solution to a problem."""
+    defaults = {"problem": "Bread that keeps for a day only.", "solution": "Let it sour."}
+    return Pattern(name=name, **(defaults | fields))
 
 
-def warning(title: str = "Starving starter", **other: Any) -> Pitfall:
-    """Something that goes wrong."""
-    return Pitfall(title=title, **({"description": "It dies without flour and water."} | other))
+def warning(title: str = "Starving starter", **fields: Any) -> Pitfall:
+    """A warning with a description."""
+    return Pitfall(title=title, **({"description": "It dies without flour and water."} | fields))
 
 
-def methodology(name: str = "Baking", **other: Any) -> Methodology:
-    """A way of working in one step."""
+def methodology(name: str = "Baking", **fields: Any) -> Methodology:
+    """A procedure of one step."""
     step = Step(order=1, title="Knead", description="Until it is smooth.")
-    return Methodology(name=name, **({"steps": (step,)} | other))
+    return Methodology(name=name, **({"steps": (step,)} | fields))
 
 
-def of(chunk: Chunk, content: Content, *topics: str, **other: Any) -> Extraction:
-    """What a chunk says, and what about; other fields are an `Extraction`'s own."""
-    said: dict[str, Any] = {
+def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any) -> Extraction:
+    """An extraction from a chunk about these topics; `fields` are other fields of `Extraction`."""
+    defaults: dict[str, Any] = {
         "extraction_id": extraction_id(chunk.chunk_id, content),
         "content": content,
         "topics": topics,
@@ -79,56 +79,58 @@ def of(chunk: Chunk, content: Content, *topics: str, **other: Any) -> Extraction
         "model": MODEL,
         "extracted_at": NOON,
     }
-    return Extraction(**(said | other))
+    return Extraction(**(defaults | fields))
 
 
-async def hold(ctx: Context, *extractions: Extraction) -> None:
-    """Let chunks hold these extractions, and no others."""
+async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
+    """Make these the only extractions of their chunks."""
     by_chunk: dict[str, list[Extraction]] = defaultdict(list)
-    for each in extractions:
-        by_chunk[each.chunk_id].append(each)
-    for chunk_id, held in by_chunk.items():
-        await replace(ctx, await waiting(ctx, chunk_id), held)
+    for extraction in extractions:
+        by_chunk[extraction.chunk_id].append(extraction)
+    for chunk_id, own in by_chunk.items():
+        await replace_extractions(ctx, await pending_chunk(ctx, chunk_id), own)
 
 
-async def replace(ctx: Context, chunk: PendingChunk, held: Sequence[Extraction]) -> int:
-    """Let a chunk, as it was read, hold these extractions; return whether it was stored."""
-    texts = [each.content.text for each in held]
+async def replace_extractions(
+    ctx: Context, chunk: PendingChunk, extractions: Sequence[Extraction]
+) -> int:
+    """Replace the extractions of a chunk as it was read; return how many chunks were stored."""
+    texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
-    new = list(zip(held, vectors, strict=True))
-    done = Extractions(ctx.database).replacing(chunk, new, ctx.embedder.model)
+    new = list(zip(extractions, vectors, strict=True))
+    done = Extractions(ctx.database).replacement(chunk, new, ctx.embedder.model)
     return await ChunkQueue(ctx.database).complete("extract", [done])
 
 
-async def waiting(ctx: Context, chunk_id: str) -> PendingChunk:
-    """A chunk, made to wait for the job."""
+async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
+    """A chunk, put into the queue of the extract job."""
     await write(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    found = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
-    return next(each for each in found if each.chunk_id == chunk_id)
+    chunks = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
+    return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 
 
-async def cost(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Round trips and documents read, of a call that succeeds; it has written nothing."""
+async def read_cost(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
+    """The round trips and documents read of a call that must succeed and write nothing."""
     answer = await call(app, name, STRANGER, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
     return answer.receipt.round_trips, answer.receipt.documents_read
 
 
-async def walk(app: App, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
-    """All pages of a call."""
+async def all_pages(app: App, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
+    """Call a tool until it returns no cursor; return all pages."""
     pages: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     for number in count(1):
         pages.append(await call_result(app, name, **arguments, **cursor))
-        following = pages[-1].get("metadata", pages[-1]).get("next_cursor")
-        if following is None:
+        next_cursor = pages[-1].get("metadata", pages[-1]).get("next_cursor")
+        if next_cursor is None:
             return pages
-        assert number < 200, "a walk that does not end"
-        cursor = {"cursor": following}
+        assert number < 200, "the pages do not end"
+        cursor = {"cursor": next_cursor}
     raise AssertionError
 
 
-def ids(pages: Iterable[dict[str, Any]]) -> list[str]:
-    """The ids of all results of all pages."""
-    return [each["id"] for page in pages for each in page["results"]]
+def result_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
+    """The ids of all results on these pages."""
+    return [result["id"] for page in pages for result in page["results"]]

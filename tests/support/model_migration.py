@@ -18,7 +18,7 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.database_dump import everything
-from tests.support.extractions import decision, hold, of, warning
+from tests.support.extractions import decision, make_extraction, store_extractions, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.materials import PAGES, extracted
 from tests.support.stored_documents import documents
@@ -96,7 +96,9 @@ async def fill(app: App) -> None:
     """Put in passages, extractions of them, traces and materials."""
     ctx = of_job(app)
     chunks = await put_in(ctx, BAKING, SAILING)
-    await hold(ctx, of(chunks[0], decision()), of(chunks[1], warning()))
+    await store_extractions(
+        ctx, make_extraction(chunks[0], decision()), make_extraction(chunks[1], warning())
+    )
     for number in range(3):
         await call_result(app, "contribute_trace", **sample(number))
     await extracted(app, QUESTION, materials=PAGES, task_id=TASK)

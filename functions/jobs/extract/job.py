@@ -1,4 +1,4 @@
-"""Find decisions, patterns, warnings and methodologies in passages, with a language model."""
+"""Extract decisions, patterns, warnings and methodologies from passages with a language model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.reader import PassageReader
 from shared.core.log import log
-from shared.extractions.heirs import show_heirs
-from shared.extractions.outdated import Outdated
+from shared.extractions.outdated import requeue_outdated
+from shared.extractions.upkeep import promote_duplicates
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.worker import StepWork, dead_lettered_chunks, process_pending
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 STEP: Final = "extract"
 NO_MODEL: Final = (
-    "No language model is configured (GENERATION_PROVIDER): nothing was extracted. Passages go on"
-    " waiting for one."
+    "No language model is configured (GENERATION_PROVIDER), so nothing was extracted. The passages"
+    " stay in the queue."
 )
 
 
 async def extract(ctx: Context, budget: Budget) -> Report:
-    """Read the passages that wait for it, several at once.
+    """Read the passages in the queue, several at once.
 
-    The extractions of a chunk replace those that it had, in the commit that takes it out of the
-    queue, on the condition that nobody edited it since it was read: killed anywhere, the next run
-    goes on with what is left. What another passage says already is stored as its duplicate, and not
-    shown. Once extractions have another shape, all passages are read again.
+    The extractions of a chunk are replaced in the commit that takes it out of the queue, unless the
+    chunk was edited since it was read: a run that was killed anywhere is continued by the next one.
+    An extraction that says what another passage already says is stored as a hidden duplicate. When
+    the schema of extractions changes, all passages are read again.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -43,24 +43,24 @@ async def extract(ctx: Context, budget: Budget) -> Report:
         report.note = NO_MODEL
         return report
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    if outdated := await Outdated(ctx.database).read_again(ctx.clock()):
+    if outdated := await requeue_outdated(ctx.database, ctx.clock()):
         report.counts["outdated"] = outdated
     reader = PassageReader(ctx, ctx.generator, report)
     await process_pending(StepWork(STEP, "read", reader.read, reader.probe), ctx, budget, report)
-    await show_heirs(ctx, budget, report)
+    await promote_duplicates(ctx, budget, report)
     return report
 
 
-async def waiting(ctx: Context) -> int:
-    """How many chunks wait to be read; none where there is no language model."""
+async def count_pending(ctx: Context) -> int:
+    """The number of chunks in the queue; 0 if there is no language model."""
     return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
     name="extract",
-    title="Find decisions, patterns, warnings and methodologies",
+    title="Extract decisions, patterns, warnings and methodologies",
     run=extract,
-    total=waiting,
+    total=count_pending,
     schedule="25 * * * *",
     dead_letters=dead_lettered_chunks(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.GENERATION}),

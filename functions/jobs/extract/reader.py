@@ -1,4 +1,4 @@
-"""Reading a passage: what a language model finds in it, checked, compared, ready to be stored."""
+"""Read a passage: extract what a language model finds in it, verify it, and mark duplicates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from shared.ai.embedding import Purpose
 from shared.ai.generation import count_tokens
 from shared.extractions.deduplication import (
     CANDIDATES,
-    distinct,
-    least_similarity,
-    original_of,
-    similar,
+    drop_duplicates,
+    find_original,
+    min_similarity,
+    with_similarity,
 )
-from shared.extractions.prompt import INSTRUCTION, Findings, material
-from shared.extractions.quotes import Grounds, count
+from shared.extractions.prompt import INSTRUCTION, Findings, passage_prompt
+from shared.extractions.quotes import build_extractions, count_findings
 from shared.extractions.repository import Extractions
 
 if TYPE_CHECKING:
@@ -31,137 +31,140 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Report
 
+MIN_CHARACTERS: Final = 80
+"""The length from which a passage is read: shorter ones explain and discuss nothing."""
+PROBE: Final = "Carrel is a small room for reading in a library."
+"""A passage that every working model can read, and in which there is nothing to find."""
+
 
 class ReadingOrder:
-    """Passages that are read at once and stored together: none sees yet what another one says.
+    """Passages that are read at the same time and stored together, so not visible to queries yet.
 
-    Each decides what of it is shown when its turn comes, whichever the model answered first: so the
-    same passages end in the same extractions, in however many runs they are read.
+    They look for duplicates among each other one after the other, in the order of their start,
+    whichever the model answers first. So the same passages give the same extractions, in however
+    many runs they are read.
 
     Attributes:
-        shown: What is shown of those whose turn has come, and not stored yet.
-        replaced: The ids of what was shown of them before.
+        visible: The visible extractions of the passages whose turn is over.
+        replaced: The ids of the stored extractions that the batch replaces.
     """
 
     def __init__(self) -> None:
-        """Nobody stands in it."""
-        self.shown: list[tuple[Extraction, Vector]] = []
+        """Start an empty batch."""
+        self.visible: list[tuple[Extraction, Vector]] = []
         self.replaced: set[str] = set()
-        self._standing = 0
+        self._size = 0
         self._last = asyncio.Event()
         self._last.set()
 
     @asynccontextmanager
-    async def stand(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Stand in line until the block ends; what it is given waits for one's turn."""
-        if not self._standing:
-            self.shown.clear()
+    async def join(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+        """Join the batch for the block; yields a function that waits for the chunk's turn."""
+        if not self._size:
+            self.visible.clear()
             self.replaced.clear()
-        self._standing += 1
+        self._size += 1
         self.replaced |= chunk.extracted.keys()
-        before, mine = self._last, asyncio.Event()
-        self._last = mine
+        previous, own = self._last, asyncio.Event()
+        self._last = own
         try:
-            await asyncio.sleep(0)  # all that are begun at once stand here before the first goes on
-            yield before.wait
+            await asyncio.sleep(0)  # all chunks join before the first one continues
+            yield previous.wait
         finally:
             try:
-                # Who fails early leaves no gap through which the next one could overtake.
-                await before.wait()
-            finally:  # who is cancelled keeps nobody waiting
-                self._standing -= 1
-                mine.set()
-
-
-SHORTEST: Final = 80
-"""Characters: a shorter passage weighs, explains and describes nothing, and is not read."""
-PROBE: Final = "Carrel is a small room for reading in a library."
-"""A passage that every model reads, and in which there is nothing to find."""
+                # A chunk that fails early must not let the next one overtake the previous one.
+                await previous.wait()
+            finally:  # a cancelled chunk must not block the others
+                self._size -= 1
+                own.set()
 
 
 class PassageReader:
-    """Reads passages, one call of the model each, and remembers what of them is shown."""
+    """Reads passages, each with one request to the model."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
-        """Count in `report` what is found."""
+        """Count what is found in `report`."""
         self._context = ctx
         self._generator = generator
         self._counts = report.counts
-        self._line = ReadingOrder()
+        self._order = ReadingOrder()
 
     async def read(self, chunk: PendingChunk) -> StepResult:
-        """Find what a passage holds, and make it the only extractions of its chunk.
+        """Extract what a passage contains, to replace the extractions of its chunk.
 
         Raises:
             CarrelError: The model or the embedder fails, or refuses this text.
         """
-        async with self._line.stand(chunk) as turn:
-            found = await self._embedded(await self._found(chunk))
-            near = await asyncio.gather(*map(self._near, found))
+        async with self._order.join(chunk) as turn:
+            extractions = await self._embed(await self._extract(chunk))
+            neighbours = await asyncio.gather(*map(self._neighbours, extractions))
             await turn()
-            placed = list(map(self._placed, found, near))
-        return Extractions(self._context.database).replacing(
-            chunk, placed, self._context.embedder.model
+            marked = list(map(self._mark_duplicate, extractions, neighbours))
+        return Extractions(self._context.database).replacement(
+            chunk, marked, self._context.embedder.model
         )
 
     async def probe(self) -> None:
-        """Have nothing found in a harmless passage, and embed it.
+        """Read and embed a harmless passage.
 
         Raises:
-            CarrelError: It would fail for any passage.
+            CarrelError: Any passage would fail.
         """
-        await self._asked(PROBE)
+        await self._generate(PROBE)
         await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
-    async def _found(self, chunk: PendingChunk) -> list[Extraction]:
-        """What the model finds that stands in the passage."""
-        if len(chunk.content) < SHORTEST:
+    async def _extract(self, chunk: PendingChunk) -> list[Extraction]:
+        """The extractions whose quotes are in the passage."""
+        if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
-        findings = await self._asked(material(chunk.title, chunk.content))
-        grounds = Grounds(
-            chunk=chunk,
+        findings = await self._generate(passage_prompt(chunk.title, chunk.content))
+        extractions = build_extractions(
+            findings,
+            chunk,
             aliases=self._context.settings.topic_aliases,
             model=self._generator.model,
             now=self._context.clock(),
         )
-        found = grounds.extractions(findings)
-        self._counts["unfounded"] += count(findings) - len(found)
-        return found
+        self._counts["unfounded"] += count_findings(findings) - len(extractions)
+        return extractions
 
-    async def _asked(self, text: str) -> Findings:
-        asked = self._generator.generate(INSTRUCTION, text, Findings)
-        return await count_tokens(asked, self._context.meter)
+    async def _generate(self, text: str) -> Findings:
+        findings = self._generator.generate(INSTRUCTION, text, Findings)
+        return await count_tokens(findings, self._context.meter)
 
-    async def _embedded(self, found: Sequence[Extraction]) -> list[Embedded]:
-        """What says different things, with its vectors."""
-        if not found:
+    async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
+        """Extractions with their vectors, without duplicates in the passage itself."""
+        if not extractions:
             return []
         embedder = self._context.embedder
-        texts = [each.content.text for each in found]
+        texts = [extraction.content.text for extraction in extractions]
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
-        return distinct(list(zip(found, vectors, strict=True)), embedder.model)
+        return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
-    async def _near(self, new: Embedded) -> list[Similar]:
-        """What is shown of other passages and comes close, but for those that are read now."""
-        extraction, vector = new
-        found = await Extractions(self._context.database).nearest_alike(
+    async def _neighbours(self, embedded: Embedded) -> list[Similar]:
+        """The similar extractions in the database, without those that this batch replaces."""
+        extraction, vector = embedded
+        neighbours = await Extractions(self._context.database).nearest_above(
             vector,
             extraction.type,
-            CANDIDATES + len(self._line.replaced),
-            least_similarity(self._context.embedder.model),
+            CANDIDATES + len(self._order.replaced),
+            min_similarity(self._context.embedder.model),
         )
-        near = [(each.extraction, each.similarity) for each in found]
-        return [each for each in near if each[0].extraction_id not in self._line.replaced]
+        return [
+            (neighbour.extraction, neighbour.similarity)
+            for neighbour in neighbours
+            if neighbour.extraction.extraction_id not in self._order.replaced
+        ]
 
-    def _placed(self, new: Embedded, near: Sequence[Similar]) -> Embedded:
-        """Show it, unless one that is shown says the same."""
-        extraction, vector = new
-        others = [*near, *similar(new, self._line.shown)]
-        original = original_of(extraction, others, self._context.embedder.model)
+    def _mark_duplicate(self, embedded: Embedded, neighbours: Sequence[Similar]) -> Embedded:
+        """Mark an extraction as a duplicate if a visible one says the same."""
+        extraction, vector = embedded
+        others = [*neighbours, *with_similarity(embedded, self._order.visible)]
+        original = find_original(extraction, others, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1
-            self._line.shown.append(new)
-            return new
+            self._order.visible.append(embedded)
+            return embedded
         self._counts["duplicates"] += 1
         return replace(extraction, duplicate_of=original.extraction_id), vector

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.index.commits import commits
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
-from shared.extractions.heirs import show_heirs
+from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
 from shared.index.analysis import indexed_state
 from shared.index.indexed_state import NOT_INDEXED
@@ -53,7 +53,7 @@ async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report
     while not budget.spent:
         page = await indexing.pending(ctx.clock(), PAGE)
         if not page:
-            await show_heirs(ctx, budget, report)
+            await promote_duplicates(ctx, budget, report)
             return report
         for commit in await _commits(page, ctx, report):
             await _apply(commit, indexing, ctx, budget, report)

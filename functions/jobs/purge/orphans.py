@@ -6,8 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep, go_round
-from shared.extractions.heirs import show_heirs
-from shared.extractions.upkeep import ExtractionUpkeep
+from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
 from shared.pipeline.orphaned_chunks import PAGE, SETTLED, OrphanedChunks
 
 if TYPE_CHECKING:
@@ -53,13 +52,13 @@ TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)
 
 
 async def _count_gone(ctx: Context) -> int:
-    return await ExtractionUpkeep(ctx.database).count()
+    return await ExtractionUpkeep(ctx.database).count_deletions()
 
 
 async def forget_topics(ctx: Context, budget: Budget, report: Report) -> None:
     """Delete topics of which nothing is left."""
     upkeep = ExtractionUpkeep(ctx.database)
-    while forgotten := await upkeep.forget_empty_topics():
+    while forgotten := await upkeep.delete_empty_topics():
         report.counts += Counter(topics=forgotten)
         if budget.spent:
             report.finished = False
@@ -72,13 +71,13 @@ async def remove_orphans(ctx: Context, budget: Budget, report: Report) -> None:
 
     async def look(place: str) -> str | None:
         page = await upkeep.page(place)
-        removed = await upkeep.remove(await upkeep.orphans(page))
+        removed = await upkeep.delete_orphans(await upkeep.find_orphans(page))
         report.counts += Counter(extractions=removed)
         return page[-1].id if page else None
 
     await go_round("extractions", look, ctx, budget, report)
 
 
-DUPLICATES: Final = Sweep("duplicates", show_heirs, _count_gone)
+DUPLICATES: Final = Sweep("duplicates", promote_duplicates, _count_gone)
 TOPICS: Final = Sweep("topics", forget_topics)
 EXTRACTIONS: Final = Sweep("extractions", remove_orphans)

@@ -122,7 +122,7 @@ async def _has_other_sample_extractions(
     """Whether a chunk has other extractions than it is to have, of which none is a model's."""
     if set(chunk.extracted) == {each.extraction_id for each in wanted}:
         return False
-    known = await Extractions(ctx.database).known(chunk)
+    known = await Extractions(ctx.database).of_chunk(chunk)
     return all(each.model == MODEL for each in known)
 
 
@@ -134,7 +134,7 @@ async def _store(
     texts = [each.content.text for _, found in changes for each in found]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     made = [
-        Extractions(ctx.database).replacing(
+        Extractions(ctx.database).replacement(
             chunk, [(each, next(vectors)) for each in found], embedder.model
         )
         for chunk, found in changes

@@ -18,7 +18,7 @@ from shared.core.meter import Meter
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.extract_job import KEYS, book, decision, shelve, warning
+from tests.support.extract_job import KEYS, book, decision, ingest_books, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.stored_documents import documents
@@ -120,16 +120,14 @@ async def completed(settings: Settings, hours: int = 0) -> Report:
     return report
 
 
-async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
-    settings: Settings, ctx: Context
-) -> None:
+async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Context) -> None:
     calm = settings.model_copy(
         update={"google_cloud_project": f"{settings.google_cloud_project}-calm"}
     )
     quiet = App(calm, embedder=WordEmbedder())
     undisturbed = quiet.context(Caller(), Meter())
     for each in (ctx, undisturbed):
-        await shelve(each, *passages())
+        await ingest_books(each, *passages())
     report = await completed(calm)
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):

@@ -12,19 +12,19 @@ from shared.core.dates import utc_now
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.extract_job import (
-    FOUND,
+    FINDINGS,
     KEYS,
     NOTHING,
     RETRIES,
     book,
     decision,
-    reading,
-    run,
-    scripted,
-    shelve,
-    stored,
-    told,
-    waiting,
+    extract_context,
+    ingest_books,
+    make_generator,
+    pending_texts,
+    run_extract,
+    stored_extractions,
+    visibility,
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import chunks_by_content
@@ -56,98 +56,98 @@ class Picky(WordEmbedder):
 
 
 @pytest.mark.parametrize("answer", [BROKEN, REFUSED, "nothing", PlatformFault("A bug.")])
-async def test_a_passage_that_fails_is_put_off_and_delays_no_other(
-    settings: Settings, answer: Any
-) -> None:
-    async with reading(settings, scripted({NOTHING: answer, **FOUND})) as ctx:
-        [bad, *_] = await shelve(ctx, book("bad", NOTHING), book("tables", KEYS, RETRIES))
-        report = await run(ctx)
+async def test_a_failing_passage_is_deferred_alone(settings: Settings, answer: Any) -> None:
+    async with extract_context(settings, make_generator({NOTHING: answer, **FINDINGS})) as ctx:
+        [bad, *_] = await ingest_books(ctx, book("bad", NOTHING), book("tables", KEYS, RETRIES))
+        report = await run_extract(ctx)
         assert [bad.chunk_id] == [failure.name for failure in report.failures]
-        assert {NOTHING} == await waiting(ctx)
-        assert 2 == len(await told(ctx))
-        assert {} == (await run(ctx)).counts  # not due yet
+        assert {NOTHING} == await pending_texts(ctx)
+        assert 2 == len(await visibility(ctx))
+        assert {} == (await run_extract(ctx)).counts  # not due yet
 
 
-async def test_a_passage_that_failed_five_times_is_parked(
+async def test_a_passage_that_failed_five_times_is_dead_lettered(
     settings: Settings,
 ) -> None:
     hours = [0]
-    model = scripted({NOTHING: BROKEN})
+    model = make_generator({NOTHING: BROKEN})
     clock = {"clock": lambda: utc_now() + timedelta(hours=hours[0])}
-    async with reading(settings, model, **clock) as ctx:
-        [bad] = await shelve(ctx, book("bad", NOTHING))
+    async with extract_context(settings, model, **clock) as ctx:
+        [bad] = await ingest_books(ctx, book("bad", NOTHING))
         for _ in range(7):
-            await run(ctx)
+            await run_extract(ctx)
             hours[0] += 2
         assert 5 == sum(NOTHING in text for text in model.texts)
-        assert set() == await waiting(ctx)
+        assert set() == await pending_texts(ctx)
         assert JOB.dead_letters
         [parked] = await JOB.dead_letters.load(ctx, 10)
         assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
         assert 1 == await JOB.dead_letters.retry(ctx)
-    async with reading(settings, scripted({NOTHING: {}}), **clock) as ctx:
-        assert 1 == (await run(ctx)).counts["read"]
+    async with extract_context(settings, make_generator({NOTHING: {}}), **clock) as ctx:
+        assert 1 == (await run_extract(ctx)).counts["read"]
         assert [] == await JOB.dead_letters.load(ctx, 10)
 
 
-async def test_what_failures_cost_is_counted(settings: Settings) -> None:
-    async with reading(settings, scripted({NOTHING: BROKEN, RETRIES: REFUSED})) as ctx:
-        await shelve(ctx, book("bad", NOTHING, RETRIES))
-        await run(ctx)
+async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
+    async with extract_context(
+        settings, make_generator({NOTHING: BROKEN, RETRIES: REFUSED})
+    ) as ctx:
+        await ingest_books(ctx, book("bad", NOTHING, RETRIES))
+        await run_extract(ctx)
         probe = 100
         assert (200 + 7 + probe, 20 + 10) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
 
 
-async def test_a_model_that_is_down_ends_the_run_and_blames_no_passage(
+async def test_an_outage_of_the_model_ends_the_run(
     settings: Settings,
 ) -> None:
-    model = scripted()
-    async with reading(settings, model) as ctx:
-        await shelve(ctx, book("tables", KEYS, RETRIES))
+    model = make_generator()
+    async with extract_context(settings, model) as ctx:
+        await ingest_books(ctx, book("tables", KEYS, RETRIES))
         model.down = True
         with pytest.raises(Unavailable):
-            await run(ctx)
+            await run_extract(ctx)
         assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(ctx)).values()]
         model.down = False
-        assert 2 == (await run(ctx)).counts["read"]
+        assert 2 == (await run_extract(ctx)).counts["read"]
 
 
-async def test_an_embedder_that_is_down_ends_the_run(
+async def test_an_outage_of_the_embedder_ends_the_run(
     settings: Settings,
 ) -> None:
-    async with reading(settings) as ctx:
-        await shelve(ctx, book("tables", KEYS, NOTHING))
+    async with extract_context(settings) as ctx:
+        await ingest_books(ctx, book("tables", KEYS, NOTHING))
         assert isinstance(ctx.embedder, WordEmbedder)
         ctx.embedder.down = True
         with pytest.raises(Unavailable):
-            await run(ctx)
-        assert {KEYS} == await waiting(ctx)
+            await run_extract(ctx)
+        assert {KEYS} == await pending_texts(ctx)
         assert {} == (await chunks_by_content(ctx))[KEYS]["tries"]
         ctx.embedder.down = False
-        assert 1 == (await run(ctx)).counts["found"]
+        assert 1 == (await run_extract(ctx)).counts["found"]
 
 
-async def test_a_finding_that_cannot_be_embedded_is_its_passages_fault(settings: Settings) -> None:
-    async with reading(settings) as plain:
-        await shelve(plain, book("tables", KEYS, RETRIES))
+async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings) -> None:
+    async with extract_context(settings) as plain:
+        await ingest_books(plain, book("tables", KEYS, RETRIES))
     embedder = Picky("multiply", InvalidInput("It refuses."))
-    async with reading(settings, embedder=embedder) as ctx:
-        report = await run(ctx)
+    async with extract_context(settings, embedder=embedder) as ctx:
+        report = await run_extract(ctx)
         assert ["VALIDATION_ERROR: It refuses."] == [each.reason for each in report.failures]
-        assert {RETRIES} == await waiting(ctx)
-        assert ["Natural or surrogate key? (tables)"] == list(await told(ctx))
+        assert {RETRIES} == await pending_texts(ctx)
+        assert ["Natural or surrogate key? (tables)"] == list(await visibility(ctx))
 
 
-async def test_a_base_embedded_with_another_model_costs_no_call(
+async def test_another_embedding_model_is_refused_before_a_call(
     settings: Settings,
 ) -> None:
-    model = scripted()
-    async with reading(settings, model) as ctx:
-        await shelve(ctx, book("tables", KEYS))
+    model = make_generator()
+    async with extract_context(settings, model) as ctx:
+        await ingest_books(ctx, book("tables", KEYS))
         other = WordEmbedder()
         other.model = "another"
         await EmbeddingSpace(ctx.database).claim(other)
-    async with reading(settings, model) as ctx:
+    async with extract_context(settings, model) as ctx:
         with pytest.raises(Conflict):
-            await run(ctx)
-        assert ([], {}) == (model.texts, await stored(ctx))
+            await run_extract(ctx)
+        assert ([], {}) == (model.texts, await stored_extractions(ctx))

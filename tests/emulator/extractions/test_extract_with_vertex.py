@@ -17,17 +17,17 @@ from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.extract_job import (
-    FOUND,
+    FINDINGS,
     KEYS,
     NOTHING,
     RETRIES,
     book,
     decision,
-    run,
-    scripted,
-    shelve,
-    told,
-    waiting,
+    ingest_books,
+    make_generator,
+    pending_texts,
+    run_extract,
+    visibility,
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import (
@@ -64,7 +64,7 @@ BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
 
 def findings(text: str) -> Any:
     """What the model says of a passage."""
-    return next((told for words, told in FOUND.items() if words in text), {})
+    return next((visibility for words, visibility in FINDINGS.items() if words in text), {})
 
 
 @pytest.fixture
@@ -89,18 +89,18 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
-    await shelve(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await ingest_books(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
     yield ctx
     await generator.aclose()
     await app.aclose()
 
 
-async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
+async def test_findings_are_stored_with_one_call_a_passage(
     cloud: Context, vertex: FakeVertex
 ) -> None:
-    report = await run(cloud)
+    report = await run_extract(cloud)
     assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
-    assert BOTH == set(await told(cloud))
+    assert BOTH == set(await visibility(cloud))
     assert 3 == len(vertex.calls)
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
     [call] = [each for each in vertex.calls if KEYS in each.text]
@@ -113,13 +113,13 @@ async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
     "trouble",
     [refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION],
 )
-async def test_a_trouble_that_passes_is_waited_out(
+async def test_a_transient_error_is_retried(
     cloud: Context, vertex: FakeVertex, trouble: Reply
 ) -> None:
     vertex.script.append(trouble)
-    report = await run(cloud)
+    report = await run_extract(cloud)
     assert [] == report.failures
-    assert (BOTH, set()) == (set(await told(cloud)), await waiting(cloud))
+    assert (BOTH, set()) == (set(await visibility(cloud)), await pending_texts(cloud))
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ async def test_a_trouble_that_passes_is_waited_out(
         NO_CANDIDATES,
     ],
 )
-async def test_an_answer_without_the_shape_is_asked_for_again(
+async def test_a_malformed_answer_is_requested_again(
     cloud: Context, vertex: FakeVertex, answer: Reply
 ) -> None:
     vertex.script.append(answer)
-    report = await run(cloud)
+    report = await run_extract(cloud)
     assert [] == report.failures
-    assert (4, BOTH) == (len(vertex.calls), set(await told(cloud)))
+    assert (4, BOTH) == (len(vertex.calls), set(await visibility(cloud)))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_an_answer_without_the_shape_is_asked_for_again(
         (HANG, "UNAVAILABLE"),
     ],
 )
-async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
+async def test_a_passage_without_an_answer_is_deferred_alone(
     cloud: Context, vertex: FakeVertex, monotonic: Monotonic, trouble: Reply, reason: str
 ) -> None:
     others_answered = threading.Semaphore(0)
@@ -172,12 +172,12 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
     vertex.answers["Findings"] = answer
     vertex.on_hang = time_out
     vertex.troubles[KEYS] = trouble
-    report = await run(cloud)
+    report = await run_extract(cloud)
     [failure] = report.failures
     assert failure.reason.startswith(reason)
     assert ({KEYS}, {"Retries at every layer (tables)"}) == (
-        await waiting(cloud),
-        set(await told(cloud)),
+        await pending_texts(cloud),
+        set(await visibility(cloud)),
     )
     assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
 
@@ -192,25 +192,25 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
         HANG,
     ],
 )
-async def test_an_outage_ends_the_run_and_the_next_completes_it(
+async def test_an_outage_ends_the_run_and_the_next_resumes(
     cloud: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage
     vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
     with pytest.raises(Unavailable):
-        await run(cloud)
+        await run_extract(cloud)
     assert [{}] * 3 == [each["tries"] for each in (await chunks_by_content(cloud)).values()]
     vertex.usual = Reply()
-    assert 3 == (await run(cloud)).counts["read"]
-    assert BOTH == set(await told(cloud))
+    assert 3 == (await run_extract(cloud)).counts["read"]
+    assert BOTH == set(await visibility(cloud))
 
 
-async def test_the_scripted_model_says_the_same_as_the_server(settings: Settings) -> None:
+async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> None:
     """Tests with either mean the same."""
-    model = scripted()
+    model = make_generator()
     app = App(settings, embedder=WordEmbedder(), generator=model)
     ctx = app.context(Caller(), Meter())
-    await shelve(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
-    await run(ctx)
-    assert BOTH == set(await told(ctx))
+    await ingest_books(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await run_extract(ctx)
+    assert BOTH == set(await visibility(ctx))
     await app.aclose()

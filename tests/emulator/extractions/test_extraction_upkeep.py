@@ -9,8 +9,15 @@ import pytest
 from shared.extractions.model import ExtractionType
 from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
-from shared.extractions.upkeep import MOST_REPEATED, ExtractionUpkeep
-from tests.support.extractions import decision, hold, of, replace, waiting, warning
+from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep
+from tests.support.extractions import (
+    decision,
+    make_extraction,
+    pending_chunk,
+    replace_extractions,
+    store_extractions,
+    warning,
+)
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 
@@ -26,19 +33,21 @@ pytestmark = pytest.mark.anyio
 async def repeated(ctx: Context) -> list[Extraction]:
     """One that four passages say: the first is shown, the fourth is the surest of the others."""
     chunks = await put_in(ctx, BAKING, SAILING)
-    first = of(chunks[0], decision(), "bread", confidence=0.9)
-    await hold(ctx, first, of(chunks[0], warning(), "bread"))
+    first = make_extraction(chunks[0], decision(), "bread", confidence=0.9)
+    await store_extractions(ctx, first, make_extraction(chunks[0], warning(), "bread"))
     others = [
-        of(chunk, decision(), "bread", "rye", confidence=sure, duplicate_of=first.extraction_id)
+        make_extraction(
+            chunk, decision(), "bread", "rye", confidence=sure, duplicate_of=first.extraction_id
+        )
         for chunk, sure in zip(chunks[1:4], (0.4, 0.5, 0.8), strict=True)
     ]
-    await hold(ctx, *others)
+    await store_extractions(ctx, *others)
     return [first, *others]
 
 
 async def forget(ctx: Context, extraction: Extraction) -> None:
     """Let a chunk hold nothing any more."""
-    await replace(ctx, await waiting(ctx, extraction.chunk_id), [])
+    await replace_extractions(ctx, await pending_chunk(ctx, extraction.chunk_id), [])
 
 
 async def shown(ctx: Context) -> list[str]:
@@ -57,13 +66,13 @@ async def state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-async def test_the_surest_duplicate_takes_the_place_of_what_is_gone(
+async def test_the_most_certain_duplicate_is_promoted(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, one, two, heir = repeated
     await forget(ctx, first)
     assert [] == await shown(ctx)
-    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(ctx.database).settle()
+    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(ctx.database).process_deletions()
     assert [heir.extraction_id] == await shown(ctx)
     stored = await documents(ctx, "extractions")
     assert [heir.extraction_id] * 2 == [
@@ -76,7 +85,7 @@ async def test_the_surest_duplicate_takes_the_place_of_what_is_gone(
     assert ["bread", "rye"] == chunk["extracted"][heir.extraction_id]["topics"]
 
 
-async def test_one_after_the_other_is_shown_until_none_is_left(
+async def test_duplicates_are_promoted_until_none_is_left(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     order = [repeated[0], repeated[3], repeated[2], repeated[1]]
@@ -84,57 +93,59 @@ async def test_one_after_the_other_is_shown_until_none_is_left(
     for each in order:
         seen += await shown(ctx)
         await forget(ctx, each)
-        await ExtractionUpkeep(ctx.database).settle()
+        await ExtractionUpkeep(ctx.database).process_deletions()
     assert [each.extraction_id for each in order] == seen
     assert {} == await documents(ctx, "extractions")
-    assert 2 == await ExtractionUpkeep(ctx.database).forget_empty_topics()
+    assert 2 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
     assert {} == await documents(ctx, "topics")
 
 
-async def test_settled_once_there_is_nothing_to_settle(
+async def test_processing_deletions_again_changes_nothing(
     ctx: Context, repeated: list[Extraction], meter: Meter
 ) -> None:
     await forget(ctx, repeated[0])
-    assert 2 == await ExtractionUpkeep(ctx.database).count()
-    await ExtractionUpkeep(ctx.database).settle()
+    assert 2 == await ExtractionUpkeep(ctx.database).count_deletions()
+    await ExtractionUpkeep(ctx.database).process_deletions()
     before, read, written = await state(ctx), meter.documents_read, meter.documents_written
-    assert {"settled": 0} == await ExtractionUpkeep(ctx.database).settle()
-    assert 0 == await ExtractionUpkeep(ctx.database).forget_empty_topics()
+    assert {"settled": 0} == await ExtractionUpkeep(ctx.database).process_deletions()
+    assert 0 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
     assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
     assert before == await state(ctx)
 
 
-async def test_what_came_back_is_shown_itself(ctx: Context, repeated: list[Extraction]) -> None:
+async def test_a_restored_original_is_visible_itself(
+    ctx: Context, repeated: list[Extraction]
+) -> None:
     first = repeated[0]
     await forget(ctx, first)
-    await hold(ctx, first)
-    assert {"settled": 2} == await ExtractionUpkeep(ctx.database).settle()
+    await store_extractions(ctx, first)
+    assert {"settled": 2} == await ExtractionUpkeep(ctx.database).process_deletions()
     assert [first.extraction_id] == await shown(ctx)
 
 
-async def test_a_duplicate_that_hangs_on_nothing_is_not_shown(
+async def test_an_orphaned_duplicate_is_not_promoted(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, _, two, surest = repeated
     await forget(ctx, first)
     await ctx.database.document("chunks", surest.chunk_id).delete()
-    await ExtractionUpkeep(ctx.database).settle()
+    await ExtractionUpkeep(ctx.database).process_deletions()
     assert [two.extraction_id] == await shown(ctx)
 
 
-async def test_an_extraction_unknown_to_its_chunk_is_removed(
+async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, _, _, surest = repeated
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
-    assert [] == await upkeep.orphans(page)
+    assert [] == await upkeep.find_orphans(page)
     await write(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
     await ctx.database.document("chunks", first.chunk_id).delete()
     await ctx.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
-    orphans = await upkeep.orphans(page)
-    assert 3 == len(orphans) == await upkeep.remove(orphans)
-    await upkeep.settle()
+    orphans = await upkeep.find_orphans(page)
+    assert 3 == len(orphans) == await upkeep.delete_orphans(orphans)
+    await upkeep.process_deletions()
     assert [surest.extraction_id] == await shown(ctx)
     topic = await Topics(ctx.database).get("bread")
     assert topic
@@ -148,28 +159,28 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
     page = await upkeep.page("")
     await ctx.database.document("chunks", repeated[0].chunk_id).delete()
     await write(ctx, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
-    assert 1 == await upkeep.remove(await upkeep.orphans(page))
+    assert 1 == await upkeep.delete_orphans(await upkeep.find_orphans(page))
     assert repeated[0].extraction_id in await documents(ctx, "extractions")
 
 
-async def test_a_round_goes_on_after_the_last_id(ctx: Context, repeated: list[Extraction]) -> None:
+async def test_a_page_starts_after_the_last_id(ctx: Context, repeated: list[Extraction]) -> None:
     page = await ExtractionUpkeep(ctx.database).page("")
     rest = await ExtractionUpkeep(ctx.database).page(page[1].id)
     assert [each.id for each in page[2:]] == [each.id for each in rest]
     assert len(repeated) + 1 == len(page)
 
 
-async def test_of_many_that_repeat_what_is_gone_one_is_shown(
+async def test_of_very_many_duplicates_one_is_promoted(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, *_ = repeated
-    more = {f"more-{n}" for n in range(MOST_REPEATED)}
+    more = {f"more-{n}" for n in range(MAX_DUPLICATES)}
     for name in more:
         data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
         await write(ctx, f"extractions/{name}", data | hanging)
     await forget(ctx, first)
-    while (await ExtractionUpkeep(ctx.database).settle())["settled"]:
+    while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         pass
     stored = await documents(ctx, "extractions")
     shown_now = [name for name, data in stored.items() if data["type"] == "decision"]

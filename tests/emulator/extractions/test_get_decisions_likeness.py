@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.extractions.model import Step
-from tests.support.extractions import decision, hold, ids, methodology, of, pattern, warning
+from tests.support.extractions import (
+    decision,
+    make_extraction,
+    methodology,
+    pattern,
+    result_ids,
+    store_extractions,
+    warning,
+)
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.tool_calls import call_result
 
@@ -77,13 +85,13 @@ PLACE = {name: n % 5 for n, name in enumerate(SAID)}
         ("get_methodologies", "learning from an outage", ["postmortem", "interviews"]),
     ],
 )
-async def test_what_answers_a_question_comes_first(
+async def test_the_extraction_that_answers_comes_first(
     ctx: Context, app: App, name: str, query: str, expected: list[str]
 ) -> None:
     chunks = await put_in(ctx, BAKING, SAILING)
-    held = {each: of(chunks[PLACE[each]], content) for each, content in SAID.items()}
-    await hold(ctx, *held.values())
+    held = {each: make_extraction(chunks[PLACE[each]], content) for each, content in SAID.items()}
+    await store_extractions(ctx, *held.values())
     found = await call_result(app, name, query=query)
-    assert [held[each].extraction_id for each in expected] == ids([found])
+    assert [held[each].extraction_id for each in expected] == result_ids([found])
     nearest, other = (each["similarity"] for each in found["results"])
     assert 1 >= nearest > other >= 0

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace as altered
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.ai.embedding import Purpose
 from shared.extractions import pages
-from shared.extractions.repository import MOST_NEAR
+from shared.extractions.repository import MAX_NEAREST
 from shared.runtime.context import App
-from tests.support.extractions import cost, decision, hold, ids, of, walk
+from tests.support.extractions import (
+    all_pages,
+    decision,
+    make_extraction,
+    read_cost,
+    result_ids,
+    store_extractions,
+)
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
@@ -40,10 +47,10 @@ async def many(ctx: Context) -> list[Extraction]:
     chance = random.Random(7)  # noqa: S311 - no secret
     asked = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
     held = [
-        of((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
+        make_extraction((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
         for n, words in enumerate(asked)
     ]
-    await hold(ctx, *held)
+    await store_extractions(ctx, *held)
     return held
 
 
@@ -57,10 +64,10 @@ async def ranking(ctx: Context, held: Sequence[Extraction]) -> list[tuple[float,
 
 
 @pytest.mark.parametrize("limit", [1, 7, 60, 100])
-async def test_all_pages_hold_each_once_those_nearest_in_meaning_first(
+async def test_pages_are_in_order_of_similarity_without_repeats(
     ctx: Context, app: App, many: list[Extraction], limit: int
 ) -> None:
-    walked = await walk(app, "get_decisions", query=QUERY, limit=limit)
+    walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
     found = [(each["similarity"], each["id"]) for page in walked for each in page["results"]]
     expected = await ranking(ctx, many)
     assert [score for score, _ in expected] == pytest.approx([score for score, _ in found])
@@ -68,36 +75,36 @@ async def test_all_pages_hold_each_once_those_nearest_in_meaning_first(
     assert {len(page["results"]) for page in walked[:-1]} <= {limit}
 
 
-async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
+async def test_paging_by_similarity_survives_changes(
     ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     first = await call_result(app, "get_decisions", query=QUERY, limit=10)
-    shown = ids([first])
+    shown = result_ids([first])
     kept = [each for each in many if each.extraction_id != shown[-1]]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
     new = [
-        altered(many[0], extraction_id=f"decision-new{n}", content=each)
+        replace(many[0], extraction_id=f"decision-new{n}", content=each)
         for n, each in enumerate(nearer)
     ]
-    await hold(ctx, *kept, *new)
+    await store_extractions(ctx, *kept, *new)
     cursor = first["metadata"]["next_cursor"]
     rest = []
     while cursor:
         page = await call_result(app, "get_decisions", query=QUERY, limit=10, cursor=cursor)
-        rest += ids([page])
+        rest += result_ids([page])
         cursor = page["metadata"].get("next_cursor")
     assert {each.extraction_id for each in many} == {*shown, *rest}
     assert len(many) == len(shown) + len(rest)
 
 
-@pytest.mark.parametrize("most", [100, pytest.param(MOST_NEAR, marks=pytest.mark.slow)])
-async def test_a_walk_ends_at_the_most_that_are_compared(
+@pytest.mark.parametrize("most", [100, pytest.param(MAX_NEAREST, marks=pytest.mark.slow)])
+async def test_paging_ends_at_the_most_neighbours(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Copies of one document, written past the job: a thousand and more take a while."""
-    monkeypatch.setattr(pages, "MOST_NEAR", most)
+    monkeypatch.setattr(pages, "MAX_NEAREST", most)
     [chunk, *_] = await put_in(ctx, BAKING)
-    await hold(ctx, of(chunk, decision("rye"), "bread"))
+    await store_extractions(ctx, make_extraction(chunk, decision("rye"), "bread"))
     [(name, data)] = (await documents(ctx, "extractions")).items()
     client = ctx.database.client
     for start in range(0, most + 10, 101):
@@ -105,27 +112,27 @@ async def test_a_walk_ends_at_the_most_that_are_compared(
         for number in range(start, start + 101):
             batch.set(client.document(f"extractions/{name}-{number:04}"), data)
         await batch.commit()
-    walked = await walk(app, "get_decisions", query="rye", limit=most // 10)
-    assert (most, most) == (len(ids(walked)), len(set(ids(walked))))
+    walked = await all_pages(app, "get_decisions", query="rye", limit=most // 10)
+    assert (most, most) == (len(result_ids(walked)), len(set(result_ids(walked))))
     assert "narrow by topic" in walked[-1]["metadata"]["message"]
     assert not any("message" in page["metadata"] for page in walked[:-1])
 
 
-async def test_a_search_by_meaning_reads_what_is_and_was_shown(
-    app: App, many: list[Extraction]
-) -> None:
+async def test_a_semantic_page_reads_earlier_pages_again(app: App, many: list[Extraction]) -> None:
     assert len(many) > 20
     one_more, sources = 1, 2
     asked = {"query": QUERY, "limit": 10}
-    assert (2, 10 + one_more + sources) == await cost(app, "get_decisions", **asked)
+    assert (2, 10 + one_more + sources) == await read_cost(app, "get_decisions", **asked)
     cursor = (await call_result(app, "get_decisions", **asked))["metadata"]["next_cursor"]
-    assert (2, 20 + one_more + sources) == await cost(app, "get_decisions", **asked, cursor=cursor)
+    assert (2, 20 + one_more + sources) == await read_cost(
+        app, "get_decisions", **asked, cursor=cursor
+    )
     app.connection.caches["embedding_space"].clear()
     stamp = 1
-    assert (3, 10 + one_more + sources + stamp) == await cost(app, "get_decisions", **asked)
+    assert (3, 10 + one_more + sources + stamp) == await read_cost(app, "get_decisions", **asked)
 
 
-async def test_a_provider_that_is_down_is_no_empty_answer(
+async def test_an_outage_of_the_provider_is_an_error(
     app: App, many: list[Extraction], embedder: WordEmbedder
 ) -> None:
     assert many
@@ -137,7 +144,7 @@ async def test_a_provider_that_is_down_is_no_empty_answer(
     assert (await call_result(app, "get_decisions"))["results"]
 
 
-async def test_vectors_of_another_model_are_never_compared(
+async def test_vectors_of_another_model_are_a_conflict(
     ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     assert many
@@ -148,7 +155,7 @@ async def test_vectors_of_another_model_are_never_compared(
     assert (await call_result(app, "get_decisions"))["results"]
 
 
-async def test_where_nothing_has_a_vector_yet_it_says_so(
+async def test_a_base_without_vectors_says_so(
     ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     assert many
@@ -160,7 +167,7 @@ async def test_where_nothing_has_a_vector_yet_it_says_so(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_database_that_is_not_there_is_an_outage(
+async def test_an_unreachable_database_is_unavailable(
     settings: Settings, embedder: WordEmbedder
 ) -> None:
     names = ("get_decisions", "get_warnings", "list_topics")

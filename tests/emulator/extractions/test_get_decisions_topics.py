@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.settings import Settings
-from tests.support.extractions import cost, decision, hold, ids, of, pattern, warning
+from tests.support.extractions import (
+    decision,
+    make_extraction,
+    pattern,
+    read_cost,
+    result_ids,
+    store_extractions,
+    warning,
+)
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -26,16 +34,16 @@ def settings(project: str) -> Settings:
 async def hold_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     """Hold decisions about several topics; return their ids by what they ask."""
     held = [
-        of(chunks[0], decision("llm"), "large language models", "bread baking"),
-        of(chunks[3], decision("llm at sea"), "large language models"),
-        of(chunks[1], decision("k8s"), "kubernetes"),
-        of(chunks[3], decision("k8s at sea"), "kubernetes", "bread baking"),
+        make_extraction(chunks[0], decision("llm"), "large language models", "bread baking"),
+        make_extraction(chunks[3], decision("llm at sea"), "large language models"),
+        make_extraction(chunks[1], decision("k8s"), "kubernetes"),
+        make_extraction(chunks[3], decision("k8s at sea"), "kubernetes", "bread baking"),
     ]
-    await hold(
+    await store_extractions(
         ctx,
         *held,
-        of(chunks[2], pattern(), "kubernetes", "sourdough"),
-        of(chunks[2], warning(), "sourdough"),
+        make_extraction(chunks[2], pattern(), "kubernetes", "sourdough"),
+        make_extraction(chunks[2], warning(), "sourdough"),
     )
     return {each.extraction_id: each.content.model_dump()["question"] for each in held}
 
@@ -57,7 +65,7 @@ async def hold_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
         ({"query": "sea", "source_id": "sailing"}, ["k8s at sea", "llm at sea"]),
     ],
 )
-async def test_a_filter_leaves_what_passes_it(
+async def test_filters_select_matching_extractions(
     ctx: Context,
     app: App,
     chunks: list[Chunk],
@@ -66,7 +74,7 @@ async def test_a_filter_leaves_what_passes_it(
 ) -> None:
     asks = await hold_decisions(ctx, chunks)
     found = await call_result(app, "get_decisions", **arguments)
-    assert expected == sorted(asks[each] for each in ids([found]))
+    assert expected == sorted(asks[each] for each in result_ids([found]))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ async def test_a_filter_leaves_what_passes_it(
         ({"topic": "K8s", "query": "sea"}, ("kubernetes", "semantic")),
     ],
 )
-async def test_the_metadata_name_the_topic_and_the_kind_of_search(
+async def test_metadata_has_the_topic_and_the_search_type(
     ctx: Context,
     app: App,
     chunks: list[Chunk],
@@ -92,7 +100,7 @@ async def test_the_metadata_name_the_topic_and_the_kind_of_search(
 
 
 @pytest.mark.parametrize("more", [{}, {"query": "sea"}, {"source_id": "baking"}])
-async def test_an_unknown_topic_finds_nothing_and_names_the_nearest(
+async def test_an_unknown_topic_suggests_the_nearest(
     ctx: Context, app: App, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
     await hold_decisions(ctx, chunks)
@@ -104,7 +112,7 @@ async def test_an_unknown_topic_finds_nothing_and_names_the_nearest(
         assert part in metadata["message"]
 
 
-async def test_a_part_of_a_topic_finds_the_topic(
+async def test_a_part_of_a_topic_suggests_the_topic(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await hold_decisions(ctx, chunks)
@@ -112,7 +120,7 @@ async def test_a_part_of_a_topic_finds_the_topic(
     assert ["bread baking"] == found["metadata"]["nearest_topics"]
 
 
-async def test_only_topics_of_the_type_are_near(
+async def test_only_topics_with_this_type_are_suggested(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await hold_decisions(ctx, chunks)
@@ -124,27 +132,33 @@ async def test_only_topics_of_the_type_are_near(
     assert {"get_patterns": ["sourdough"], "get_warnings": ["sourdough"]} == nearest
 
 
-async def test_where_no_topic_is_near_the_commonest_are_told(
+async def test_the_most_frequent_topics_are_suggested_otherwise(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await hold_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", topic="xyzzy"))["metadata"]
     assert "kubernetes" in metadata["nearest_topics"]
-    assert "None is like it; the commonest are " in metadata["message"]
+    assert "The most frequent are " in metadata["message"]
 
 
-async def test_a_topic_of_other_types_says_which_tools_have_something(
+async def test_a_topic_of_other_types_names_their_tools(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await hold_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", topic="sourdough"))["metadata"]
     assert "nearest_topics" not in metadata
-    expected = "There are no decisions about 'sourdough'; there are 1 by get_patterns, 1 by"
+    expected = "There are no decisions about 'sourdough', but 1 with get_patterns, 1 with"
     assert metadata["message"].startswith(expected)
 
 
-async def test_a_source_without_any_says_so(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    await hold(ctx, of(chunks[0], decision(), "bread"), of(chunks[1], decision(), "rye"))
+async def test_a_source_without_extractions_says_so(
+    ctx: Context, app: App, chunks: list[Chunk]
+) -> None:
+    await store_extractions(
+        ctx,
+        make_extraction(chunks[0], decision(), "bread"),
+        make_extraction(chunks[1], decision(), "rye"),
+    )
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         found = await call_result(app, "get_decisions", source_id="sailing", **arguments)
         assert [] == found["results"]
@@ -161,11 +175,13 @@ async def test_an_unknown_source_is_not_found(
     assert "list_sources" in error.message
 
 
-async def test_an_unknown_topic_costs_one_round_trip_more(
+async def test_an_unknown_topic_takes_one_more_round_trip(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await hold(ctx, *(of(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20)))
+    await store_extractions(
+        ctx, *(make_extraction(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20))
+    )
     nothing, itself, known, beginning = 1, 1, 20, 1
-    assert (2, nothing + itself + known + beginning) == await cost(
+    assert (2, nothing + itself + known + beginning) == await read_cost(
         app, "get_decisions", topic="other"
     )

@@ -1,21 +1,30 @@
-"""What `get_patterns`, `get_warnings` and `get_methodologies` say of one extraction.
+"""The results of `get_patterns`, `get_warnings` and `get_methodologies`, field by field.
 
-What they have in common with `get_decisions` is in `test_get_decisions.py`.
+What they have in common with `get_decisions` is tested in `test_get_decisions.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from shared.extractions.model import Step
-from tests.support.extractions import hold, methodology, of, pattern, warning
+from tests.support.extractions import (
+    decision,
+    make_extraction,
+    methodology,
+    pattern,
+    result_ids,
+    store_extractions,
+    warning,
+)
 from tests.support.knowledge import BAKING, put_in
-from tests.support.tool_calls import call_result
+from tests.support.tool_calls import STRANGER, call, call_result
 
 if TYPE_CHECKING:
     from shared.extractions.model import Content
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -43,15 +52,16 @@ METHODOLOGY: dict[str, Any] = {
     "prerequisites": ["Flour."],
     "outputs": ["Bread."],
 }
+ATTRIBUTION: Final = ("topics", "source_title", "source_id", "chunk_id", "confidence", "quote")
 
 
-async def result_of(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
-    """What a tool says of an extraction, between its id and its topics."""
+async def get_result(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
+    """The result of a tool for one extraction, without its id and its attribution."""
     [chunk, *_] = await put_in(ctx, BAKING)
-    await hold(ctx, of(chunk, content, "bread"))
+    await store_extractions(ctx, make_extraction(chunk, content, "bread"))
     [result] = (await call_result(app, name))["results"]
     fields = list(result)
-    assert ("id", "topics") == (fields[0], fields[-6])
+    assert ("id", *ATTRIBUTION) == (fields[0], *fields[-6:])
     return {field: result[field] for field in fields[1:-6]}
 
 
@@ -83,10 +93,60 @@ async def result_of(ctx: Context, app: App, name: str, content: Content) -> dict
         ),
     ],
 )
-async def test_an_extraction_is_shown_whole(
+async def test_a_result_has_every_field_of_the_content(
     ctx: Context, app: App, name: str, content: Content, expected: dict[str, Any]
 ) -> None:
-    assert expected == await result_of(ctx, app, name, content)
+    assert expected == await get_result(ctx, app, name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("get_decisions", decision()),
+        ("get_patterns", pattern()),
+        ("get_warnings", warning()),
+        ("get_methodologies", methodology()),
+    ],
+)
+async def test_a_result_names_its_source_and_passage(
+    ctx: Context, app: App, chunks: list[Chunk], name: str, content: Content
+) -> None:
+    extraction = make_extraction(chunks[3], content, "ropes", "sails", confidence=0.75)
+    await store_extractions(ctx, extraction)
+    answer = await call_result(app, name)
+    [result] = answer["results"]
+    assert {
+        "topics": ["ropes", "sails"],
+        "source_title": "Under Sail",
+        "source_id": "sailing",
+        "chunk_id": chunks[3].chunk_id,
+        "confidence": 0.75,
+        "quote": chunks[3].content[:20],
+    } == {field: result[field] for field in ATTRIBUTION}
+    assert ["Under Sail"] == answer["metadata"]["sources_cited"]
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("get_decisions", (decision("Which flour?"), decision("Which rope?"))),
+        ("get_patterns", (pattern("Sourdough"), pattern("Reefing"))),
+        ("get_warnings", (warning("Starving starter"), warning("Loose ropes"))),
+        ("get_methodologies", (methodology("Baking"), methodology("Tacking"))),
+    ],
+)
+async def test_a_topic_filters_for_any_caller(
+    ctx: Context, app: App, chunks: list[Chunk], name: str, contents: tuple[Content, Content]
+) -> None:
+    extractions = [
+        make_extraction(chunks[0], contents[0], "bread"),
+        make_extraction(chunks[3], contents[1], "ropes"),
+    ]
+    await store_extractions(ctx, *extractions)
+    for extraction in extractions:
+        answer = await call(app, name, STRANGER, topic=extraction.topics[0])
+        assert answer.result, answer.error
+        assert [extraction.extraction_id] == result_ids([answer.result])
 
 
 @pytest.mark.parametrize(
@@ -96,12 +156,12 @@ async def test_an_extraction_is_shown_whole(
         ("get_warnings", warning(), ["title", "description"]),
     ],
 )
-async def test_what_the_passage_leaves_open_is_left_out(
+async def test_optional_fields_without_a_value_are_omitted(
     ctx: Context, app: App, name: str, content: Content, fields: list[str]
 ) -> None:
-    assert fields == list(await result_of(ctx, app, name, content))
+    assert fields == list(await get_result(ctx, app, name, content))
 
 
-async def test_lists_that_the_passage_leaves_open_are_empty(ctx: Context, app: App) -> None:
-    result = await result_of(ctx, app, "get_methodologies", methodology())
+async def test_optional_lists_without_a_value_are_empty(ctx: Context, app: App) -> None:
+    result = await get_result(ctx, app, "get_methodologies", methodology())
     assert ([], []) == (result["prerequisites"], result["outputs"])

@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.extractions.list_topics.tool import EMPTY, MOST_BEGINNING, NO_SUCH, TOO_MANY
+from functions.tools.extractions.list_topics.tool import (
+    MAX_WITH_PREFIX,
+    NO_MATCH,
+    NO_TOPICS,
+    TRUNCATED,
+)
 from tests.support.extractions import (
-    cost,
+    all_pages,
     decision,
-    hold,
+    make_extraction,
     methodology,
-    of,
     pattern,
-    replace,
-    waiting,
-    walk,
+    pending_chunk,
+    read_cost,
+    replace_extractions,
+    store_extractions,
     warning,
 )
 from tests.support.knowledge import BAKING, put_in, write
@@ -32,13 +37,13 @@ pytestmark = pytest.mark.anyio
 async def hold_topics(ctx: Context) -> list[Chunk]:
     """Bread has four, rye two, and three have one each."""
     chunks = await put_in(ctx, BAKING)
-    await hold(
+    await store_extractions(
         ctx,
-        of(chunks[0], decision(), "bread", "rye"),
-        of(chunks[0], decision("Which oven?"), "bread"),
-        of(chunks[1], pattern(), "bread", "sourdough"),
-        of(chunks[1], methodology(), "bread", "large language models"),
-        of(chunks[2], warning(), "rye", "sour grapes"),
+        make_extraction(chunks[0], decision(), "bread", "rye"),
+        make_extraction(chunks[0], decision("Which oven?"), "bread"),
+        make_extraction(chunks[1], pattern(), "bread", "sourdough"),
+        make_extraction(chunks[1], methodology(), "bread", "large language models"),
+        make_extraction(chunks[2], warning(), "rye", "sour grapes"),
     )
     return chunks
 
@@ -50,11 +55,11 @@ async def topic(ctx: Context, name: str, **counts: int) -> None:
 
 
 async def names(app: App, **arguments: Any) -> list[str]:
-    pages = await walk(app, "list_topics", **arguments)
+    pages = await all_pages(app, "list_topics", **arguments)
     return [each["name"] for page in pages for each in page["topics"]]
 
 
-async def test_a_topic_is_told_with_its_counts(ctx: Context, app: App) -> None:
+async def test_a_topic_has_its_counts(ctx: Context, app: App) -> None:
     await hold_topics(ctx)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
@@ -62,7 +67,7 @@ async def test_a_topic_is_told_with_its_counts(ctx: Context, app: App) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 300])
-async def test_those_with_most_come_first_over_all_pages(
+async def test_frequent_topics_come_first_over_all_pages(
     ctx: Context, app: App, limit: int
 ) -> None:
     await hold_topics(ctx)
@@ -85,14 +90,14 @@ async def test_those_with_most_come_first_over_all_pages(
         ({"prefix": "  "}, ["bread", "large language models", "rye", "sour grapes", "sourdough"]),
     ],
 )
-async def test_a_beginning_and_a_type_leave_what_has_them(
+async def test_prefix_and_kind_filter_topics(
     ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
     await hold_topics(ctx)
     assert expected == sorted(await names(app, **arguments, limit=limit))
 
 
-async def test_those_that_begin_alike_are_ordered_by_count_too(ctx: Context, app: App) -> None:
+async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: App) -> None:
     for number in range(9):
         await topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
     by_count = [f"t{number}" for number in range(9)]
@@ -101,32 +106,32 @@ async def test_those_that_begin_alike_are_ordered_by_count_too(ctx: Context, app
     assert by_count == await names(app, limit=2)
 
 
-async def test_a_topic_of_which_nothing_is_left_is_gone(ctx: Context, app: App) -> None:
+async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App) -> None:
     chunks = await hold_topics(ctx)
-    await replace(ctx, await waiting(ctx, chunks[2].chunk_id), [])
+    await replace_extractions(ctx, await pending_chunk(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await names(app, **arguments)
     assert [] == await names(app, type="warning")
 
 
 async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:
-    assert {"topics": [], "message": EMPTY} == await call_result(app, "list_topics")
+    assert {"topics": [], "message": NO_TOPICS} == await call_result(app, "list_topics")
 
 
 async def test_a_beginning_of_nothing_says_so(ctx: Context, app: App) -> None:
     await hold_topics(ctx)
-    assert {"topics": [], "message": NO_SUCH} == await call_result(app, "list_topics", prefix="x")
+    assert {"topics": [], "message": NO_MATCH} == await call_result(app, "list_topics", prefix="x")
 
 
 async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, app: App) -> None:
     client = ctx.database.client
     batch = client.batch()
-    for number in range(MOST_BEGINNING + 1):
+    for number in range(MAX_WITH_PREFIX + 1):
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
     found = await call_result(app, "list_topics", prefix="t", limit=300)
-    assert (MOST_BEGINNING, TOO_MANY) == (len(found["topics"]), found["message"])
+    assert (MAX_WITH_PREFIX, TRUNCATED) == (len(found["topics"]), found["message"])
 
 
 @pytest.mark.parametrize(
@@ -141,9 +146,7 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, a
         ("cursor", "abc"),
     ],
 )
-async def test_arguments_out_of_range_are_refused_by_name(
-    app: App, field: str, value: object
-) -> None:
+async def test_invalid_arguments_are_refused_by_name(app: App, field: str, value: object) -> None:
     error = await call_error(app, "list_topics", **{field: value})
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
@@ -158,6 +161,6 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     await hold_topics(ctx)
-    assert (1, 3) == await cost(app, "list_topics", limit=2)
-    assert (1, 2) == await cost(app, "list_topics", prefix="sour")
-    assert (1, 2) == await cost(app, "list_topics", type="decision")
+    assert (1, 3) == await read_cost(app, "list_topics", limit=2)
+    assert (1, 2) == await read_cost(app, "list_topics", prefix="sour")
+    assert (1, 2) == await read_cost(app, "list_topics", type="decision")

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as altered
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.extractions.model import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
-from shared.extractions.repository import Extractions, place
-from shared.extractions.topic_names import Topic
-from shared.extractions.topics import Topics
+from shared.extractions.model import MAX_QUOTE, SCHEMA_VERSION, ExtractionType
+from shared.extractions.repository import Extractions, page_key
+from shared.extractions.topics import Topic, Topics
 from shared.knowledge.queue import ChunkQueue
 from tests.support.extractions import (
     decision,
-    hold,
+    make_extraction,
     methodology,
-    of,
     pattern,
-    replace,
-    waiting,
+    pending_chunk,
+    replace_extractions,
+    store_extractions,
     warning,
 )
 from tests.support.knowledge import BAKING, index_all, put_in, write
@@ -68,16 +67,16 @@ def questions(found: Sequence[Extraction]) -> list[str]:
 async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list[Chunk]) -> None:
     full = decision(recommended_approach="Rye.")
     held = [
-        of(chunks[0], full, "bread", "rye", confidence=0.9),
-        of(chunks[0], decision("Which oven?"), confidence=0.25),
+        make_extraction(chunks[0], full, "bread", "rye", confidence=0.9),
+        make_extraction(chunks[0], decision("Which oven?"), confidence=0.25),
     ]
-    await hold(ctx, *held)
+    await store_extractions(ctx, *held)
     assert held == await page(ctx)
 
 
-async def test_what_a_document_says(ctx: Context, chunks: list[Chunk]) -> None:
-    held = of(chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345)
-    await hold(ctx, held)
+async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chunk]) -> None:
+    held = make_extraction(chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345)
+    await store_extractions(ctx, held)
     [data] = (await documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
     assert 64 == len(vector)
@@ -89,7 +88,7 @@ async def test_what_a_document_says(ctx: Context, chunks: list[Chunk]) -> None:
         },
         "topics": ["starter"],
         "facets": held.facets,
-        "quote": "x" * LONGEST_QUOTE,
+        "quote": "x" * MAX_QUOTE,
         "embedding_model": "words",
         "source_id": "baking",
         "chunk_id": chunks[0].chunk_id,
@@ -101,11 +100,11 @@ async def test_what_a_document_says(ctx: Context, chunks: list[Chunk]) -> None:
     } == data
 
 
-async def test_a_chunk_knows_its_extractions_and_waits_no_more(
+async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    held = [of(chunks[0], decision(), "bread"), of(chunks[0], warning())]
-    await hold(ctx, *held)
+    held = [make_extraction(chunks[0], decision(), "bread"), make_extraction(chunks[0], warning())]
+    await store_extractions(ctx, *held)
     data = (await documents(ctx, "chunks"))[chunks[0].chunk_id]
     known = {name: (each["type"], each["topics"]) for name, each in data["extracted"].items()}
     assert {
@@ -116,11 +115,11 @@ async def test_a_chunk_knows_its_extractions_and_waits_no_more(
 
 
 async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> None:
-    await hold(
+    await store_extractions(
         ctx,
-        of(chunks[0], decision(), "bread", "rye"),
-        of(chunks[0], warning(), "bread"),
-        of(chunks[1], decision(), "bread"),
+        make_extraction(chunks[0], decision(), "bread", "rye"),
+        make_extraction(chunks[0], warning(), "bread"),
+        make_extraction(chunks[1], decision(), "bread"),
     )
     assert {
         "bread": {"decision": 2, "warning": 1, "total": 3},
@@ -128,12 +127,17 @@ async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> 
     } == await topics(ctx)
 
 
-async def test_new_extractions_take_the_place_of_former_ones(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    await hold(ctx, of(chunks[0], decision(), "bread"), of(chunks[0], warning(), "rye"))
-    new = [of(chunks[0], warning(), "bread", "oats"), of(chunks[0], pattern(), "rye")]
-    await hold(ctx, *new)
+async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[Chunk]) -> None:
+    await store_extractions(
+        ctx,
+        make_extraction(chunks[0], decision(), "bread"),
+        make_extraction(chunks[0], warning(), "rye"),
+    )
+    new = [
+        make_extraction(chunks[0], warning(), "bread", "oats"),
+        make_extraction(chunks[0], pattern(), "rye"),
+    ]
+    await store_extractions(ctx, *new)
     assert {each.extraction_id for each in new} == await stored(ctx)
     assert {
         "bread": {"warning": 1, "total": 1},
@@ -142,16 +146,16 @@ async def test_new_extractions_take_the_place_of_former_ones(
     } == await topics(ctx)
 
 
-async def test_what_is_there_already_is_not_written_again(
+async def test_an_unchanged_extraction_is_not_written_again(
     ctx: Context, chunks: list[Chunk], meter: Meter
 ) -> None:
-    same = of(chunks[0], decision(), "bread")
-    await hold(ctx, same, of(chunks[0], warning(), "bread"))
+    same = make_extraction(chunks[0], decision(), "bread")
+    await store_extractions(ctx, same, make_extraction(chunks[0], warning(), "bread"))
     before = (await snapshots(ctx, "extractions"))[same.extraction_id]
-    chunk = await waiting(ctx, chunks[0].chunk_id)
+    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
     written = meter.documents_written
-    later = altered(same, extracted_at=same.extracted_at + timedelta(days=1))
-    await replace(ctx, chunk, [later, of(chunks[0], pattern(), "bread")])
+    later = replace(same, extracted_at=same.extracted_at + timedelta(days=1))
+    await replace_extractions(ctx, chunk, [later, make_extraction(chunks[0], pattern(), "bread")])
     after = (await snapshots(ctx, "extractions"))[same.extraction_id]
     assert before.update_time == after.update_time
     pattern_chunk_warning_and_mark_topic = 5
@@ -161,59 +165,70 @@ async def test_what_is_there_already_is_not_written_again(
 @pytest.mark.parametrize(
     "change", [{"confidence": 0.4}, {"quote": "Other words."}, {"topics": ("oats",)}], ids=str
 )
-async def test_what_is_told_otherwise_is_written_again(
+async def test_a_changed_extraction_is_written_again(
     ctx: Context, chunks: list[Chunk], change: dict[str, Any]
 ) -> None:
-    same = of(chunks[0], decision(), "bread")
-    await hold(ctx, same)
-    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [altered(same, **change)])
+    same = make_extraction(chunks[0], decision(), "bread")
+    await store_extractions(ctx, same)
+    await replace_extractions(
+        ctx, await pending_chunk(ctx, chunks[0].chunk_id), [replace(same, **change)]
+    )
     (read,) = await page(ctx)
-    assert [getattr(altered(same, **change), name) for name in change] == [
+    assert [getattr(replace(same, **change), name) for name in change] == [
         getattr(read, name) for name in change
     ]
 
 
-async def test_what_is_no_duplicate_any_more_is_shown_without_topics(
+async def test_a_former_duplicate_without_topics_is_visible(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = of(chunks[1], decision("Who bakes?"))
-    again = of(chunks[0], decision())
-    await hold(ctx, first)
-    await hold(ctx, altered(again, duplicate_of=first.extraction_id))
-    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [again])
+    first = make_extraction(chunks[1], decision("Who bakes?"))
+    again = make_extraction(chunks[0], decision())
+    await store_extractions(ctx, first)
+    await store_extractions(ctx, replace(again, duplicate_of=first.extraction_id))
+    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [again])
     assert {first.extraction_id, again.extraction_id} == {
         each.extraction_id for each in await page(ctx)
     }
 
 
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
-    await hold(ctx, of(chunks[0], decision(), "bread"))
-    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [])
+    await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"))
+    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
     assert (set(), {}, []) == (await stored(ctx), await topics(ctx), await page(ctx))
 
 
-async def test_nothing_is_stored_of_a_chunk_that_was_edited_meanwhile(
+async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await waiting(ctx, chunks[0].chunk_id)
+    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
     await write(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
-    assert 0 == await replace(ctx, chunk, [of(chunks[0], decision(), "bread")])
+    assert 0 == await replace_extractions(
+        ctx, chunk, [make_extraction(chunks[0], decision(), "bread")]
+    )
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
-async def test_counts_hold_though_two_runs_replace_the_same(
+async def test_counts_stay_exact_if_two_runs_store_the_same(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await waiting(ctx, chunks[0].chunk_id)
-    held = [of(chunks[0], decision(), "bread")]
-    assert [1, 0] == [await replace(ctx, chunk, held) for _ in range(2)]
+    chunk = await pending_chunk(ctx, chunks[0].chunk_id)
+    held = [make_extraction(chunks[0], decision(), "bread")]
+    assert [1, 0] == [await replace_extractions(ctx, chunk, held) for _ in range(2)]
     assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
 
 
-async def test_what_goes_with_a_deleted_chunk(ctx: Context, chunks: list[Chunk]) -> None:
-    kept = of(chunks[3], decision(), "bread")
-    await hold(ctx, of(chunks[0], decision(), "bread"), of(chunks[1], warning(), "rye"), kept)
-    await put_in(ctx, altered(BAKING, sections=BAKING.sections[2:]))
+async def test_extractions_and_counts_go_with_a_deleted_chunk(
+    ctx: Context, chunks: list[Chunk]
+) -> None:
+    kept = make_extraction(chunks[3], decision(), "bread")
+    await store_extractions(
+        ctx,
+        make_extraction(chunks[0], decision(), "bread"),
+        make_extraction(chunks[1], warning(), "rye"),
+        kept,
+    )
+    await put_in(ctx, replace(BAKING, sections=BAKING.sections[2:]))
     assert {kept.extraction_id} == await stored(ctx)
     assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
     assert [kept] == await page(ctx)
@@ -235,32 +250,31 @@ async def test_filters_combine(
 ) -> None:
     about = [(0, "bread"), (1, "rye bread"), (2, "bread"), (3, "ropes")]
     held = [
-        of(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
+        make_extraction(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
         for n, (at, topic) in enumerate(about)
     ]
-    await hold(ctx, *held, of(chunks[4], warning(), "bread"))
+    await store_extractions(ctx, *held, make_extraction(chunks[4], warning(), "bread"))
     assert expected == questions(await page(ctx, **filters))
 
 
-async def test_a_page_begins_after_what_was_shown_even_if_gone(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    held = [of(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
-    await hold(ctx, *held)
+async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: list[Chunk]) -> None:
+    held = [make_extraction(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
+    await store_extractions(ctx, *held)
     first = await page(ctx, limit=2)
-    await hold(ctx, *(each for each in held if each != first[-1]))
-    rest = await page(ctx, after=place(first[-1]))
+    await store_extractions(ctx, *(each for each in held if each != first[-1]))
+    rest = await page(ctx, after=page_key(first[-1]))
     expected = sorted((each.extraction_id for each in held), reverse=True)
     assert expected == [each.extraction_id for each in (*first, *rest)]
 
 
-async def test_the_nearest_come_first_without_their_vectors(
-    ctx: Context, chunks: list[Chunk], meter: Meter
-) -> None:
+async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
     held = [
-        of(chunks[0], warning(title, description="It."), "a") for title in ("rye", "sea", "oats")
+        make_extraction(chunks[0], warning(title, description="It."), "a")
+        for title in ("rye", "sea", "oats")
     ]
-    await hold(ctx, *held, of(chunks[1], warning("rye", description="It.")))
+    await store_extractions(
+        ctx, *held, make_extraction(chunks[1], warning("rye", description="It."))
+    )
     [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
     found = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
@@ -269,25 +283,31 @@ async def test_the_nearest_come_first_without_their_vectors(
     assert (2, 2) == (len(found), meter.documents_read - read)
 
 
-async def test_only_what_says_the_same_is_alike(ctx: Context, chunks: list[Chunk]) -> None:
-    held = of(chunks[0], warning())
-    await hold(ctx, held, of(chunks[1], warning("Burnt crust", description="Too hot.")))
-    await hold(ctx, of(chunks[2], pattern("Starving", problem="starter It", solution="dies.")))
+async def test_only_similar_extractions_of_the_type_are_found(
+    ctx: Context, chunks: list[Chunk]
+) -> None:
+    held = make_extraction(chunks[0], warning())
+    await store_extractions(
+        ctx, held, make_extraction(chunks[1], warning("Burnt crust", description="Too hot."))
+    )
+    await store_extractions(
+        ctx, make_extraction(chunks[2], pattern("Starving", problem="starter It", solution="dies."))
+    )
     vectors = Extractions(ctx.database)
     [vector] = await ctx.embedder.embed([held.content.text], Purpose.DOCUMENT)
     assert [held] == [
-        each.extraction for each in await vectors.nearest_alike(vector, WARNING, 5, 0.9)
+        each.extraction for each in await vectors.nearest_above(vector, WARNING, 5, 0.9)
     ]
-    assert [] == await vectors.nearest_alike(vector, DECISION, 5, 0.9)
+    assert [] == await vectors.nearest_above(vector, DECISION, 5, 0.9)
 
 
-async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
+async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = of(chunks[0], decision(), "bread")
-    await hold(ctx, first)
-    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    await hold(ctx, again)
+    first = make_extraction(chunks[0], decision(), "bread")
+    await store_extractions(ctx, first)
+    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    await store_extractions(ctx, again)
     assert ([first], {first.extraction_id, again.extraction_id}) == (
         await page(ctx),
         await stored(ctx),
@@ -301,45 +321,51 @@ async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
 async def both(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
     """What makes each the only one of its chunk, as read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
-    read = [await waiting(ctx, each.chunk_id) for each in (first, again)]
+    read = [await pending_chunk(ctx, each.chunk_id) for each in (first, again)]
     return [
-        Extractions(ctx.database).replacing(chunk, [(each, vector)], "words")
+        Extractions(ctx.database).replacement(chunk, [(each, vector)], "words")
         for chunk, each, vector in zip(read, (first, again), vectors, strict=True)
     ]
 
 
-async def test_a_duplicate_is_stored_together_with_what_it_repeats(
+async def test_a_duplicate_is_stored_together_with_its_original(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = of(chunks[0], decision(), "bread")
-    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    first = make_extraction(chunks[0], decision(), "bread")
+    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     assert 2 == await ChunkQueue(ctx.database).complete("extract", await both(ctx, first, again))
     assert ([first], 2) == (await page(ctx), len(await stored(ctx)))
 
 
-async def test_a_duplicate_of_what_could_not_be_stored_is_not_either(
+async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    first = of(chunks[0], decision(), "bread")
-    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    first = make_extraction(chunks[0], decision(), "bread")
+    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     made = await both(ctx, first, again)
     await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert 0 == await ChunkQueue(ctx.database).complete("extract", made)
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
-async def test_a_duplicate_of_what_is_gone_is_not_stored(ctx: Context, chunks: list[Chunk]) -> None:
-    chunk = await waiting(ctx, chunks[1].chunk_id)
-    again = of(chunks[1], decision(), "bread", duplicate_of="decision-gone")
-    assert 0 == await replace(ctx, chunk, [again])
+async def test_a_duplicate_of_a_deleted_original_is_not_stored(
+    ctx: Context, chunks: list[Chunk]
+) -> None:
+    chunk = await pending_chunk(ctx, chunks[1].chunk_id)
+    again = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
+    assert 0 == await replace_extractions(ctx, chunk, [again])
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
     assert 5 == await ChunkQueue(ctx.database).count_pending("extract")
 
 
 async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:
-    await hold(ctx, of(chunks[0], decision(), "a/b testing"), of(chunks[0], methodology(), "rye"))
+    await store_extractions(
+        ctx,
+        make_extraction(chunks[0], decision(), "a/b testing"),
+        make_extraction(chunks[0], methodology(), "rye"),
+    )
     counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
     assert Topic("a/b testing", counts, 1) == await Topics(ctx.database).get("a/b testing")
     await index_all(ctx)
-    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [])
+    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
     assert [None, None] == [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")]

@@ -13,7 +13,7 @@ from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
-from tests.support.extractions import TOOLS, decision, hold, of
+from tests.support.extractions import TOOLS, decision, make_extraction, store_extractions
 from tests.support.knowledge import BAKING, put_in
 from tests.support.many_sources import source
 from tests.support.tool_calls import request_of
@@ -72,7 +72,7 @@ async def test_a_name_nothing_bears_finds_nothing_however_long(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
     [chunk, *_] = await put_in(ctx, BAKING)
-    await hold(ctx, of(chunk, decision(), "baking"))
+    await store_extractions(ctx, make_extraction(chunk, decision(), "baking"))
     found = await got(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
     assert [] == [item for key in lists for item in found.get(key, [])]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.jobs.extract.reader import SHORTEST
+from functions.jobs.extract.reader import MIN_CHARACTERS
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.extractions import (
     MODEL,
@@ -23,10 +23,10 @@ from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.extractions.deduplication import distinct, original_of, similar
+from shared.extractions.deduplication import drop_duplicates, find_original, with_similarity
 from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
-from shared.extractions.topic_names import normal_topics
+from shared.extractions.topic_names import canonical_topics
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
@@ -108,9 +108,9 @@ def test_there_are_some_of_every_type_from_most_sources() -> None:
 )
 def test_each_is_such_as_the_job_would_store(chunk_id: str, row: SampleExtraction) -> None:
     text = CHUNKS[chunk_id].content
-    assert len(text) >= SHORTEST
+    assert len(text) >= MIN_CHARACTERS
     assert row.quote == find_quote(row.quote, text)
-    assert row.topics == normal_topics(row.topics, {})
+    assert row.topics == canonical_topics(row.topics, {})
     assert 0.6 <= row.confidence <= 0.95
     content = CONTENTS[row.type].model_validate(row.content)
     assert _said(row.content) == _said(content.model_dump(mode="json", exclude_none=True))
@@ -129,9 +129,9 @@ async def test_no_two_say_the_same(ctx: Context, local_embedder: LocalEmbedder) 
     vectors = await local_embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
     embedded = list(zip(found, vectors, strict=True))
     assert len({each.extraction_id for each in found}) == len(found)
-    assert embedded == distinct(embedded, local_embedder.model)
+    assert embedded == drop_duplicates(embedded, local_embedder.model)
     for one, other in combinations(embedded, 2):
-        assert original_of(one[0], similar(one, [other]), local_embedder.model) is None
+        assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
 
 
 async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(

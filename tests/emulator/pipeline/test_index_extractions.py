@@ -9,7 +9,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from shared.core.dates import utc_now
-from shared.extractions.extracted_chunks import extracted, topic_writes
+from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
@@ -43,11 +43,11 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
 
 async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Have these extractions hang on a chunk."""
-    known = extracted(extractions)
+    known = extracted_map(extractions)
     await write(ctx, f"chunks/{chunk.chunk_id}", {"extracted": known})
     for each in extractions:
         await write(ctx, f"extractions/{each.extraction_id}", {"quote": each.quote})
-    await ctx.database.commit(topic_writes(ctx.database, {}, known))
+    await ctx.database.commit(topic_count_writes(ctx.database, {}, known))
 
 
 async def counts(ctx: Context) -> dict[str, dict[str, int]]:

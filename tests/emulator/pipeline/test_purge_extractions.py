@@ -11,10 +11,10 @@ import pytest
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.sweep import EVERY
-from shared.extractions.extracted_chunks import extracted, topic_writes
+from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
 from shared.extractions.model import Extraction, Pitfall
-from shared.extractions.repository import document
-from shared.extractions.upkeep import PAGE
+from shared.extractions.repository import to_fields
+from shared.extractions.upkeep import PAGE_SIZE
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
@@ -74,10 +74,10 @@ def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
 async def hang(ctx: Context, *extractions: Extraction) -> None:
     """Have extractions hang on their chunks, one on each."""
     for each in extractions:
-        known = extracted([each])
+        known = extracted_map([each])
         await write(ctx, f"chunks/{each.chunk_id}", {"extracted": known})
-        await write(ctx, f"extractions/{each.extraction_id}", document(each, (1.0,), "words"))
-        await ctx.database.commit(topic_writes(ctx.database, {}, known))
+        await write(ctx, f"extractions/{each.extraction_id}", to_fields(each, (1.0,), "words"))
+        await ctx.database.commit(topic_count_writes(ctx.database, {}, known))
 
 
 async def shown(ctx: Context) -> dict[str, bool]:
@@ -165,14 +165,14 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
 async def test_a_round_goes_on_page_by_page(ctx: Context) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
     batch = ctx.database.client.batch()
-    for number in range(PAGE + 5):
+    for number in range(PAGE_SIZE + 5):
         batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
     reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
     removed = [report.counts["extractions"] for report in reports]
-    assert [PAGE, 5] == [count for count in removed if count]
+    assert [PAGE_SIZE, 5] == [count for count in removed if count]
     assert {} == await shown(ctx)
 
 

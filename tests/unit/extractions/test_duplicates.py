@@ -10,7 +10,12 @@ import pytest
 
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.extractions.deduplication import distinct, original_of, resemblance_of, similar
+from shared.extractions.deduplication import (
+    answer_resemblance,
+    drop_duplicates,
+    find_original,
+    with_similarity,
+)
 from shared.extractions.model import (
     Content,
     Decision,
@@ -29,18 +34,20 @@ pytestmark = pytest.mark.anyio
 
 QUESTION = "Natural key or surrogate key?"
 SURROGATE = "The surrogate as primary key, and the natural key as a unique constraint."
-TOLD = Decision(
+ORIGINAL = Decision(
     question=QUESTION,
     options=("Natural", "Surrogate"),
     considerations=(),
     recommended_approach=SURROGATE,
 )
-ANEW = TOLD.model_copy(update={"question": "Should a table have a natural or a surrogate key?"})
-OTHERWISE = TOLD.model_copy(update={"recommended_approach": "The code that the world uses."})
+PARAPHRASE = ORIGINAL.model_copy(
+    update={"question": "Should a table have a natural or a surrogate key?"}
+)
+OTHER_ANSWER = ORIGINAL.model_copy(update={"recommended_approach": "The code that the world uses."})
 MODEL = LocalEmbedder.model
 
 
-def extraction(content: Content, confidence: float = 0.9) -> Extraction:
+def make_extraction(content: Content, confidence: float = 0.9) -> Extraction:
     return Extraction(
         extraction_id=extraction_id("c", content),
         content=content,
@@ -56,51 +63,56 @@ def extraction(content: Content, confidence: float = 0.9) -> Extraction:
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The real model: what is alike is said of its vectors."""
+    """The real model: the threshold was measured on its vectors."""
     return local_embedder
 
 
-async def embedded(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
-    vectors = await embedder.embed([each.content.text for each in extractions], Purpose.DOCUMENT)
+async def embed(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
+    vectors = await embedder.embed(
+        [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
+    )
     return list(zip(extractions, vectors, strict=True))
 
 
-async def test_the_same_told_anew_is_a_duplicate(embedder: LocalEmbedder) -> None:
-    one, anew = await embedded(embedder, extraction(TOLD), extraction(ANEW))
-    assert one[0] == original_of(anew[0], similar(anew, [one]), MODEL)
+async def test_a_paraphrase_is_a_duplicate(embedder: LocalEmbedder) -> None:
+    one, paraphrase = await embed(embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE))
+    assert one[0] == find_original(paraphrase[0], with_similarity(paraphrase, [one]), MODEL)
 
 
-async def test_the_same_question_answered_otherwise_is_none(embedder: LocalEmbedder) -> None:
-    one, other = await embedded(embedder, extraction(TOLD), extraction(OTHERWISE))
-    assert original_of(other[0], similar(other, [one]), MODEL) is None
+async def test_another_answer_to_the_same_question_is_no_duplicate(embedder: LocalEmbedder) -> None:
+    one, other = await embed(embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER))
+    assert find_original(other[0], with_similarity(other, [one]), MODEL) is None
 
 
 async def test_the_closest_of_several_is_the_original(embedder: LocalEmbedder) -> None:
-    one, anew, again = await embedded(
-        embedder, extraction(TOLD), extraction(ANEW), extraction(TOLD)
+    one, paraphrase, copy = await embed(
+        embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE), make_extraction(ORIGINAL)
     )
-    assert one[0] == original_of(again[0], similar(again, [anew, one]), MODEL)
+    assert one[0] == find_original(copy[0], with_similarity(copy, [paraphrase, one]), MODEL)
 
 
 def test_another_type_is_never_the_original() -> None:
-    warning = extraction(Pitfall(title=QUESTION, description=SURROGATE))
-    assert original_of(warning, [(extraction(TOLD), 1.0)], MODEL) is None
+    warning = make_extraction(Pitfall(title=QUESTION, description=SURROGATE))
+    assert find_original(warning, [(make_extraction(ORIGINAL), 1.0)], MODEL) is None
 
 
-def test_a_model_that_was_not_measured_must_be_surer() -> None:
-    original, new = extraction(TOLD), extraction(ANEW)
-    assert original == original_of(new, [(original, 0.85)], MODEL)
-    assert original_of(new, [(original, 0.85)], "another") is None
-    assert original == original_of(new, [(original, 0.95)], "another")
+def test_a_model_that_was_not_measured_has_a_higher_threshold() -> None:
+    original, new = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
+    assert original == find_original(new, [(original, 0.85)], MODEL)
+    assert find_original(new, [(original, 0.85)], "another") is None
+    assert original == find_original(new, [(original, 0.95)], "another")
 
 
-async def test_of_two_in_a_passage_that_say_the_same_the_surer_stays(
+async def test_the_duplicate_with_more_confidence_stays(
     embedder: LocalEmbedder,
 ) -> None:
-    made = await embedded(
-        embedder, extraction(TOLD, 0.6), extraction(OTHERWISE, 0.7), extraction(ANEW, 0.8)
+    extractions = await embed(
+        embedder,
+        make_extraction(ORIGINAL, 0.6),
+        make_extraction(OTHER_ANSWER, 0.7),
+        make_extraction(PARAPHRASE, 0.8),
     )
-    assert made[1:] == distinct(made, MODEL)
+    assert extractions[1:] == drop_duplicates(extractions, MODEL)
 
 
 @pytest.mark.parametrize(
@@ -108,31 +120,31 @@ async def test_of_two_in_a_passage_that_say_the_same_the_surer_stays(
     [
         (Pattern(name="n", problem="p", solution="walk the key"), {"solution": "sleep a while"}),
         (Pitfall(title="t", description="flags breed"), {"description": "nobody reads"}),
-        (TOLD.model_copy(update={"recommended_approach": None}), {"options": ("Random",)}),
+        (ORIGINAL.model_copy(update={"recommended_approach": None}), {"options": ("Random",)}),
         (
             Methodology(name="n", steps=(Step(order=1, title="measure", description="d"),)),
             {"steps": (Step(order=1, title="predict", description="d"),)},
         ),
     ],
 )
-def test_what_counts_is_what_it_answers(content: Content, change: dict[str, object]) -> None:
-    assert 1.0 == resemblance_of(content, content)
-    assert 0.0 == resemblance_of(content, content.model_copy(update=change))
+def test_only_the_answer_counts(content: Content, change: dict[str, object]) -> None:
+    assert 1.0 == answer_resemblance(content, content)
+    assert 0.0 == answer_resemblance(content, content.model_copy(update=change))
 
 
-def test_what_does_not_say_the_same_stays_as_it_is() -> None:
-    assert [] == distinct([], MODEL)
-    one = (replace(extraction(TOLD), confidence=0.1), (1.0, 0.0))
-    assert [one] == distinct([one], MODEL)
+def test_extractions_without_duplicates_all_stay() -> None:
+    assert [] == drop_duplicates([], MODEL)
+    one = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
+    assert [one] == drop_duplicates([one], MODEL)
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
-async def test_an_answer_of_common_words_equals_itself_alone(
+async def test_an_answer_of_common_words_only_equals_itself(
     embedder: LocalEmbedder, answer: str
 ) -> None:
-    told = TOLD.model_copy(update={"recommended_approach": answer})
-    again = told.model_copy(update={"recommended_approach": answer.upper()})
-    other = told.model_copy(update={"recommended_approach": "Yes"})
-    one, same, otherwise = await embedded(embedder, *map(extraction, (told, again, other)))
-    assert one[0] == original_of(same[0], similar(same, [one]), MODEL)
-    assert original_of(otherwise[0], similar(otherwise, [one]), MODEL) is None
+    first = ORIGINAL.model_copy(update={"recommended_approach": answer})
+    upper_case = first.model_copy(update={"recommended_approach": answer.upper()})
+    other = first.model_copy(update={"recommended_approach": "Yes"})
+    one, same, different = await embed(embedder, *map(make_extraction, (first, upper_case, other)))
+    assert one[0] == find_original(same[0], with_similarity(same, [one]), MODEL)
+    assert find_original(different[0], with_similarity(different, [one]), MODEL) is None

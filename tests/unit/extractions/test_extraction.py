@@ -1,4 +1,4 @@
-"""Extractions: what names them, and what finds them."""
+"""Extractions: their ids, their facets and what is embedded of them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import replace
 import pytest
 
 from shared.extractions.model import CONTENTS, ExtractionType, Methodology, extraction_id, facet
-from tests.support.extractions import decision, methodology, of, pattern, warning
+from tests.support.extractions import decision, make_extraction, methodology, pattern, warning
 from tests.support.knowledge import BAKING, in_chunks
 
 CHUNK, OTHER, _ = in_chunks(BAKING).chunks
 EVERY = (decision(), pattern(), warning(), methodology())
 
 
-def test_each_type_has_a_content_of_its_own() -> None:
+def test_each_type_has_its_own_content() -> None:
     assert list(ExtractionType) == [CONTENTS[kind].type for kind in ExtractionType]
     assert set(ExtractionType) == {content.type for content in EVERY}
 
 
-def test_the_same_again_has_the_same_id_and_nothing_else_has() -> None:
+def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
     chunks = (CHUNK.chunk_id, OTHER.chunk_id)
     contents = (*EVERY, decision("Which oven?"), decision(options=("rye",)))
     ids = [extraction_id(chunk, content) for chunk in chunks for content in contents]
-    again = [
+    recomputed = [
         extraction_id(chunk, type(content).model_validate(content.model_dump()))
         for chunk in chunks
         for content in contents
     ]
-    assert (ids, len(ids)) == (again, len(set(ids)))
+    assert (ids, len(ids)) == (recomputed, len(set(ids)))
 
 
-def test_an_id_tells_the_type_and_is_one_that_firestore_takes() -> None:
+def test_an_id_names_the_type_and_is_valid_in_firestore() -> None:
     for content in EVERY:
         assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id("chunk", content))
 
 
-def test_an_extraction_is_found_by_all_filters_that_it_passes() -> None:
+def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
     expected = {
         "decision",
         "decision source:baking",
@@ -46,16 +46,16 @@ def test_an_extraction_is_found_by_all_filters_that_it_passes() -> None:
         "decision topic:rye%20bread",
         "decision topic:rye%20bread source:baking",
     }
-    extraction = of(CHUNK, decision(), "rag", "rye bread")
+    extraction = make_extraction(CHUNK, decision(), "rag", "rye bread")
     assert (expected, 6) == (set(extraction.facets), len(extraction.facets))
 
 
-def test_a_duplicate_is_found_by_nothing() -> None:
-    extraction = of(CHUNK, decision(), "rag")
+def test_a_duplicate_has_no_facets() -> None:
+    extraction = make_extraction(CHUNK, decision(), "rag")
     assert [] == replace(extraction, duplicate_of="another").facets
 
 
-def test_no_topic_is_taken_for_a_source() -> None:
+def test_a_topic_cannot_be_mistaken_for_a_source() -> None:
     odd = facet(ExtractionType.DECISION, "rag source:baking")
     assert odd != facet(ExtractionType.DECISION, "rag", "baking")
     assert facet(ExtractionType.DECISION, "100%25") != facet(ExtractionType.DECISION, "100%")
@@ -71,11 +71,11 @@ def test_no_topic_is_taken_for_a_source() -> None:
         (methodology(), "Baking Knead"),
     ],
 )
-def test_what_is_embedded_is_what_people_ask_for(content: object, expected: str) -> None:
+def test_the_embedded_text_is_what_people_search_for(content: object, expected: str) -> None:
     assert expected == getattr(content, "text", None)
 
 
-def test_steps_are_numbered_from_one_in_their_order() -> None:
+def test_steps_are_renumbered_from_one_in_order() -> None:
     steps = [{"order": n, "title": f"Step {n}", "description": "Do it."} for n in (9, 7)]
-    told = Methodology.model_validate({"name": "Bake", "steps": steps})
-    assert [(1, "Step 7"), (2, "Step 9")] == [(step.order, step.title) for step in told.steps]
+    content = Methodology.model_validate({"name": "Bake", "steps": steps})
+    assert [(1, "Step 7"), (2, "Step 9")] == [(step.order, step.title) for step in content.steps]

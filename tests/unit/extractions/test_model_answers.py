@@ -1,18 +1,21 @@
-"""What a model answers is read leniently where its shape allows it, and checked where it counts."""
+"""Answers of a language model are read leniently, and their quotes are checked."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
 
 from shared.ai.answer_schema import answer_schema
 from shared.extractions.model import Decision, ExtractionType, Pattern
-from shared.extractions.prompt import Findings, material
-from shared.extractions.quotes import Grounds, count
+from shared.extractions.prompt import Findings, passage_prompt
+from shared.extractions.quotes import build_extractions, count_findings
 from shared.knowledge.queue import PendingChunk
+
+if TYPE_CHECKING:
+    from shared.extractions.model import Extraction
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)
 CONTENT = (
@@ -20,12 +23,12 @@ CONTENT = (
 )
 
 
-def chunk(content: str = CONTENT) -> PendingChunk:
-    return PendingChunk("c", "s", "Title", content, "hash", 0, None)
+def make_chunk(title: str = "Title", content: str = CONTENT) -> PendingChunk:
+    return PendingChunk("c", "s", title, content, "hash", 0, None)
 
 
-def entry(**fields: Any) -> dict[str, Any]:
-    """A decision, as a model might tell it."""
+def make_finding(**fields: Any) -> dict[str, Any]:
+    """A decision as a model may report it."""
     content = {"question": "Mock or fake?", "options": ["Mock", "Fake"], "considerations": []}
     quote = "We chose the fake, since a mock goes stale."
     return {
@@ -37,126 +40,125 @@ def entry(**fields: Any) -> dict[str, Any]:
     }
 
 
-def pattern(code: str) -> dict[str, Any]:
+def make_pattern(code: str) -> dict[str, Any]:
     content = {"name": "Order", "problem": "Many.", "solution": "One.", "code_example": code}
-    return entry(content=content)
+    return make_finding(content=content)
 
 
-def findings(**lists: Any) -> Findings:
-    return Findings.model_validate(lists)
+def build(findings: dict[str, Any], **fields: Any) -> list[Extraction]:
+    """The extractions from an answer of the model."""
+    defaults: dict[str, Any] = {"chunk": make_chunk(), "aliases": {}, "model": "m", "now": NOW}
+    return build_extractions(Findings.model_validate(findings), **(defaults | fields))
 
 
-def grounds(**fields: Any) -> Grounds:
-    return Grounds(**{"chunk": chunk(), "aliases": {}, "model": "m", "now": NOW, **fields})
-
-
-def test_nothing_found_is_an_answer() -> None:
-    assert [] == grounds().extractions(Findings.model_validate({}))
-    assert 0 == count(findings(decisions=[], patterns=[]))
+def test_an_answer_without_findings_is_valid() -> None:
+    assert [] == build({})
+    assert 0 == count_findings(Findings.model_validate({"decisions": [], "patterns": []}))
 
 
 def test_an_extraction_says_where_it_comes_from() -> None:
-    [found] = grounds().extractions(findings(decisions=[entry()]))
+    [extraction] = build({"decisions": [make_finding()]})
     assert ("c", "s", "m", NOW) == (
-        found.chunk_id,
-        found.source_id,
-        found.model,
-        found.extracted_at,
+        extraction.chunk_id,
+        extraction.source_id,
+        extraction.model,
+        extraction.extracted_at,
     )
     assert (ExtractionType.DECISION, ("testing",), 0.9) == (
-        found.type,
-        found.topics,
-        found.confidence,
+        extraction.type,
+        extraction.topics,
+        extraction.confidence,
     )
-    assert found.quote == "We chose the fake, since a mock goes stale."
+    assert extraction.quote == "We chose the fake, since a mock goes stale."
 
 
-def test_the_same_again_has_the_same_id() -> None:
-    [one] = grounds().extractions(findings(decisions=[entry()]))
-    [again] = grounds(model="another").extractions(findings(decisions=[entry(confidence=0.6)]))
-    assert one.extraction_id == again.extraction_id
+def test_the_same_content_has_the_same_id() -> None:
+    [one] = build({"decisions": [make_finding()]})
+    [other] = build({"decisions": [make_finding(confidence=0.6)]}, model="another")
+    assert one.extraction_id == other.extraction_id
 
 
-def test_what_is_told_twice_is_kept_once() -> None:
-    assert 1 == len(grounds().extractions(findings(decisions=[entry(), entry()])))
+def test_a_repeated_finding_is_extracted_once() -> None:
+    assert 1 == len(build({"decisions": [make_finding(), make_finding()]}))
 
 
-def test_what_is_not_in_the_passage_is_left_out() -> None:
-    told = findings(decisions=[entry(quote="Everybody should buy our product at once.")])
-    assert (1, []) == (count(told), grounds().extractions(told))
+def test_a_finding_without_a_quote_in_the_passage_is_dropped() -> None:
+    findings = {"decisions": [make_finding(quote="Everybody should buy our product at once.")]}
+    assert (1, []) == (count_findings(Findings.model_validate(findings)), build(findings))
 
 
-def test_the_title_is_no_part_of_the_passage() -> None:
-    titled = chunk()
-    assert material(titled.title, titled.content).startswith("Title\n\n")
-    told = findings(decisions=[entry(quote="Title of a source")])
-    long = PendingChunk("c", "s", "Title of a source", CONTENT, "hash", 0, None)
-    assert [] == grounds(chunk=long).extractions(told)
+def test_the_title_cannot_be_quoted() -> None:
+    chunk = make_chunk(title="Title of a source")
+    assert passage_prompt(chunk.title, chunk.content).startswith("Title of a source\n\n")
+    findings = {"decisions": [make_finding(quote="Title of a source")]}
+    assert [] == build(findings, chunk=chunk)
 
 
-def test_the_quote_is_kept_in_the_passages_own_words() -> None:
-    [found] = grounds().extractions(findings(decisions=[entry(quote="we chose the FAKE since")]))
-    assert found.quote == "We chose the fake, since"
+def test_the_stored_quote_is_the_text_of_the_passage() -> None:
+    [extraction] = build({"decisions": [make_finding(quote="we chose the FAKE since")]})
+    assert extraction.quote == "We chose the fake, since"
 
 
 @pytest.mark.parametrize(
     ("code", "expected"),
     [("an_order( country=1 )", "an_order(country=1)"), ("an_order(country=2)", None)],
 )
-def test_code_is_the_passages_own_or_none(code: str, expected: str | None) -> None:
-    [found] = grounds().extractions(findings(patterns=[pattern(code)]))
-    assert isinstance(found.content, Pattern)
-    assert expected == found.content.code_example
+def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | None) -> None:
+    [extraction] = build({"patterns": [make_pattern(code)]})
+    assert isinstance(extraction.content, Pattern)
+    assert expected == extraction.content.code_example
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"), [(1.7, 1.0), (-3, 0.0), (0.85, 0.85), (float("nan"), 0.0), (1, 1.0)]
+    ("confidence", "expected"),
+    [(1.7, 1.0), (-3, 0.0), (0.85, 0.85), (float("nan"), 0.0), (1, 1.0)],
 )
-def test_a_confidence_is_brought_between_0_and_1(told: float, kept: float) -> None:
-    [found] = grounds().extractions(findings(decisions=[entry(confidence=told)]))
-    assert kept == found.confidence
+def test_a_confidence_is_limited_to_0_to_1(confidence: float, expected: float) -> None:
+    [extraction] = build({"decisions": [make_finding(confidence=confidence)]})
+    assert expected == extraction.confidence
 
 
-def test_topics_are_known_under_one_name_and_five_at_most() -> None:
-    told = ["LLMs", "Large-Language-Models", "Kube", "b", "c", "d", "e", "f"]
+def test_topics_are_canonical_and_at_most_five() -> None:
+    topics = ["LLMs", "Large-Language-Models", "Kube", "b", "c", "d", "e", "f"]
     aliases = {"kube": "container orchestration"}
-    [found] = grounds(aliases=aliases).extractions(findings(decisions=[entry(topics=told)]))
-    assert "container orchestration" in found.topics
-    assert 5 == len(found.topics)
+    [extraction] = build({"decisions": [make_finding(topics=topics)]}, aliases=aliases)
+    assert "container orchestration" in extraction.topics
+    assert 5 == len(extraction.topics)
 
 
-def test_what_is_left_open_in_blanks_is_left_out() -> None:
+def test_blank_strings_count_as_missing() -> None:
     content = {
         "question": "Mock or fake?",
         "options": ["Mock", "", "  ", None],
         "considerations": [""],
         "recommended_approach": " ",
     }
-    [found] = grounds().extractions(findings(decisions=[entry(content=content)], patterns=None))
-    assert Decision(question="Mock or fake?", options=("Mock",), considerations=()) == found.content
+    [extraction] = build({"decisions": [make_finding(content=content)], "patterns": None})
+    expected = Decision(question="Mock or fake?", options=("Mock",), considerations=())
+    assert expected == extraction.content
 
 
 @pytest.mark.parametrize(
-    "told",
+    "answer",
     [
-        {"decisions": [entry(quote="")]},
-        {"decisions": [entry(content={"options": [], "considerations": []})]},
-        {"decisions": [entry(confidence="surely")]},
+        {"decisions": [make_finding(quote="")]},
+        {"decisions": [make_finding(content={"options": [], "considerations": []})]},
+        {"decisions": [make_finding(confidence="surely")]},
         {"decisions": "none"},
-        {"decisions": [entry()] * 11},
-        {"methodologies": [entry(content={"name": "No steps", "steps": []})]},
+        {"decisions": [make_finding()] * 11},
+        {"methodologies": [make_finding(content={"name": "No steps", "steps": []})]},
         [],
         "nothing",
     ],
 )
-def test_another_shape_is_refused(told: Any) -> None:
+def test_an_answer_of_another_shape_is_refused(answer: Any) -> None:
     with pytest.raises(ValidationError):
-        Findings.model_validate(told)
+        Findings.model_validate(answer)
 
 
-def test_a_model_is_told_the_shape_without_references() -> None:
+def test_the_schema_for_the_model_has_no_references() -> None:
     schema = answer_schema(Findings)
     assert "$ref" not in str(schema)
     assert ["decisions", "patterns", "warnings", "methodologies"] == list(schema["properties"])
-    told = schema["properties"]["warnings"]["items"]["properties"]
-    assert ["quote", "content", "topics", "confidence"] == list(told)
+    fields = schema["properties"]["warnings"]["items"]["properties"]
+    assert ["quote", "content", "topics", "confidence"] == list(fields)

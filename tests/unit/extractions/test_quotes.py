@@ -1,4 +1,4 @@
-"""Quotes: what is kept are the passage's own words, and what is not there is no quote."""
+"""Quotes: the stored quote is the passage's own text, and a quote that is not there is refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.extractions.model import LONGEST_QUOTE
-from shared.extractions.quotes import LEAST, find_code, find_quote
+from shared.extractions.model import MAX_QUOTE
+from shared.extractions.quotes import MIN_QUOTE, find_code, find_quote
 
 TEXT = (
     "Beware of the automatic retry. The phrase “just re-run it” enters the guide —"
@@ -42,7 +42,7 @@ TEXT = (
         (unicodedata.normalize("NFD", "Über ähnliche Fälle"), "Über ähnliche Fälle"),
     ],
 )
-def test_the_passages_own_words_are_found(quote: str, expected: str) -> None:
+def test_the_result_is_the_text_of_the_passage(quote: str, expected: str) -> None:
     assert expected == find_quote(quote, TEXT)
 
 
@@ -62,40 +62,40 @@ def test_the_passages_own_words_are_found(quote: str, expected: str) -> None:
         "!!! --- ???",
     ],
 )
-def test_what_is_not_there_is_no_quote(quote: str) -> None:
+def test_a_quote_that_is_not_in_the_text_is_refused(quote: str) -> None:
     assert find_quote(quote, TEXT) is None
 
 
-def test_what_a_quote_leaves_out_is_put_back() -> None:
+def test_an_omission_is_filled_in() -> None:
     expected = "A test that passes two times in three (often) costs 3.5 hours."
     assert expected == find_quote("A test that passes […] often) costs 3.5 hours.", TEXT)
 
 
-def test_of_a_quote_that_leaves_out_too_much_the_start_is_kept() -> None:
-    text = f"It begins with these words. {'And so on. ' * LONGEST_QUOTE} It ends with those words."
+def test_a_long_omission_cuts_the_quote_before_it() -> None:
+    text = f"It begins with these words. {'And so on. ' * MAX_QUOTE} It ends with those words."
     expected = "It begins with these words."
     assert expected == find_quote("It begins with these words ... It ends with those words.", text)
 
 
-def test_a_passage_without_spaces_is_quoted_by_its_clauses() -> None:
+def test_a_text_without_spaces_can_be_quoted() -> None:
     text = "彼は自動的な再試行に注意すべきだと何度も言った。しかし誰も聞かなかった。"
     assert "彼は自動的な再試行に注意すべきだと何度も言った" == find_quote(text[:23], text)
     assert find_quote("彼は手動の再試行だけに注意すべきだと言った。", text) is None
 
 
 @given(st.text(max_size=200), st.text(max_size=60))
-def test_a_quote_that_is_found_stands_in_the_text(text: str, quote: str) -> None:
-    found = find_quote(quote, text)
-    assert found is None or (found in text and len(found) <= len(text))
+def test_a_result_is_always_part_of_the_text(text: str, quote: str) -> None:
+    result = find_quote(quote, text)
+    assert result is None or result in text
 
 
 @given(st.text(min_size=1, max_size=200), st.data())
-def test_what_is_cut_out_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> None:
+def test_any_long_enough_part_of_a_text_is_found(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start, len(text)))
-    cut = text[start:end].strip()
-    if sum(each.isalnum() for each in cut) >= LEAST:
-        assert cut == find_quote(text[start:end], text)
+    part = text[start:end].strip()
+    if sum(map(str.isalnum, part)) >= MIN_QUOTE:
+        assert part == find_quote(text[start:end], text)
 
 
 CODE = """The loop below does it.
@@ -128,5 +128,5 @@ Call `an_order(country="NO")` for one."""
         ("db", None),
     ],
 )
-def test_code_is_the_passages_own_whatever_its_white_space(code: str, expected: str | None) -> None:
+def test_code_is_found_despite_other_white_space(code: str, expected: str | None) -> None:
     assert expected == find_code(code, CODE)

@@ -1,4 +1,4 @@
-"""Topics: many spellings, one name."""
+"""Topics: many spellings, one canonical name."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.extractions import topic_names
-from shared.extractions.topic_names import LONGEST, MOST, folded, normal_topic, normal_topics
+from shared.extractions.topic_names import (
+    MAX_CHARACTERS,
+    MAX_TOPICS,
+    canonical_topic,
+    canonical_topics,
+    fold,
+)
 
 TABLE: dict[str, list[str]] = json.loads(
     (Path(topic_names.__file__).parent / "data" / "topic-aliases.json").read_text("utf-8")
 )
-OWN = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
-"""A deployment's aliases: one of ours, one of its own, and three that chase each other."""
+CONFIGURED = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
+"""Configured aliases: one of a built-in topic, one of a new topic, and three in a cycle."""
 
 names = st.one_of(
     st.text(max_size=30),
     st.sampled_from([alias for aliases in TABLE.values() for alias in aliases]),
-    st.sampled_from([*TABLE, *OWN, *OWN.values()]).map(str.title),
+    st.sampled_from([*TABLE, *CONFIGURED, *CONFIGURED.values()]).map(str.title),
 )
 
 
@@ -46,54 +52,66 @@ names = st.one_of(
         (" ", ""),
     ],
 )
-def test_a_topic_has_one_name(name: str, expected: str) -> None:
-    assert expected == normal_topic(name, {})
+def test_a_topic_has_one_canonical_name(name: str, expected: str) -> None:
+    assert expected == canonical_topic(name, {})
 
 
 @pytest.mark.parametrize("name", ["\ufdfa" * 200, "x" * 81, "x" * 80 + " y", "x " * 200])
-def test_what_is_too_long_for_a_topic_is_no_topic(name: str) -> None:
-    topic = normal_topic(name, {})
-    assert LONGEST < len(topic) <= LONGEST + 2
-    assert (topic, ()) == (normal_topic(topic, {}), normal_topics([name], {}))
+def test_a_name_that_is_too_long_is_no_topic(name: str) -> None:
+    topic = canonical_topic(name, {})
+    assert MAX_CHARACTERS < len(topic) <= MAX_CHARACTERS + 2
+    assert (topic, ()) == (canonical_topic(topic, {}), canonical_topics([name], {}))
 
 
-def test_the_settings_know_other_names_too_and_are_asked_first() -> None:
+def test_configured_aliases_take_precedence() -> None:
     assert ["kubernetes", "baking", "baking"] == [
-        normal_topic(name, OWN) for name in ("k 8S", "BREAD", "baking")
+        canonical_topic(name, CONFIGURED) for name in ("k 8S", "BREAD", "baking")
     ]
-    assert "clusters" == normal_topic("k8s", {"Kubernetes": "Clusters"})
-    assert "rag time" == normal_topic("RAG", {"rag": "rag-time"})
+    assert "clusters" == canonical_topic("k8s", {"Kubernetes": "Clusters"})
+    assert "rag time" == canonical_topic("RAG", {"rag": "rag-time"})
 
 
-def test_names_that_stand_for_each_other_are_all_one() -> None:
-    assert {"a"} == {normal_topic(name, OWN) for name in "abc"}
-
-
-@given(names)
-def test_a_normal_topic_is_its_own_normal_form(name: str) -> None:
-    for aliases in ({}, OWN):
-        once = normal_topic(name, aliases)
-        assert once == normal_topic(once, aliases)
+def test_a_cycle_of_aliases_is_one_topic() -> None:
+    assert {"a"} == {canonical_topic(name, CONFIGURED) for name in "abc"}
 
 
 @given(names)
-def test_case_hyphens_and_white_space_make_no_other_topic(name: str) -> None:
-    assert folded(name) == folded(f" {name}\t")
-    assert normal_topic(name, OWN) == normal_topic(folded(name).replace(" ", "_-"), OWN)
+def test_a_canonical_topic_is_its_own_canonical_form(name: str) -> None:
+    for aliases in ({}, CONFIGURED):
+        once = canonical_topic(name, aliases)
+        assert once == canonical_topic(once, aliases)
 
 
-@pytest.mark.parametrize("own", TABLE)
-def test_the_table_is_folded_and_no_name_is_an_alias(own: str) -> None:
-    assert [own, *TABLE[own]] == [folded(name) for name in (own, *TABLE[own])]
-    assert {own} == {normal_topic(name, {}) for name in (own, *TABLE[own])}
+@given(names)
+def test_case_hyphens_and_white_space_do_not_matter(name: str) -> None:
+    assert fold(name) == fold(f" {name}\t")
+    assert canonical_topic(name, CONFIGURED) == canonical_topic(
+        fold(name).replace(" ", "_-"), CONFIGURED
+    )
 
 
-def test_an_alias_stands_for_one_topic() -> None:
-    aliases = [alias for each in TABLE.values() for alias in each]
+@pytest.mark.parametrize("topic", TABLE)
+def test_built_in_names_are_folded_and_no_aliases(topic: str) -> None:
+    assert [topic, *TABLE[topic]] == [fold(name) for name in (topic, *TABLE[topic])]
+    assert {topic} == {canonical_topic(name, {}) for name in (topic, *TABLE[topic])}
+
+
+def test_an_alias_belongs_to_one_topic() -> None:
+    aliases = [alias for names in TABLE.values() for alias in names]
     assert len(set(aliases)) == len(aliases)
 
 
-def test_the_first_few_different_topics_count() -> None:
-    written = ["LLM", "--", "llms", "x" * (LONGEST + 1), "Rye", "Wheat", "Oats", "Salt", "Yeast"]
+def test_the_first_different_topics_are_used() -> None:
+    answer = [
+        "LLM",
+        "--",
+        "llms",
+        "x" * (MAX_CHARACTERS + 1),
+        "Rye",
+        "Wheat",
+        "Oats",
+        "Salt",
+        "Yeast",
+    ]
     expected = ("large language models", "rye", "wheat", "oats", "salt")
-    assert (expected, MOST) == (normal_topics(written, {}), len(expected))
+    assert (expected, MAX_TOPICS) == (canonical_topics(answer, {}), len(expected))

@@ -1,4 +1,4 @@
-"""Passages that are read at once: each decides in its turn, and nobody waits for one that left."""
+"""Passages of a batch take turns in order, and a cancelled one does not block the others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from shared.knowledge.queue import PendingChunk
 pytestmark = pytest.mark.anyio
 
 
-def chunk(name: str) -> PendingChunk:
+def make_chunk(name: str) -> PendingChunk:
     return PendingChunk(name, "s", "T", "C", "h", 0, None)
 
 
-async def test_turns_come_in_order_whoever_is_ready_first() -> None:
-    line, order = ReadingOrder(), list[str]()
+async def test_turns_are_in_order_whichever_is_ready_first() -> None:
+    turns, order = ReadingOrder(), list[str]()
     ready = asyncio.Event()
 
     async def read(name: str, until: asyncio.Event | None) -> None:
-        async with line.stand(chunk(name)) as turn:
+        async with turns.join(make_chunk(name)) as turn:
             if until:
                 await until.wait()
             else:
@@ -34,27 +34,25 @@ async def test_turns_come_in_order_whoever_is_ready_first() -> None:
     assert ["slow", "quick"] == order
 
 
-async def test_a_cancelled_run_ends_though_one_before_it_failed() -> None:
-    line, never = ReadingOrder(), asyncio.Event()
+async def test_a_cancelled_run_ends_after_an_earlier_failure() -> None:
+    turns, never = ReadingOrder(), asyncio.Event()
 
     async def reads() -> None:
-        async with line.stand(chunk("first")):
+        async with turns.join(make_chunk("first")):
             await never.wait()
 
     async def fails() -> None:
-        async with line.stand(chunk("second")):
+        async with turns.join(make_chunk("second")):
             raise RuntimeError
 
     async def waits() -> None:
-        async with line.stand(chunk("third")) as turn:
+        async with turns.join(make_chunk("third")) as turn:
             await turn()
 
-    standing: list[asyncio.Task[Any]] = [
-        asyncio.create_task(each()) for each in (reads, fails, waits)
-    ]
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(read()) for read in (reads, fails, waits)]
     await asyncio.sleep(0)
-    for each in standing:
-        each.cancel()
+    for task in tasks:
+        task.cancel()
     async with asyncio.timeout(60):
-        await asyncio.wait(standing)
-    assert all(each.done() for each in standing)
+        await asyncio.wait(tasks)
+    assert all(task.done() for task in tasks)

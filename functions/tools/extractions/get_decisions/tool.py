@@ -1,34 +1,33 @@
-"""Find what the owner's sources weigh and recommend."""
+"""Get the decisions that the owner's sources discuss."""
 
 from __future__ import annotations
 
 from shared.extractions.lookup import lookup_tool
 from shared.extractions.model import Decision
-from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
+from shared.extractions.views import Attribution, ExtractionArguments, LookupAnswer, WithId
 
 
 class In(ExtractionArguments):
-    """Which decisions."""
+    """Which decisions to get."""
 
 
-class DecisionResult(Attribution, Decision, Identified):
-    """A decision that a source weighs."""
+class DecisionResult(Attribution, Decision, WithId):
+    """A decision that a source discusses."""
 
 
-class Out(Answer[DecisionResult]):
-    """Decisions, and what is to know of them."""
+class Out(LookupAnswer[DecisionResult]):
+    """A page of decisions."""
 
 
 TOOL = lookup_tool(
     name="get_decisions",
     title="Get decisions",
     description=(
-        "Find decisions that the owner's sources weigh: the question, the options, what speaks"
-        " for and against them, and what the author recommends. Use it when something is to be"
-        " chosen: by topic, or with query for a question of your own. For proven solutions use"
-        " get_patterns, for what goes wrong get_warnings, for ways of working get_methodologies,"
-        " and for what texts say about anything else search_kb. list_topics says what there is;"
-        " get_chunk reads the passage behind a result. Cite source_title."
+        "Get decisions that the owner's sources discuss: the question, the options, arguments"
+        " for and against, and the author's recommendation. Use it when choosing between"
+        " alternatives, by topic or with query; for solutions use get_patterns, for risks"
+        " get_warnings, for procedures get_methodologies, for anything else search_kb. Cite"
+        " source_title."
     ),
     input=In,
     output=Out,

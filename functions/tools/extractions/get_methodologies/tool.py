@@ -1,34 +1,32 @@
-"""Find ways of working that the owner's sources teach step by step."""
+"""Get the step-by-step procedures in the owner's sources."""
 
 from __future__ import annotations
 
 from shared.extractions.lookup import lookup_tool
 from shared.extractions.model import Methodology
-from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
+from shared.extractions.views import Attribution, ExtractionArguments, LookupAnswer, WithId
 
 
 class In(ExtractionArguments):
-    """Which methodologies."""
+    """Which methodologies to get."""
 
 
-class MethodologyResult(Attribution, Methodology, Identified):
-    """A way of working, step by step."""
+class MethodologyResult(Attribution, Methodology, WithId):
+    """A procedure, step by step."""
 
 
-class Out(Answer[MethodologyResult]):
-    """Methodologies, and what is to know of them."""
+class Out(LookupAnswer[MethodologyResult]):
+    """A page of methodologies."""
 
 
 TOOL = lookup_tool(
     name="get_methodologies",
     title="Get methodologies",
     description=(
-        "Find ways of working that the owner's sources teach: the steps in their order with"
-        " tips, what is needed before and what one has afterwards. Use it when a piece of work is"
-        " to be planned or done: by topic, or with query for a goal of your own. For a single"
-        " solution use get_patterns, to choose between options get_decisions, for what goes wrong"
-        " get_warnings, and for what texts say about anything else search_kb. list_topics says"
-        " what there is; get_chunk reads the passage behind a result. Cite source_title."
+        "Get procedures from the owner's sources, step by step, with prerequisites, tips and"
+        " results. Use it to plan or carry out a piece of work, by topic or with query; for a"
+        " single solution use get_patterns, for choices get_decisions, for risks get_warnings,"
+        " for anything else search_kb. Cite source_title."
     ),
     input=In,
     output=Out,
