@@ -18,7 +18,7 @@ from google.cloud.firestore import Increment
 
 from shared.core.ids import safe_id
 from shared.extractions.model import SCHEMA_VERSION
-from shared.firestore.database import combine_writes
+from shared.firestore.writes import combine_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

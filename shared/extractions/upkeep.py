@@ -21,8 +21,8 @@ from shared.extractions.extracted_chunks import (
     topic_count_writes,
 )
 from shared.extractions.model import ExtractionType, facets
-from shared.firestore.database import WriteConflict, combine_writes
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.database import WriteConflict
+from shared.firestore.writes import combine_writes, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Dataclasses as Firestore documents: a field is declared once, on its dataclass."""
+"""Dataclasses as Firestore documents. A field is declared once, on its dataclass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT")
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 _ADDED: Final = "added"
@@ -46,9 +46,9 @@ class Codec(Generic[RecordT]):
         kind: type[RecordT],
         id_field: str | None = None,
         *,
-        stored_as: Mapping[str, str] = _NOTHING,
-        readers: Mapping[str, Callable[[Any], Any]] = _NOTHING,
-        inline: Mapping[str, Codec[Any]] = _NOTHING,
+        stored_as: Mapping[str, str] = _EMPTY,
+        readers: Mapping[str, Callable[[Any], Any]] = _EMPTY,
+        inline: Mapping[str, Codec[Any]] = _EMPTY,
     ) -> None:
         """Declare how records are stored.
 
@@ -80,7 +80,7 @@ class Codec(Generic[RecordT]):
 
     @property
     def stored_names(self) -> tuple[str, ...]:
-        """What to select in a query to read whole records."""
+        """The fields to select in a query that reads whole records."""
         inline = [name for codec in self._inline.values() for name in codec.stored_names]
         return (*inline, *self.names.values())
 
@@ -111,21 +111,21 @@ class Codec(Generic[RecordT]):
         return self._kind(**values)
 
     def write(self, record: object, only: Collection[str] | None = None) -> dict[str, Any]:
-        """The fields of a record as they are stored, or only some of them.
+        """Return the stored fields of a record.
 
         Args:
-            record: A record, or anything that has the attributes.
-            only: Names of fields; by default all.
+            record: A record, or any object with its attributes.
+            only: The names of the fields to return; all by default.
         """
-        written = {
+        stored = {
             stored_name: _plain(getattr(record, name))
             for name, stored_name in self.names.items()
             if (only is None or name in only) and not self._is_absent(name, record)
         }
         for name, codec in self._inline.items():
             if only is None or name in only:
-                written |= codec.write(getattr(record, name))
-        return written
+                stored |= codec.write(getattr(record, name))
+        return stored
 
     def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
         """The stored names of the added fields that `write` leaves out. See `added_field`."""
@@ -140,7 +140,7 @@ class Codec(Generic[RecordT]):
 
 
 def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """The type to convert a stored list to, by the annotation, a string at run time."""
+    """Return the type of a field that is stored as a list, from its annotation."""
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 
@@ -149,7 +149,7 @@ def _has_default(field: Field[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of value
-    """A value in a form that Firestore accepts."""
+    """Convert a value to a form that Firestore accepts."""
     match value:
         case Enum():
             return value.value

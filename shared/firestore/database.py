@@ -1,4 +1,4 @@
-"""Firestore: one connection a process, and a database that counts what a call reads and writes."""
+"""Firestore: one connection per process, one `Database` per call that counts reads and writes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
 
     Document = DocumentSnapshot[Any]
-    """A document as it was read."""
+    """A document at the time of a read."""
     Write = Callable[[AsyncWriteBatch], object]
-    """Adds one write to a batch, or several that belong together (see `combine_writes`)."""
+    """A function that adds one write to a batch, or several that belong together."""
 
 CONFLICT_SECONDS: Final = 20.0
-"""How long to try again where somebody else is always faster; a call's own time may end sooner."""
+"""How long `retry_on_conflict` keeps trying; the call's own deadline may be sooner."""
 FIRST_PAUSE: Final = 0.01
+"""The longest pause after the first conflict, in seconds."""
 MAX_PAUSE: Final = 0.5
-"""Seconds. The pause doubles with every race that is lost."""
+"""The longest pause between two tries, in seconds. Pauses double with each conflict."""
 
 MAX_COMMIT_BYTES: Final = 4_000_000
-"""What a commit may hold: the emulator takes requests of 4 MiB, the cloud of 10."""
+"""The largest commit. The emulator takes requests of up to 4 MiB, the cloud of up to 10."""
 
 ResultT = TypeVar("ResultT")
 
@@ -62,7 +63,7 @@ _DOWN = (
     exceptions.Unknown,
     exceptions.RetryError,
 )
-_STALE = (
+_CONFLICTS = (
     exceptions.FailedPrecondition,
     exceptions.Aborted,
     exceptions.NotFound,
@@ -75,22 +76,22 @@ class WriteConflict(Conflict):
 
 
 class CommitTooLarge(PlatformFault):
-    """A commit holds more than the database takes at once; Google's client would try for long."""
+    """A commit is larger than the database accepts. Google's client would retry it for long."""
 
 
 class LeaseLost(Conflict):
-    """Another run has taken over; nothing of the refused commit was written."""
+    """Another run has taken the lease. Nothing of the refused commit was written."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A lease that is held. Its renewal, preconditioned, rides in every commit of the run.
+    """A lease that this run holds. Every commit of the run renews it, under a precondition.
 
     Attributes:
-        job: What it is the lease of.
-        holder: Names this run.
-        seconds: How long it lasts after the last commit.
-        update_time: When this run last wrote it, as far as it knows.
+        job: The job that is leased.
+        holder: The id of this run.
+        seconds: How long the lease lasts after the last commit.
+        update_time: The update time of the lease's document, as far as this run knows.
     """
 
     job: str
@@ -101,10 +102,10 @@ class Lease:
     _clock: Clock
 
     def renew_in(self, batch: AsyncWriteBatch) -> str:
-        """Add the renewal to a batch: if the lease was lost, the whole batch is refused.
+        """Add the renewal to a batch; if the lease was lost, the whole batch is refused.
 
         Returns:
-            What the lease then names as its last commit.
+            The id of the commit, which the lease's document then holds.
         """
         expiry = self._clock() + timedelta(seconds=self.seconds)
         commit_id = uuid.uuid4().hex
@@ -112,20 +113,20 @@ class Lease:
         batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
         return commit_id
 
-    async def present(self, database: Database) -> DocumentSnapshot[Any]:
-        """The lease as it stands.
+    async def load(self, database: Database) -> DocumentSnapshot[Any]:
+        """Load the lease's document.
 
         Raises:
             LeaseLost: Another run has taken it.
         """
         snapshot = await database.get(self._reference)
         if not snapshot.exists or snapshot.get("holder") != self.holder:
-            raise LeaseLost(f"Another run holds the lease of {self.job}; this one stops.")
+            raise LeaseLost(f"Another run holds the lease of {self.job}; this run stops.")
         return snapshot
 
 
 class Database:
-    """Firestore, for the length of one call or one run."""
+    """Firestore for one call or one run of a job."""
 
     def __init__(
         self,
@@ -138,11 +139,11 @@ class Database:
         """Use a connection, which opens with the first request.
 
         Args:
-            connection: What the process has open.
-            meter: Counts what is read and written.
-            request_seconds: How long to wait for an answer; by default as long as Google's client
-                tries, which is a minute and more.
-            read_only: Whether to refuse to write, as the cloud does by the role of an account.
+            connection: The connection of the process.
+            meter: Counts reads and writes.
+            request_seconds: How long to wait for an answer. By default, Google's client decides: a
+                minute or more.
+            read_only: Whether to refuse writes, as the cloud does by the account's role.
         """
         self.meter = meter
         self._connection = connection
@@ -150,7 +151,7 @@ class Database:
         self._read_only = read_only
         self._caches = connection.caches
         self.lease: Lease | None = None
-        self._one_commit = asyncio.Lock()
+        self._commit_lock = asyncio.Lock()
 
     @property
     def client(self) -> AsyncClient:
@@ -158,7 +159,7 @@ class Database:
         return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
-        """What a repository remembers for all calls of the process."""
+        """The cache of a repository, shared by all calls of the process."""
         return self._caches[repository]
 
     def collection(self, path: str) -> AsyncCollectionReference:
@@ -172,7 +173,7 @@ class Database:
     async def get(
         self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
     ) -> DocumentSnapshot[Any]:
-        """Read one document; its snapshot may say that it does not exist."""
+        """Read one document. The snapshot of a missing document has `exists` False."""
         async with self._request():
             self.meter.documents_read += 1
             return await reference.get(field_paths=fields)
@@ -180,7 +181,7 @@ class Database:
     async def get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
-        """Read documents in one request; those that do not exist are left out."""
+        """Read documents in one request; missing ones are left out."""
         if not references:
             return []
         async with self._request():
@@ -189,24 +190,24 @@ class Database:
             return [snapshot async for snapshot in snapshots if snapshot.exists]
 
     async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
-        """Run a query that carries its own limit."""
+        """Run a query, which has its own limit."""
         async with self._request():
-            found = [snapshot async for snapshot in query.stream()]
-            self.meter.documents_read += max(1, len(found))
-            return found
+            snapshots = [snapshot async for snapshot in query.stream()]
+            self.meter.documents_read += max(1, len(snapshots))
+            return snapshots
 
     async def count(self, query: AsyncQuery) -> int:
-        """How many documents match, without reading them: one read per 1,000 index entries."""
+        """Count the documents that match; this costs one read per 1,000 index entries."""
         async with self._request():
             [[result]] = await AsyncAggregationQuery(query).count().get()
             self.meter.documents_read += 1 + int(result.value) // 1_000
             return int(result.value)
 
     async def commit(self, writes: Iterable[Write]) -> Sequence[WriteResult]:
-        """Make all writes visible at once, or none. Under a lease, its renewal is one of them.
+        """Commit all writes or none. Under a lease, its renewal is one of them.
 
         Returns:
-            What the server says of each write; nothing where its answer was lost on the way.
+            The server's result for each write; empty if the answer was lost on the way.
 
         Raises:
             WriteConflict: A document changed since it was read.
@@ -215,17 +216,17 @@ class Database:
         listed = list(writes)
         if not listed:
             return []
-        async with self._one_commit:
+        async with self._commit_lock:
             return await self._commit(listed)
 
     async def commit_skipping_conflicts(self, writes: Sequence[Write]) -> int:
-        """Commit the writes whose preconditions hold and drop the others; return how many held.
+        """Commit the writes whose preconditions are met, skip the others, and count the former.
 
-        The batch is halved around what was refused, so that one document that somebody edited
-        meanwhile costs a few commits and not the batch; and where it is too much at once.
+        A refused batch is halved: a document that was edited meanwhile costs a few commits rather
+        than the batch. So is a batch that is too large.
 
         Raises:
-            PlatformFault: The database refuses a write for what it is.
+            PlatformFault: The database refuses a single write for its content.
         """
         committed = 0
         async for batch, outcome in bisect(writes, self.commit, (WriteConflict, PlatformFault)):
@@ -235,21 +236,22 @@ class Database:
         return committed
 
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Read, decide and commit again for as long as somebody else commits in between.
+        """Read, decide and commit, again after each write conflict (optimistic concurrency).
 
-        Transactions would hold locks while they think; this holds none.
+        A transaction would hold locks while the caller decides; this holds none. It differs from
+        `retry_with_backoff`, which repeats what failed for want of a service.
 
         Raises:
-            Unavailable: It lost every race, and nothing was written.
+            Unavailable: Every attempt ended in a conflict, and nothing was written.
         """
-        pause, over = FIRST_PAUSE, time.monotonic() + CONFLICT_SECONDS
-        while time.monotonic() < over:
+        pause, deadline = FIRST_PAUSE, time.monotonic() + CONFLICT_SECONDS
+        while time.monotonic() < deadline:
             try:
                 return await attempt()
             except WriteConflict:
                 await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
                 pause = min(2 * pause, MAX_PAUSE)
-        message = "Too much is written there at once."
+        message = "Too many writes to the same documents at once: try again."
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
     async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
@@ -261,24 +263,24 @@ class Database:
             try:
                 *results, renewal = await self._send(batch)
             except WriteConflict:
-                # Answers get lost: this commit may have landed, for Google's client sends it again,
-                # or an earlier renewal of ours, and then only the time we know of it is old.
-                present = await self.lease.present(self)
-                known, self.lease.update_time = self.lease.update_time, present.update_time
-                if present.get("commit") == commit_id:
+                # Google's client resends a commit whose answer was lost. So this commit may have
+                # landed, or an earlier renewal whose update time we have not learned.
+                snapshot = await self.lease.load(self)
+                expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
+                if snapshot.get("commit") == commit_id:
                     return []
-                if present.update_time == known:
+                if snapshot.update_time == expected:
                     raise
             else:
                 self.lease.update_time = renewal.update_time
                 return results
 
     @asynccontextmanager
-    async def _request(self, stale: tuple[type[Exception], ...] = ()) -> AsyncIterator[None]:
-        """One request: counted, in time, and its errors as ours."""
+    async def _request(self, conflicts: tuple[type[Exception], ...] = ()) -> AsyncIterator[None]:
+        """Count a request, limit its time and translate its errors."""
         try:
             async with asyncio.timeout(self._request_seconds) as limit:
-                with self.meter.request(), _translated(stale):
+                with self.meter.request(), _translate_errors(conflicts):
                     yield
         except TimeoutError as error:
             if not limit.expired():
@@ -294,55 +296,45 @@ class Database:
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
         if self._read_only:
             log.error("write_not_declared", hint="its effect is READ")
-            raise PlatformFault("This function declares that it only reads.")
+            raise PlatformFault("This function declares that it only reads, and may not write.")
         if sum(write._pb.ByteSize() for write in batch._write_pbs) > MAX_COMMIT_BYTES:  # noqa: SLF001
-            raise CommitTooLarge("The database takes no more than 4 MB at once.")
+            raise CommitTooLarge("A commit may have at most 4 MB.")
         self.meter.commits += 1
-        async with self._request(stale=_STALE):
+        async with self._request(conflicts=_CONFLICTS):
             results = await batch.commit()
         self.meter.documents_written += len(results)
         return list(results)
 
 
-def combine_writes(writes: Sequence[Write]) -> Write:
-    """One write out of several: where a batch is halved, they are not parted."""
-
-    def add(batch: AsyncWriteBatch) -> None:
-        for write in writes:
-            write(batch)
-
-    return add
-
-
 @contextmanager
-def _translated(stale: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     try:
         yield
     except _DOWN as error:
         raise Unavailable(_UNREACHABLE, retry_after=5) from error
-    except stale as error:
+    except conflicts as error:
         raise WriteConflict(f"The database refused: {type(error).__name__}.") from error
     except (exceptions.FailedPrecondition, exceptions.NotFound) as error:
-        # Of a query: in the cloud an index is missing or still being built, or the database is.
+        # A query fails so in the cloud if an index, or the database, is missing or being built.
         log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
     except exceptions.GoogleAPICallError as error:
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
 
 
-_AFTERMATH: Final = 0.005
-"""Seconds."""
+_CLOSING_SECONDS: Final = 0.005
+"""How long gRPC may take to report to the event loop after its channel is closed."""
 
 
 class Connection:
-    """What a process keeps open: the client, and what it has learned about the database.
+    """The Firestore client of a process and the caches of its repositories.
 
     Attributes:
-        caches: What repositories remember for all calls of the process, by repository.
+        caches: The cache of each repository, shared by all calls of the process.
     """
 
     def __init__(self, project: str, database: str) -> None:
-        """Connect on first use; the client belongs to the event loop that runs then."""
+        """Connect on first use. The client belongs to the event loop that runs then."""
         self._project = project
         self._database = database
         self.caches: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
@@ -353,9 +345,9 @@ class Connection:
         return AsyncClient(project=self._project, database=self._database)
 
     async def aclose(self) -> None:
-        """Close the client, if it was ever used."""
+        """Close the client, if it was used."""
         if "client" in self.__dict__:
-            # The async client has no public close; its channel must be closed on its own loop, and
-            # what gRPC still has to tell that loop must find it open.
+            # The async client has no public close. Its channel must be closed on its own loop, and
+            # the loop must run until gRPC's last callbacks have arrived.
             await self.client._firestore_api.transport.close()  # noqa: SLF001
-            await asyncio.sleep(_AFTERMATH)
+            await asyncio.sleep(_CLOSING_SECONDS)

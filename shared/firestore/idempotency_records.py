@@ -1,6 +1,7 @@
-"""`users/{user_id}/replays/{call_id}`: answers to calls that wrote something.
+"""`users/{user_id}/replays/{call_id}`: the answers of calls that wrote something.
 
-Each is kept with what the call wrote, for when the same call is sent again.
+An answer is committed together with the call's effect. If the same call is sent again, it is
+answered from here.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """What a call answered.
+    """The answer of a completed call.
 
     Attributes:
-        run: Names the run that wrote this, so that it knows its own work again.
-        arguments: A digest of what it was called with.
-        result: Its result, as JSON in a text: Firestore takes no list in a list.
-        price: What it cost in micro-dollars; None if what its tool costs.
-        expires_at: When it may be forgotten.
-        about: The path, below the user's, of what it belongs to: when that is erased, the answer
-            goes too. None: of nothing that can be erased.
+        run: The id of the attempt that wrote the record, by which it recognizes its own commit.
+        arguments: A digest of the call's arguments.
+        result: The result as JSON text, since Firestore takes no list in a list.
+        price: The price in millionths of a dollar; None for the tool's own price.
+        expires_at: When the record may be deleted.
+        about: The path, below the user's, of the data that the answer belongs to: erasing the data
+            erases the answer. None if there is no such data.
     """
 
     run: str
@@ -52,41 +53,41 @@ _CODEC: Final = Codec(IdempotencyRecord)
 
 
 class IdempotencyRecords:
-    """One user's answers."""
+    """The idempotency records of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Keep them under the path of their user."""
+        """Use the collection below the user's path."""
         self._database = database
         self._collection = f"users/{user_id}/replays"
 
     async def get(self, call_id: str) -> IdempotencyRecord | None:
-        """What the call answered, if it was ever finished and is not forgotten."""
-        snapshot = await self._database.get(self._at(call_id))
+        """Load the answer of a call; None if it did not complete or its record has expired."""
+        snapshot = await self._database.get(self._reference(call_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def about(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
-        """Answers that belong to what has this path: which they are, not what they say.
+        """Find answers that belong to the data at this path, without their results. One query.
 
-        One query; to delete them as they were seen, each has its `update_time`.
+        Their `update_time` guards a deletion.
         """
         query = about_query(self._database.client, self._collection, path, limit)
         return await self._database.find(query)
 
-    def write(self, call_id: str, replay: IdempotencyRecord) -> Write:
-        """The write that keeps an answer. The commit that holds it is refused the second time."""
-        reference, fields = self._at(call_id), _CODEC.write(replay)
+    def write(self, call_id: str, record: IdempotencyRecord) -> Write:
+        """Create the record of a call. A second commit that contains this write is refused."""
+        reference, fields = self._reference(call_id), _CODEC.write(record)
         return lambda batch: batch.create(reference, fields)
 
-    def _at(self, call_id: str) -> AsyncDocumentReference:
+    def _reference(self, call_id: str) -> AsyncDocumentReference:
         return self._database.document(self._collection, call_id)
 
 
 def about_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
-    """Answers that belong to what has this path, without their text."""
-    belonging = client.collection(collection).where(filter=FieldFilter("about", "==", path))
-    return belonging.select(["about"]).limit(limit)
+    """Find answers that belong to the data at this path, without their results."""
+    query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
+    return query.select(["about"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, for the check that each has an index."""
     yield about_query(client, "users/a/replays", "rag_tasks/notes", 1)

@@ -1,4 +1,4 @@
-"""`runs/{run_id}`: what each run of a job did, for as long as anybody may ask."""
+"""`runs/{run_id}`: the record of each run of a job."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "runs"
 RETENTION: Final = timedelta(days=30)
-_TIME: Final = "%Y%m%dT%H%M%S"
+"""How long the record of a run is kept."""
+_TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
 
 
 class RunState(StrEnum):
-    """How a run goes, or how it ended."""
+    """Whether a run is running, or how it ended."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -40,17 +41,17 @@ class Run:
     """A run of a job.
 
     Attributes:
-        run_id: See `new_run_id`.
-        state: Stopped by an error, or died: killed, or cut off from the database.
-        ended_at: None while it runs, and of one that died.
-        progress: How many items it has dealt with.
-        counts: How many of what it did, by name.
-        failures: The first items that did not go through, each as `name: reason`.
-        failed: How many did not.
-        warnings: The first items that went through but for a part, each as `name: what is wrong`.
-        warned: How many did.
-        error: What stopped it.
-        note: What else the job says of it.
+        run_id: The id; see `new_run_id`.
+        state: STOPPED by an error; DIED if it was killed, or cut off from the database.
+        ended_at: None while it runs, and if it died.
+        progress: How many items it has processed.
+        counts: The job's own counters by name.
+        failures: The first items that failed, each as `name: reason`.
+        failed: How many items failed.
+        warnings: The first items that succeeded in part, each as `name: problem`.
+        warned: How many items succeeded in part.
+        error: The error that stopped it.
+        note: A remark of the job.
     """
 
     run_id: str
@@ -76,57 +77,57 @@ class Run:
 
     @property
     def started_at(self) -> datetime:
-        """When it began, to the second."""
-        return datetime.strptime(self.run_id.split(".")[1], _TIME).replace(tzinfo=UTC)
+        """When it started, to the second."""
+        return datetime.strptime(self.run_id.split(".")[1], _TIME_FORMAT).replace(tzinfo=UTC)
 
 
 def new_run_id(job: str, now: datetime) -> str:
-    """A name for a run that begins: `job.time.chance`, the time in UTC."""
-    return f"{job}.{now.astimezone(UTC):{_TIME}}.{uuid.uuid4().hex[:8]}"
+    """Make the id of a run that starts now: `job.time.random`, with the time in UTC."""
+    return f"{job}.{now.astimezone(UTC):{_TIME_FORMAT}}.{uuid.uuid4().hex[:8]}"
 
 
 _CODEC: Final = Codec(Run, "run_id", readers={"state": RunState})
 
 
 class Runs:
-    """What runs did."""
+    """The records of runs."""
 
     def __init__(self, database: Database) -> None:
-        """Keep it in this database."""
+        """Use this database."""
         self._database = database
 
     async def latest(self, job: str, limit: int) -> list[Run]:
-        """The runs of a job, the latest first. One round trip."""
+        """Load the runs of a job, the latest first. One round trip."""
         query = latest_query(self._database.client, job, limit)
         return [_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
-        """Write what is known of a run."""
+        """Write the record of a run."""
         reference = self._database.document(COLLECTION, run.run_id)
-        data = _CODEC.write(run) | _listed_by(run)
+        data = _CODEC.write(run) | _index_fields(run)
         return lambda batch: batch.set(reference, data)
 
-    def died(self, run_id: str) -> Write:
-        """Say of a run that nobody will hear of it again; what it said of itself stays."""
+    def mark_died(self, run_id: str) -> Write:
+        """Set the state of a run to DIED; the rest of its record stays."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
-        data = {"state": run.state.value} | _listed_by(run)
+        data = {"state": run.state.value} | _index_fields(run)
         return lambda batch: batch.set(reference, data, merge=True)
 
 
 def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
-    """The runs of a job, the latest first."""
+    """Query the runs of a job, the latest first."""
     query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
     return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, for the check that each has an index."""
     yield latest_query(client, "embed", 1)
 
 
-def _listed_by(run: Run) -> dict[str, Any]:
-    """What lists and expiry of runs go by."""
+def _index_fields(run: Run) -> dict[str, Any]:
+    """Return the fields by which runs are listed and expire."""
     return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 
 

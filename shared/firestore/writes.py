@@ -1,4 +1,4 @@
-"""Guarded writes: what was decided on what was read."""
+"""Writes that are guarded by what was read, or that belong together."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore import LastUpdateOption
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import DocumentSnapshot
+    from collections.abc import Sequence
+
+    from google.cloud.firestore import AsyncWriteBatch, DocumentSnapshot
 
     from shared.firestore.database import Write
 
 
-def put_if_unchanged(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
-    """Write these fields of a document, unless it has changed since it was seen."""
-    if not seen.exists:
-        return lambda batch: batch.create(seen.reference, values)
-    option = LastUpdateOption(seen.update_time)
-    return lambda batch: batch.update(seen.reference, values, option)
+def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
+    """Write these fields of a document, unless it has changed since it was read."""
+    if not snapshot.exists:
+        return lambda batch: batch.create(snapshot.reference, values)
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.update(snapshot.reference, values, option)
+
+
+def combine_writes(writes: Sequence[Write]) -> Write:
+    """Combine several writes into one, which is never split across commits."""
+
+    def add(batch: AsyncWriteBatch) -> None:
+        for write in writes:
+            write(batch)
+
+    return add

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.firestore.database import WriteConflict, combine_writes
+from shared.firestore.database import WriteConflict
+from shared.firestore.writes import combine_writes
 from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
 from shared.knowledge.cluster_repository import clusters_query
 

@@ -14,7 +14,8 @@ from shared.core.bisection import bisect
 from shared.core.dates import utc_now
 from shared.core.deferral import next_attempt
 from shared.core.errors import PlatformFault
-from shared.firestore.database import WriteConflict, combine_writes
+from shared.firestore.database import WriteConflict
+from shared.firestore.writes import combine_writes
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.chunk_repository import COLLECTION, STEPS

@@ -1,4 +1,4 @@
-"""What functions may reach beside the database."""
+"""The external services that a function may use, other than the database."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Final
 
 
 class Capability(StrEnum):
-    """Something outside the database that a tool or a job reaches.
+    """An external service that a tool or a job uses.
 
-    The cloud gives a function's account the roles and secrets of what it declares, its bundle holds
-    the code for it, and `Context` refuses the rest, so that tests notice what is not declared.
+    A function's account gets the roles and secrets of the capabilities that the function declares,
+    and its bundle their code. `Context` refuses all others, so that tests find a capability that
+    is missing from a declaration.
     """
 
     EMBEDDING = "embedding"
-    """Turns text into vectors."""
+    """Embed texts."""
     GENERATION = "generation"
-    """Asks a language model, where one is configured."""
+    """Generate text with a language model, if one is configured."""
     READWISE = "readwise"
-    """Reads the library behind READWISE_TOKEN."""
+    """Read the library of READWISE_TOKEN."""
     INGEST_BUCKET = "ingest bucket"
-    """Reads the files in INGEST_BUCKET."""
+    """Read the files in INGEST_BUCKET."""
     BULK_BUCKET = "bulk bucket"
-    """Has texts embedded in bulk by way of BULK_BUCKET."""
+    """Embed texts in bulk through BULK_BUCKET."""
 
 
 ALL_CAPABILITIES: Final = frozenset(Capability)

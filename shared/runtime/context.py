@@ -1,4 +1,4 @@
-"""The composition root: settings become the capabilities that tools and jobs are given."""
+"""The composition root: builds what tools and jobs use from the settings."""
 
 from __future__ import annotations
 
@@ -36,32 +36,33 @@ if TYPE_CHECKING:
     from shared.runtime.outcome import Outcome
     from shared.runtime.schemas import Result
 
-_NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."
+_NO_KEY: Final = "OPENAI_KEY_OF_CALLER also needs OPENAI_API_KEY, since jobs have no caller."
 AnswerT = TypeVar("AnswerT", bound="Result | Outcome[Any]")
 TimedPart = Literal["embedding", "bm25"]
-"""A part of a call whose time is worth knowing."""
+"""A part of a call that is timed."""
 QUERY_CACHE_SIZE: Final = 256
-"""Query vectors that a process keeps: walking through pages embeds nothing twice."""
+"""How many query vectors a process caches, so that later pages of a search need no embedding."""
 BREAKER_THRESHOLD: Final = 20
-"""Failures in a row of a language model before it is left alone. Only jobs ask it: eight
-texts at once, and then one that any model answers, which must not be refused for the others."""
+"""Failures in a row that open the language model's circuit breaker.
+
+Only jobs use the model: eight texts at once, then a probe that any model answers. The failures of
+the eight must not block the probe."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a handler may use: one per call. Nobody assigns to it; its meter and timings count up.
+    """What a handler may use in one call. It is frozen; only its meter and timings accumulate.
 
     Attributes:
-        caller: On whose behalf it runs.
-        settings: Everything that was configured.
-        clock: What time it is.
-        meter: What its requests to the database cost so far.
-        database: The database, counting what this call reads and writes.
-        deadline: Unix time in seconds after which nobody waits for it; None where nobody does, as
-            in a job.
-        capabilities: What it may reach beside the database.
-        idempotency: What keeps a call that writes from happening twice.
-        milliseconds: How long each part took that the call needed.
+        caller: The caller on whose behalf the call runs.
+        settings: The settings of the deployment.
+        clock: Returns the current time.
+        meter: Counts what the call costs.
+        database: The database, which counts this call's reads and writes.
+        deadline: Unix time in seconds when the caller stops waiting; None in a job.
+        capabilities: The external services that the call may use.
+        idempotency: Guards a call that writes from taking effect twice.
+        milliseconds: The time that each timed part took.
     """
 
     caller: Caller
@@ -78,11 +79,11 @@ class Context:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """Text to vectors; loaded by the first call that needs it. A job's is the deployment's own.
+        """The embedding provider, loaded on first use.
 
         Raises:
-            Forbidden: Callers embed with their own keys, and this one has not shown any.
-            InvalidInput: They do, and a job has no key to embed with.
+            Forbidden: Calls embed with their callers' keys, and this caller has shown none.
+            InvalidInput: Calls embed with their callers' keys, and there is no key for jobs.
         """
         self.require(Capability.EMBEDDING)
         if self._request is None:
@@ -93,63 +94,63 @@ class Context:
 
     @property
     def generator(self) -> Generator | None:
-        """A language model, where one is configured."""
+        """The language model; None if none is configured."""
         self.require(Capability.GENERATION)
         return self._app.generator
 
     def require(self, capability: Capability) -> None:
-        """Make sure that the function declares what it is about to reach.
+        """Check that the function declares a capability before it is used.
 
         Raises:
-            PlatformFault: It does not: in the cloud it has neither the code for it nor the right.
+            PlatformFault: It does not, so that in the cloud it has neither the code nor the role.
         """
         if capability not in self.capabilities:
             log.error("need_not_declared", need=str(capability))
-            raise PlatformFault(f"This function does not declare that it needs: {capability}.")
+            raise PlatformFault(f"This function does not declare the capability {capability}.")
 
     @property
     def seconds_left(self) -> float | None:
-        """How much longer the caller waits for the answer; None where nobody does, as in a job."""
+        """How many seconds the caller still waits for the answer; None in a job."""
         return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
     async def query_vector(self, query: str) -> Vector:
-        """The vector of a query; the process remembers those of its latest queries.
+        """Embed a query, or return its vector from the process's cache.
 
-        Who embeds with a key of their own is only given what that key was accepted for.
+        A caller with a key of their own gets only vectors that were embedded with that key.
         """
-        key = self._request.embedding_key if self._request else None
-        asked = (_digest(key), query)
-        embedder = self.embedder  # loading it is no embedding
+        embedding_key = self._request.embedding_key if self._request else None
+        cache_key = (_digest(embedding_key), query)
+        embedder = self.embedder  # loaded here, so that the timing below covers the embedding alone
         vectors = self._app.query_vectors
-        if asked in vectors:
-            vectors.move_to_end(asked)
-            return vectors[asked]
+        if cache_key in vectors:
+            vectors.move_to_end(cache_key)
+            return vectors[cache_key]
         with self.timed("embedding"):
             [vector] = await embedder.embed([query], Purpose.QUERY)
-        vectors[asked] = vector
+        vectors[cache_key] = vector
         if len(vectors) > QUERY_CACHE_SIZE:
             vectors.popitem(last=False)
         return vector
 
     @contextmanager
     def timed(self, part: TimedPart) -> Iterator[None]:
-        """Add the time until the block ends to that of a part."""
-        began = time.perf_counter()
+        """Add the duration of the block to the time of a part."""
+        start = time.perf_counter()
         try:
             yield
         finally:
-            passed = (time.perf_counter() - began) * 1000
-            self.milliseconds[part] = round(self.milliseconds.get(part, 0.0) + passed, 1)
+            elapsed = (time.perf_counter() - start) * 1000
+            self.milliseconds[part] = round(self.milliseconds.get(part, 0.0) + elapsed, 1)
 
     async def commit(self, writes: Sequence[Write], answer: AnswerT) -> AnswerT:
-        """Write what a call changes, all of it or nothing, and return what it answers.
+        """Commit the writes of a call, all or none, and return its answer.
 
-        Every tool that writes ends with this: the answer is stored with the effect, so that the
-        same call, sent again, is not done again.
+        Every tool that writes ends with this. The answer is stored in the same commit, so that a
+        repetition of the call is answered from there and has no further effect.
 
         Args:
-            writes: What to write.
-            answer: The result, or the outcome that says what the call costs too.
+            writes: The writes.
+            answer: The result, or an outcome with its price and facts.
 
         Raises:
             WriteConflict: A document changed since it was read; `retry_on_conflict` tries again.
@@ -162,7 +163,7 @@ class Context:
 
 
 class App:
-    """What a process opens once and its calls share. It belongs to one event loop."""
+    """What the calls of a process share: connections and caches. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class App:
         embedder: Embedder | None = None,
         generator: Generator | None = None,
     ) -> None:
-        """Open nothing before it is used; an argument beats what the settings would choose."""
+        """Open nothing before its first use. Arguments take the place of configured providers."""
         self.settings = settings
         self.clock = clock
         self._embedder = embedder
@@ -181,31 +182,31 @@ class App:
 
     @cached_property
     def connection(self) -> Connection:
-        """The database."""
+        """The connection to the database."""
         return Connection(self.settings.google_cloud_project, self.settings.firestore_database)
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The embedding provider, imported only now."""
+        """The embedding provider, imported on first use."""
         return self._embedder or _configured_embedder(self.settings)
 
     @cached_property
     def generator(self) -> Generator | None:
-        """The language model, imported only now; None where none is configured."""
+        """The language model, imported on first use; None if none is configured."""
         return self._generator or _configured_generator(self.settings)
 
     def embedder_for(self, key: SecretStr | None) -> Embedder:
-        """The embedder of a call: with its caller's own key where that is configured.
+        """Return the embedder of a call, which uses the caller's key if so configured.
 
         Raises:
-            Forbidden: It is, and there is no key.
+            Forbidden: The caller's key is needed, and there is none.
         """
         if not self.settings.embeds_with_callers_keys:
             return self.embedder
         if key is None:
             raise Forbidden(
-                "This server embeds with its callers' own keys: connect with an access key of this"
-                " server, rather than by signing in."
+                "This server embeds with its callers' keys. Connect with an access key instead of"
+                " signing in."
             )
         from shared.ai.openai_embedding import OpenAIEmbedder
 
@@ -213,7 +214,7 @@ class App:
         return embedder.on_behalf_of(key) if isinstance(embedder, OpenAIEmbedder) else embedder
 
     def context(self, caller: Caller, meter: Meter) -> Context:
-        """The capabilities of one run of a job."""
+        """Make the context of one run of a job."""
         return self._context(caller, meter, Database(self.connection, meter))
 
     def call_context(
@@ -224,7 +225,7 @@ class App:
         capabilities: frozenset[Capability] = ALL_CAPABILITIES,
         read_only: bool = False,
     ) -> Context:
-        """The capabilities of one call, which may reach this, and write unless it only reads."""
+        """Make the context of one call, with these capabilities and no right to write if READ."""
         database = Database(self.connection, meter, read_only=read_only)
         context = self._context(request.caller, meter, database)
         return replace(
@@ -235,10 +236,10 @@ class App:
         return Context(caller, self.settings, self.clock, meter, database, self)
 
     async def ping(self) -> None:
-        """Ask the database for one document.
+        """Read one document to check the connection.
 
         Raises:
-            Unavailable: It does not answer within three seconds.
+            Unavailable: The database does not answer within three seconds.
         """
         try:
             async with asyncio.timeout(3):
@@ -248,7 +249,7 @@ class App:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 
     async def aclose(self) -> None:
-        """Close what was opened here; a provider that was passed in stays its owner's."""
+        """Close what this object opened, but not a provider that was passed in."""
         if "embedder" in self.__dict__ and not self._embedder:
             await self.embedder.aclose()
         if "generator" in self.__dict__ and self.generator and not self._generator:

@@ -1,7 +1,7 @@
-"""An answer in a family's own shape: `{success, data, error}` in place of a bare result.
+"""Answers of the form `{success, data, error}`, for tool families that publish that shape.
 
-A tool returns its data and raises its errors as every tool does; the gateway, which also refuses
-calls by itself, puts both into the shape that the family's users know.
+A tool of such a family returns its data and raises its errors like any other tool. The gateway,
+which also refuses calls itself, puts both into the envelope.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What a family of tools calls the errors.
+    """The error codes of a family of tools.
 
     Attributes:
-        codes: Carrel's code to the family's.
-        fields: Where all that is wrong with the arguments is one field, or several of one code: the
-            field's name to the family's code.
-        other: The family's code for whatever is left.
+        codes: The family's code by Carrel's code.
+        fields: The family's code by field name, for invalid arguments that share one code.
+        other: The family's code for all other errors.
     """
 
     codes: dict[str, str]
@@ -31,51 +30,54 @@ class Envelope:
     other: str
 
     def schema(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The JSON schema of answers, from that of the data."""
+        """Return the JSON schema of answers whose data has the given schema."""
         codes = sorted({*self.codes.values(), *self.fields.values(), self.other})
         error = {
             "type": "object",
             "properties": {
-                "code": {"type": "string", "enum": codes, "description": "What is wrong."},
-                "message": {"type": "string", "description": "The same in words: what to do next."},
+                "code": {"type": "string", "enum": codes, "description": "The kind of error."},
+                "message": {"type": "string", "description": "What is wrong, and what to do next."},
                 "details": {
                     "type": "object",
                     "additionalProperties": True,
-                    "description": "One entry per offending field, or what else helps.",
+                    "description": "One entry per invalid field, or other facts.",
                 },
-                "retry_after": {"type": "number", "description": "Seconds to wait, if that helps."},
+                "retry_after": {
+                    "type": "number",
+                    "description": "Seconds to wait before trying again, if that helps.",
+                },
             },
             "required": ["code", "message", "details"],
         }
-        nothing = {"type": "null"}
+        null = {"type": "null"}
         properties = {
-            "success": {"type": "boolean", "description": "Whether it was done."},
-            "data": {"anyOf": [data, nothing], "description": "The result, if there is one."},
+            "success": {"type": "boolean", "description": "Whether the call succeeded."},
+            "data": {"anyOf": [data, null], "description": "The result, if it succeeded."},
             "error": {
-                "anyOf": [error, nothing],
-                "description": "What went wrong, if anything.",
+                "anyOf": [error, null],
+                "description": "The error, if it failed.",
             },
         }
         return {"type": "object", "properties": properties, "required": list(properties)}
 
-    def answer(self, data: dict[str, Any]) -> dict[str, Any]:
-        """An answer that tells of success."""
+    def success(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Wrap the data of a call that succeeded."""
         return {"success": True, "data": data, "error": None}
 
-    def refusal(self, error: WireError) -> dict[str, Any]:
-        """An answer that tells of an error."""
+    def failure(self, error: WireError) -> dict[str, Any]:
+        """Wrap the error of a call that failed."""
         return {"success": False, "data": None, "error": self.error(error)}
 
     def error(self, error: WireError) -> dict[str, Any]:
-        """An error by the family's code; where that says less than Carrel's, `reason` says it."""
-        told = error.model_dump(exclude_none=True)
+        """Translate an error; where the family's code is unspecific, `reason` has Carrel's."""
+        fields = error.model_dump(exclude_none=True)
         code = self._code(error)
-        more = {"reason": error.code} if code == self.other else {}
-        return told | {"code": code, "details": error.details | more}
+        reason = {"reason": error.code} if code == self.other else {}
+        return fields | {"code": code, "details": error.details | reason}
 
     def _code(self, error: WireError) -> str:
         if error.code == InvalidInput.code:
-            named = {self.fields.get(name.rpartition(".")[2]) for name in error.details}
-            if len(named) == 1 and (code := named.pop()):
+            codes = {self.fields.get(name.rpartition(".")[2]) for name in error.details}
+            if len(codes) == 1 and (code := codes.pop()):
                 return code
         return self.codes.get(error.code, self.other)

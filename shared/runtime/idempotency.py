@@ -1,4 +1,4 @@
-"""Idempotency: a call that writes is done once, though it is sent twice or answered too late."""
+"""Idempotency: a call that writes takes effect once, even if it is sent again."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from shared.runtime.schemas import Arguments, Result
 
 ANSWER_RETENTION: Final = timedelta(days=2)
-"""How long an answer is stored, at least."""
+"""An answer is stored for at least this long."""
 
 
 class AlreadyCompleted(Exception):
-    """The call was finished before.
+    """The call completed before. The error passes through the handler, which need not know of it.
 
     Attributes:
-        replay: What it answered then.
+        record: The record of the first completion.
     """
 
-    def __init__(self, replay: IdempotencyRecord) -> None:
-        """Carry the answer out of the handler, which need not know of it."""
+    def __init__(self, record: IdempotencyRecord) -> None:
+        """Carry the record."""
         super().__init__()
-        self.replay = replay
+        self.record = record
 
 
 class IdempotencyGuard:
-    """Guards one call that writes, and may have been sent before.
+    """Guards one call that writes and may have been sent before.
 
-    Google's client sends a commit again whose answer was lost, and the second one is refused: the
-    record that is written with the effect tells then that it was this very call that landed.
+    Google's client resends a commit whose answer was lost, and the second one is refused. The
+    record that is committed with the effect then shows that the first one landed.
 
     Attributes:
-        has_key: Whether its caller may send it again, and be answered as the first time.
-        committed: Whether its effect and its answer are stored.
+        has_key: Whether the call has an idempotency key, so that its caller may send it again.
+        committed: Whether the effect and the answer are stored.
     """
 
     def __init__(
@@ -58,70 +58,69 @@ class IdempotencyGuard:
         arguments: IdempotentArguments,
         request: CallRequest,
     ) -> None:
-        """Look for the answer, of this kind, under the path of the call's user."""
+        """Use the records of the call's user; answers are of the type `output`."""
         sent = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})
-        compared = json.dumps([request.caller.task, sent])
-        self._arguments = hashlib.sha256(compared.encode()).hexdigest()
+        identity = json.dumps([request.caller.task, sent])
+        self._arguments = hashlib.sha256(identity.encode()).hexdigest()
         self._output = output
-        self._run = uuid.uuid4().hex
+        self._attempt_id = uuid.uuid4().hex
         self._call_id = request.call_id
         self._database = database
         self._clock = clock
-        self._replays = IdempotencyRecords(database, str(request.caller.user_id))
+        self._records = IdempotencyRecords(database, str(request.caller.user_id))
         self.has_key = arguments.idempotency_key is not None
         self.committed = False
 
     async def raise_if_completed(self) -> None:
-        """Return if the call was not finished yet. Without a key, nobody can have sent it before.
+        """Check whether the call completed before, which only a call with a key can have done.
 
         Raises:
-            AlreadyCompleted: It was.
-            Conflict: Another call was, which had the same key.
+            AlreadyCompleted: It did.
+            Conflict: Another call with the same key did.
         """
         if self.has_key:
-            await self._look()
+            await self._check_record()
 
     async def commit(self, writes: Sequence[Write], outcome: Outcome[Any]) -> None:
-        """Commit the effect of the call and its answer together.
+        """Commit the effect of the call together with its answer.
 
         Raises:
-            AlreadyCompleted: The same call, sent twice at once, was finished by the other.
+            AlreadyCompleted: The same call, sent at the same time, completed first.
             WriteConflict: A document changed since it was read.
         """
         if self.committed:
-            raise RuntimeError("a call commits once")
+            raise RuntimeError("a call may commit only once")
         if not isinstance(outcome.result, self._output):
-            raise TypeError("the stored answer is what the tool answers")
-        replay = IdempotencyRecord(
-            run=self._run,
+            raise TypeError("the answer must be of the type that the tool declares")
+        record = IdempotencyRecord(
+            run=self._attempt_id,
             arguments=self._arguments,
             result=outcome.result.model_dump_json(),
             price=outcome.price,
             expires_at=self._clock() + ANSWER_RETENTION,
             about=outcome.belongs_to,
         )
-        record = self._replays.write(self._call_id, replay)
         try:
-            await self._database.commit([*writes, record])
+            await self._database.commit([*writes, self._records.write(self._call_id, record)])
         except WriteConflict:
-            await self._look()
+            await self._check_record()
             if not self.committed:
                 raise
         self.committed = True
 
-    async def _look(self) -> None:
-        replay = await self._replays.get(self._call_id)
-        if replay is None:
+    async def _check_record(self) -> None:
+        record = await self._records.get(self._call_id)
+        if record is None:
             return
-        if replay.run == self._run:
+        if record.run == self._attempt_id:
             self.committed = True
             return
-        if replay.arguments != self._arguments:
+        if record.arguments != self._arguments:
             raise Conflict(
-                f"This {IDEMPOTENCY_KEY} was used for another call of this tool. Take a new one for"
+                f"This {IDEMPOTENCY_KEY} was used for another call of this tool. Use a new one for"
                 " each new call, and the same one only to send the same call again."
             )
-        raise AlreadyCompleted(replay)
+        raise AlreadyCompleted(record)
 
 
 def idempotency_guard(
@@ -131,7 +130,7 @@ def idempotency_guard(
     arguments: Arguments,
     request: CallRequest,
 ) -> IdempotencyGuard | None:
-    """The guard of a call that writes and answers with this kind; None for any other."""
+    """Make the guard of a call; None if the tool does not write or the caller is anonymous."""
     if not isinstance(arguments, IdempotentArguments) or request.caller.user_id is None:
         return None
     return IdempotencyGuard(database, clock, output, arguments, request)

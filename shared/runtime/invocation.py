@@ -1,4 +1,4 @@
-"""Run one call of a tool: validate, run within the deadline, answer."""
+"""Run one call of a tool: validate its arguments, run it within its deadline, answer."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 MAX_FIELDS_PER_OBJECT: Final = 100
+"""An object in the arguments has at most this many fields."""
 MAX_REPORTED_PROBLEMS: Final = 20
-"""Problems that an error lists. More would not help, and a stranger could cause thousands."""
+"""An error lists at most this many problems: a hostile request could cause thousands."""
 MAX_QUOTED_NAME: Final = 80
-"""Characters of a field's name that are quoted."""
+"""An error quotes at most this many characters of a field's name."""
 
 
 def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:
-    """Check arguments.
+    """Validate arguments.
 
     Args:
         kind: The model to validate against.
@@ -48,32 +49,32 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
         name: The name of the tool, for error messages.
 
     Raises:
-        InvalidInput: With one entry per offending field in `details`.
+        InvalidInput: They are not valid; `details` has one entry per invalid field.
     """
     try:
         # Strict JSON: "5" is not a number and true is not 1, but an enum is its string value.
         return kind.model_validate_json(json.dumps(_with_whole_numbers(arguments)), strict=True)
-    except _TooMany:
+    except _TooManyFields:
         message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
         raise argument_error(name, {"arguments": message}) from None
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         details = {
-            field_path(each["loc"]): _problem(kind, name, each)
-            for each in problems[:MAX_REPORTED_PROBLEMS]
+            field_path(problem["loc"]): _describe_problem(kind, name, problem)
+            for problem in problems[:MAX_REPORTED_PROBLEMS]
         }
         raise argument_error(name, details, more=len(problems) - len(details)) from None
 
 
-class _TooMany(Exception):
-    """An object has so many fields that merely reporting them would take a second."""
+class _TooManyFields(Exception):
+    """An object has so many fields that reporting them would take a second."""
 
 
 def argument_error(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
-    """The error that says what is wrong with the arguments of `name`, field by field."""
-    wrong = "; ".join(f"{field}: {message}" for field, message in details.items())
-    wrong += f"; and {more} more" if more else ""
-    message = f"{name} was not run. {wrong}. Correct this and call {name} again."
+    """Make the error for invalid arguments of the tool `name`, field by field."""
+    problems = "; ".join(f"{field}: {message}" for field, message in details.items())
+    problems += f"; and {more} more" if more else ""
+    message = f"{name} was not run. {problems}. Correct this and call {name} again."
     return InvalidInput(message, details=details)
 
 
@@ -81,7 +82,7 @@ def _with_whole_numbers(value: Any) -> Any:
     """Turn whole floats into ints: JSON has one kind of number, and some clients send 5.0 for 5."""
     match value:
         case dict() if len(value) > MAX_FIELDS_PER_OBJECT:
-            raise _TooMany
+            raise _TooManyFields
         case dict():
             return {name: _with_whole_numbers(item) for name, item in value.items()}
         case list():
@@ -91,23 +92,23 @@ def _with_whole_numbers(value: Any) -> Any:
     return value
 
 
-def _problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -> str:
+def _describe_problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     match problem["type"]:
         case "extra_forbidden":
             *path, _ = problem["loc"]
-            where = ".".join(map(str, path)) or name
-            known = ", ".join(_fields_at(kind, path)) or "none"
-            return f"not a parameter; {where} takes {known}"
+            parent = ".".join(map(str, path)) or name
+            parameters = ", ".join(_fields_at(kind, path)) or "none"
+            return f"not a parameter; {parent} takes {parameters}"
         case "missing":
             return "required, but missing"
         case "string_pattern_mismatch":
-            return "not of the form that other answers have it in: copy it from one of them"
+            return "not of the right form: copy it from another answer"
         case _:
             return problem["msg"]
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[str]:
-    """The fields that there are at a place in a tool's input."""
+    """Return the names of the fields at a path in a tool's input."""
     for name in path:
         if field := model.model_fields.get(str(name)):
             model = next(_models(field.annotation), model)
@@ -115,7 +116,7 @@ def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[st
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation mentions, such as `Filter` in `list[Filter] | None`."""
+    """Yield the models in an annotation, such as `Filter` in `list[Filter] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -123,13 +124,13 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def field_path(location: Sequence[int | str]) -> str:
-    """A place in the arguments, as errors name it."""
+    """Return the path of a field in the arguments, as errors name it."""
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
 async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
-    """Run one call to its end; whatever goes wrong becomes an error on the wire."""
-    started = time.perf_counter()
+    """Run one call; every exception becomes an error in the answer."""
+    start = time.perf_counter()
     ctx = app.call_context(
         request, Meter(), capabilities=tool.capabilities, read_only=tool.effect is Effect.READ
     )
@@ -143,13 +144,13 @@ async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAn
         answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         answer = _failure_answer(error, request, tool)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - start
     receipt = answer.receipt.model_copy(update=_measured(ctx, seconds) | {"task": task})
     return answer.model_copy(update={"receipt": receipt})
 
 
 def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
-    """The task that the call works in, however it ends; the handler refuses a wrong name."""
+    """Return the task that the call works in; an invalid name is left to the handler to refuse."""
     try:
         return tool.task(arguments, caller) if tool.task else caller.task
     except InvalidInput:
@@ -159,14 +160,14 @@ def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str 
 async def _run(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, ctx: Context
 ) -> tuple[Outcome[Any], bool]:
-    """Run within the deadline, which the gateway took from the declaration or a setting.
+    """Run the call within its deadline, which the gateway sets.
 
     Returns:
         The outcome, and whether it is a replay of an earlier call.
     """
     seconds = request.deadline - time.time()
     if seconds <= 0:
-        problem = f"{tool.name} was not run, as its time was up"
+        problem = f"{tool.name} was not run: no time was left"
         raise outage_error(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
@@ -183,7 +184,7 @@ async def _run(
 
 
 def _write_state(ctx: Context) -> WriteState:
-    """Whether an unfinished call may have written: unknown once a commit was sent, else nothing."""
+    """Return whether an unfinished call may have written: unknown once it has sent a commit."""
     return WriteState.UNKNOWN if ctx.meter.commits else WriteState.NOTHING_DONE
 
 
@@ -199,29 +200,29 @@ async def _run_or_replay(
         if guard and guard.has_key and outcome.replayable and not guard.committed:
             await guard.commit([], outcome)  # there was nothing to change
     except AlreadyCompleted as completed:
-        result = tool.output.model_validate_json(completed.replay.result)
-        return Outcome(result, price=completed.replay.price), True
+        result = tool.output.model_validate_json(completed.record.result)
+        return Outcome(result, price=completed.record.price), True
     return outcome, False
 
 
 def _success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
-    """A result as it goes over the wire, and its text form, if the tool has one."""
+    """Return the fields of an answer that hold the result, and its text form if there is one."""
     text = tool.text(result) if tool.text else None
     return {"result": result.model_dump(mode="json", exclude_none=True), "text": text}
 
 
 def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
-    """The error as the caller may see it. An internal fault reveals only the call id."""
+    """Make the answer for an error. An internal fault reveals only the call id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **error_fields(error))
     if isinstance(error, ToolFailure):
         answer = CallAnswer.failed(error)
         try:
             receipt = Receipt(notes=validate_facts(error.facts))
-        except (TypeError, ValueError) as refused:
-            # The caller still gets the error; facts that might hold content are dropped.
+        except (TypeError, ValueError) as invalid:
+            # The caller still gets the error; facts that might contain content are dropped.
             log.error(
-                "facts_refused", tool=tool.name, call_id=request.call_id, **error_fields(refused)
+                "facts_refused", tool=tool.name, call_id=request.call_id, **error_fields(invalid)
             )
             return answer
         return answer.model_copy(update={"receipt": receipt})
@@ -230,7 +231,7 @@ def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]
 
 
 def _measured(ctx: Context, seconds: float) -> dict[str, Any]:
-    """What a call has taken, as fields of its receipt."""
+    """Return the measured fields of a receipt."""
     return {
         "documents_read": ctx.meter.documents_read,
         "documents_written": ctx.meter.documents_written,

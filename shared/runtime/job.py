@@ -1,4 +1,4 @@
-"""A job is a value: what it is called, when it runs, and the function that does its work."""
+"""A job as a value, and how a run of it is leased, measured and recorded."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 MAX_RECORDED_ITEMS: Final = 20
-"""How many failures, and how many warnings, the record of a run names."""
+"""The record of a run lists at most this many failures, and as many warnings."""
 MAX_RECORDED_LENGTH: Final = 500
-"""Characters that it says of one."""
+"""The record of a run quotes at most this many characters of a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One item that did not go through, by name, and why."""
+    """An item that failed, and why."""
 
     name: str
     reason: str
@@ -44,16 +44,15 @@ class Failure:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        counts: How many of what, by name.
-        failures: Items that did not go through; the others did.
-        warnings: Items that went through but for a part, each with what is wrong.
-        finished: Whether nothing is left to do, as far as this run could see.
-        note: What else to know of it; for whoever reads the run's record, so no content, and of
-            folders their names alone.
-        cost: What it read and wrote.
+        counts: The job's own counters by name.
+        failures: The items that failed.
+        warnings: The items that succeeded in part, each with the problem.
+        finished: Whether no work is left, as far as this run could see.
+        note: A remark for the run's record. It contains no content, and no folder's full path.
+        cost: What the run read and wrote.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -66,11 +65,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long a run may work, and whom it tells how far it has come.
+    """How long a run may work, and where it reports its progress.
 
     Attributes:
-        deadline: When to stop between two steps, on `time.monotonic`'s clock.
-        progress: Called with how many items have been dealt with since the last call.
+        deadline: When to stop, between two steps, on the clock of `time.monotonic`.
+        progress: Takes the number of items processed since its last call.
     """
 
     deadline: float
@@ -100,20 +99,20 @@ class Job:
     """The declaration of one job.
 
     Attributes:
-        name: The name of its folder too.
-        title: What people see.
-        run: Works in small committed steps until the work or its budget ends.
-        total: How many items a run would deal with now, for a progress bar.
-        schedule: When it runs in the cloud, in cron's format, in UTC; empty: only when asked.
-        timeout: Seconds a run may take; Cloud Scheduler waits 30 minutes at most.
-        lease: The lease that it runs under, if it is another job's: the two never run at once. By
-            default its own, of its name.
-        dead_letters: What failed too often, if the job gives items up.
-        renew: Lets all wait again that another model made than the one that would make it now, and
-            tells how much that is.
-        capabilities: What it reaches beside the database.
-        settings: Fields of `Settings` that it reads beside those that follow from its needs.
-        memory: MiB of an instance of its function.
+        name: The job's name, which is also its folder's.
+        title: The name for people.
+        run: Works in small committed steps until the work or the budget is used up.
+        total: Counts the items that a run would process now, for a progress bar.
+        schedule: When it runs in the cloud, in cron's format, in UTC; empty if only on demand.
+        timeout: Seconds that a run may take. Cloud Scheduler waits at most 30 minutes.
+        lease: The lease to run under, if it is shared with another job so that the two never run
+            at once. By default, the job's own.
+        dead_letters: The items that failed too often, if the job gives items up.
+        renew: Queues again everything that was made by another model than the current one, and
+            returns how many items that is.
+        capabilities: The external services that it uses.
+        settings: Fields of `Settings` that it reads, other than those of its capabilities.
+        memory: The memory of an instance of its function, in MiB.
     """
 
     name: str
@@ -132,10 +131,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyRunning:
-    """Another run holds the lease.
+    """Another run has the lease.
 
     Attributes:
-        until: When the lease ends, if that run has died.
+        until: When the lease expires if that run has died.
     """
 
     until: datetime
@@ -150,13 +149,13 @@ async def run_job(
     """Run a job once, under its lease.
 
     Args:
-        job: What to run.
-        app: What it may use.
+        job: The job.
+        app: The application whose connections it uses.
         progress: See `Budget`.
-        seconds: How long it may take; by default, the job's own time-out.
+        seconds: How long the run may take; by default, the job's own timeout.
 
     Raises:
-        CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
+        CarrelError: The run cannot continue. Its commits stay, and the next run resumes.
     """
     meter = Meter()
     ctx = replace(app.context(Caller(), meter), capabilities=job.capabilities)
@@ -167,13 +166,13 @@ async def run_job(
     )
     if isinstance(lease, datetime):
         return AlreadyRunning(until=lease)
-    keeper = _Keeper(run_id, ctx, progress)
-    keeping = asyncio.create_task(keeper.keep())
+    recorder = _RunRecorder(run_id, ctx, progress)
+    heartbeat = asyncio.create_task(recorder.heartbeat())
     report: Report | None = None
     error: Exception | None = None
-    began = time.monotonic()
+    start = time.monotonic()
     try:
-        report = await job.run(ctx, Budget(began + (seconds or job.timeout), keeper.progress))
+        report = await job.run(ctx, Budget(start + (seconds or job.timeout), recorder.progress))
         report.cost = meter
     except Exception as failure:
         error = failure
@@ -181,47 +180,51 @@ async def run_job(
     else:
         return report
     finally:
-        keeping.cancel()
-        await asyncio.wait([keeping])
-        ended = keeper.ended(report, error)
-        _log_run(job, ended, time.monotonic() - began)
-        await _release(job, ended, ctx)
+        heartbeat.cancel()
+        await asyncio.wait([heartbeat])
+        run = recorder.final_record(report, error)
+        _log_run(job, run, time.monotonic() - start)
+        await _release(job, run, ctx)
 
 
-class _Keeper:
-    """Keeps the lease of a run, and what is known of the run, while it works."""
+class _RunRecorder:
+    """Renews the lease of a run, and keeps the run's record up to date, while it works."""
 
-    def __init__(self, run_id: str, ctx: Context, told: Callable[[int], None]) -> None:
+    def __init__(self, run_id: str, ctx: Context, on_progress: Callable[[int], None]) -> None:
         self._run_id = run_id
         self._context = ctx
-        self._told = told
+        self._on_progress = on_progress
         self._progress = 0
 
     def progress(self, items: int) -> None:
-        """Take note of what was dealt with."""
+        """Add processed items."""
         self._progress += items
-        self._told(items)
+        self._on_progress(items)
 
-    async def keep(self) -> None:
-        """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
+    async def heartbeat(self) -> None:
+        """Renew the lease while the run reads or computes; its own commits detect a loss."""
         while True:
             await asyncio.sleep(self._context.settings.lease_seconds / 3)
             with suppress(Unavailable):
                 record = Runs(self._context.database).record(self._run(RunState.RUNNING))
                 await self._context.database.commit([record])
 
-    def ended(self, report: Report | None, error: Exception | None) -> Run:
-        """What there is to say in the end."""
+    def final_record(self, report: Report | None, error: Exception | None) -> Run:
+        """Make the record of a run that has ended."""
         if report is None:
-            told = f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
-            return replace(self._run(RunState.STOPPED), error=told, ended_at=self._context.clock())
+            reason = (
+                f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
+            )
+            return replace(
+                self._run(RunState.STOPPED), error=reason, ended_at=self._context.clock()
+            )
         return replace(
             self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
-            failures=tuple(map(_recorded, report.failures[:MAX_RECORDED_ITEMS])),
+            failures=tuple(map(_recorded_text, report.failures[:MAX_RECORDED_ITEMS])),
             failed=len(report.failures),
-            warnings=tuple(map(_recorded, report.warnings[:MAX_RECORDED_ITEMS])),
+            warnings=tuple(map(_recorded_text, report.warnings[:MAX_RECORDED_ITEMS])),
             warned=len(report.warnings),
             note=report.note,
         )
@@ -239,21 +242,21 @@ class _Keeper:
         )
 
 
-def _recorded(failure: Failure) -> str:
+def _recorded_text(failure: Failure) -> str:
     return f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
 
 
-async def _release(job: Job, ended: Run, ctx: Context) -> None:
-    """Give the lease back; where that fails it expires, and how the run ended stays the news."""
+async def _release(job: Job, run: Run, ctx: Context) -> None:
+    """Release the lease. If that fails, the lease expires, and the run's own outcome stands."""
     try:
         async with asyncio.timeout(5):
-            await Leases(ctx.database).release([Runs(ctx.database).record(ended)])
+            await Leases(ctx.database).release([Runs(ctx.database).record(run)])
     except (CarrelError, TimeoutError) as error:
         log.warning("lease_not_released", job=job.name, **error_fields(error))
 
 
 def _log_run(job: Job, run: Run, seconds: float) -> None:
-    """Say how a run ended."""
+    """Log how a run ended."""
     log.info(
         "job_run",
         job=job.name,

@@ -1,6 +1,6 @@
 """The adapter between a job's declaration and a Cloud Function.
 
-It is apart from `serving`, so that the bundle of a tool holds no code of jobs.
+It is separate from `serving`, so that a tool's bundle contains no code of jobs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from shared.runtime.serving import Handler
 
 MAX_FAILURES: Final = 100
-"""The most failures that the answer of a job lists."""
+"""The answer of a job lists at most this many failures."""
 
 
 def serve_job(job: Job) -> Handler:
-    """Make a function of a job: `POST` runs it, unless it is running; `GET` answers its health."""
+    """Make a Cloud Function of a job: `POST` runs it unless it is running, `GET` checks health."""
     app = App(Settings())
 
     async def answer(request: Request) -> JSONResponse:
@@ -38,7 +38,7 @@ def serve_job(job: Job) -> Handler:
             return await health(job.name, app)
         try:
             outcome = await run_job(job, app)
-        except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
+        except Exception as error:  # noqa: BLE001 - the boundary: no error message reaches the log
             log.error("job_stopped", job=job.name, **error_fields(error))
             public = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
             return JSONResponse({"error": public.to_wire()}, status_code=public.status)

@@ -1,9 +1,7 @@
-"""What a gateway and a tool say to each other.
+"""The messages between the gateway and a tool: a call and its answer.
 
-A call on its way between the gateway and a tool, and what comes back.
-
-The two are deployed one after the other: either must understand what the other's older or newer
-self sends, so unknown fields are ignored and new ones have defaults.
+The two are deployed one after the other, so each must understand older and newer messages: unknown
+fields are ignored, and new fields have defaults.
 """
 
 from __future__ import annotations
@@ -20,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class CallRequest(BaseModel):
-    """What the gateway sends to a tool.
+    """A call, as the gateway sends it to a tool.
 
     Attributes:
-        call_id: Names the call in logs and in errors.
-        arguments: As the client sent them.
-        caller: Who the gateway found to be calling.
-        deadline: Unix time in seconds after which nobody waits for the answer.
-        embedding_key: The caller's own key, where the deployment embeds with that. It is shown by
-            nothing but the JSON that goes to the tool.
+        call_id: The id of the call in logs and errors.
+        arguments: The arguments as the client sent them.
+        caller: The caller that the gateway authenticated.
+        deadline: Unix time in seconds when the gateway stops waiting.
+        embedding_key: The caller's key, if the deployment embeds with callers' keys. Only the JSON
+            for the tool reveals it.
     """
 
-    # What is wrong with a request is told without its values, which may be the key.
+    # Validation errors do not quote values, which may be the key.
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     call_id: str
@@ -41,24 +39,24 @@ class CallRequest(BaseModel):
     embedding_key: SecretStr | None = None
 
     @field_serializer("embedding_key", when_used="json-unless-none")
-    def _told_to_the_tool(self, key: SecretStr) -> str:
+    def _reveal_to_tool(self, key: SecretStr) -> str:
         return key.get_secret_value()
 
 
 class Receipt(BaseModel):
-    """What a call cost, and what else is known of it.
+    """What a call cost, with facts for the log and the audit.
 
     Attributes:
-        documents_read: As Firestore bills them.
-        documents_written: As Firestore bills them.
-        round_trips: How many requests to Firestore had to wait for one another.
-        milliseconds: From the arguments to the result.
-        embedding_ms: Of these, waiting for the embedding model; None where it was not asked.
-        bm25_ms: Of these, reading and scoring the lists of words; None where there was no need.
-        price: What the call cost its caller, in millionths of a dollar; None: what the tool costs.
-        replayed: True if the call had been done before, and this is the answer of then.
-        task: The task that it worked in, if any; None also from a function that does not tell.
-        notes: Facts for the log and the audit, by name, as `Outcome.facts` gave them.
+        documents_read: Document reads that Firestore bills.
+        documents_written: Document writes that Firestore bills.
+        round_trips: The longest chain of requests to Firestore that waited for one another.
+        milliseconds: The duration of the call.
+        embedding_ms: The part of it spent on embedding; None if nothing was embedded.
+        bm25_ms: The part of it spent on loading and scoring postings; None if none were.
+        price: The price in millionths of a dollar; None for the tool's own price.
+        replayed: True if the call had completed before, and this is its stored answer.
+        task: The task that the call worked in, if any. Older functions do not report it.
+        notes: The audit facts of the call, by name. See `Outcome.facts`.
     """
 
     documents_read: int = 0
@@ -73,12 +71,12 @@ class Receipt(BaseModel):
     notes: AuditFacts = {}
 
     def cost(self) -> dict[str, Any]:
-        """What is told to the caller: what the call cost, and nothing that was noted of it."""
+        """Return the part of the receipt that the caller sees: the cost, without audit facts."""
         return self.model_dump(exclude_none=True, exclude={"task", "notes"})
 
 
 class WireError(BaseModel):
-    """An error as `CarrelError.to_wire` makes it. Other servers' errors look otherwise."""
+    """An error as `CarrelError.to_wire` makes it; it is strict, so that no other JSON passes."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -89,13 +87,13 @@ class WireError(BaseModel):
 
 
 class CallAnswer(BaseModel):
-    """What a tool answers: a result, or an error.
+    """The answer to a call: a result or an error.
 
     Attributes:
-        result: What it returned.
-        text: The result in words, where its tool has any of its own.
-        error: What went wrong.
-        receipt: What it cost.
+        result: The result.
+        text: The result as text for people, if the tool writes one.
+        error: The error.
+        receipt: What the call cost.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -107,11 +105,11 @@ class CallAnswer(BaseModel):
 
     @classmethod
     def failed(cls, error: CarrelError) -> Self:
-        """What is answered where this went wrong."""
+        """Make the answer of a call that failed."""
         return cls(error=WireError.model_validate(error.to_wire()))
 
     @model_validator(mode="after")
-    def _one_of_the_two(self) -> Self:
+    def _check_one_of_both(self) -> Self:
         if (self.result is None) == (self.error is None):
-            raise ValueError("an answer is a result or an error")
+            raise ValueError("an answer has either a result or an error")
         return self

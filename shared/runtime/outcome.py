@@ -1,4 +1,4 @@
-"""What a call came to: the result, and what the gateway is to know beside it."""
+"""The outcome of a call: its result, with its price and facts for the gateway."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Fact = bool | int | float | str
-"""A size, a score, a hash, an id, a code."""
+"""A value that is not content: a size, a score, a hash, an id, a code."""
 AuditFacts = dict[str, Fact | list[Fact]]
-"""Facts by name."""
+"""Facts for the log and the audit, by name."""
 MAX_LISTED_FACTS: Final = 50
-"""Facts in one list."""
+"""A list of facts has at most this many values."""
 _CODE: Final = re.compile(r"[A-Za-z0-9._:-]{0,100}")
-_LARGEST: Final = 2**63 - 1
-"""The largest whole number that Firestore takes."""
+_MAX_INTEGER: Final = 2**63 - 1
+"""The largest integer that Firestore takes."""
 
 ResultT = TypeVar("ResultT", bound=Result)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[ResultT]):
-    """What a handler returns that has more to say than its result.
+    """The result of a handler, with facts about the call.
 
     Attributes:
-        result: What the caller is answered.
-        price: What the call costs its caller, in millionths of a dollar; None: what its tool costs.
-        facts: For the log and the audit, where no content may stand. See `validate_facts`.
-        belongs_to: The path, below the user's, of what the answer belongs to: when that is erased,
-            the stored answer goes too. None: of nothing that can be erased.
-        repeatable: Whether the answer may be stored under the call's idempotency key; if not, the
-            same call, sent again, is done again.
+        result: The answer for the caller.
+        price: The price of the call in millionths of a dollar; None for the tool's own price.
+        facts: Facts for the log and the audit, which may not be content. See `validate_facts`.
+        belongs_to: The path, below the user's, of the data that the answer belongs to: erasing the
+            data erases the stored answer. None if there is no such data.
+        replayable: Whether the answer is stored under the call's idempotency key. If not, a
+            repetition of the call runs again.
     """
 
     result: ResultT
@@ -46,7 +46,7 @@ class Outcome(Generic[ResultT]):
     replayable: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse facts that could be content before anything is written.
+        """Refuse facts that could be content, before the call writes.
 
         Raises:
             TypeError, ValueError: See `validate_facts`.
@@ -55,16 +55,16 @@ class Outcome(Generic[ResultT]):
 
 
 def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
-    """What a handler returned: a bare result costs what its tool declares."""
+    """Return a handler's answer as an outcome; a bare result has the tool's own price."""
     return answer if isinstance(answer, Outcome) else Outcome(answer)
 
 
 def validate_facts(facts: Mapping[str, Any]) -> AuditFacts:
-    """These facts, if nothing among them could be content; what is wrong is not quoted.
+    """Return the facts if none of them could be content. Errors do not quote values.
 
     Raises:
-        TypeError: One is no number, truth value or string, and no list of these.
-        ValueError: A string is no short code, a number is not finite, or a list is long.
+        TypeError: A fact is not a number, boolean or string, nor a list of these.
+        ValueError: A string is not a short code, a number is not finite, or a list is too long.
     """
     return {str(_single(name)): _fact(value) for name, value in facts.items()}
 
@@ -73,7 +73,7 @@ def _fact(value: Any) -> Fact | list[Fact]:
     if not isinstance(value, list | tuple):
         return _single(value)
     if len(value) > MAX_LISTED_FACTS:
-        raise ValueError(f"an audit fact lists {MAX_LISTED_FACTS} values at most")
+        raise ValueError(f"an audit fact lists at most {MAX_LISTED_FACTS} values")
     return [_single(item) for item in value]
 
 
@@ -81,10 +81,10 @@ def _single(value: Any) -> Fact:
     match value:
         case str() if not _CODE.fullmatch(value):
             raise ValueError("an audit fact is a code of up to 100 characters of [A-Za-z0-9._:-]")
-        case int() if abs(value) > _LARGEST:
-            raise ValueError("an audit fact is a number of 64 bits")
+        case int() if abs(value) > _MAX_INTEGER:
+            raise ValueError("an audit fact fits into 64 bits")
         case float() if not math.isfinite(value):
             raise ValueError("an audit fact is a finite number")
         case str() | int() | float():  # a bool is an int
             return value
-    raise TypeError("an audit fact is a number, a truth value, a code, or a list of these")
+    raise TypeError("an audit fact is a number, a boolean, a code, or a list of these")

@@ -1,4 +1,4 @@
-"""Lists a page at a time: opaque cursors, and pages that stay small enough to be read."""
+"""Pages of lists: opaque cursors, and a limit on the size of a page."""
 
 from __future__ import annotations
 
@@ -23,43 +23,44 @@ if TYPE_CHECKING:
     ItemT = TypeVar("ItemT", bound=BaseModel)
 
 MAX_BYTES: Final = 40_000
-"""What the items of one answer may hold as JSON. Claude Code refuses answers of more than 25,000
-tokens; a token is about four bytes of English, and seldom less than two of any script."""
+"""The items of one answer have at most this many bytes as JSON.
+
+Claude Code refuses answers of more than 25,000 tokens. A token is about four bytes of English, and
+seldom less than two bytes in any script."""
 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
-"""A cursor as it is handed out."""
+"""A cursor as clients see it."""
 
 CursorMoment = Annotated[
     int, Field(ge=ALL_DATES.microseconds.start, lt=ALL_DATES.microseconds.stop)
 ]
-"""A moment in a position: microseconds since 1970."""
+"""A moment in a cursor's position, in microseconds since 1970."""
 CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""A whole number in a position, as large as Firestore takes."""
+"""An integer in a cursor's position, as large as Firestore takes."""
 
-_FREE: Final = {"cursor", "limit", "detail"}
+_UNCHECKED: Final = {"cursor", "limit", "detail"}
 """Arguments that may differ from one page to the next."""
-_DIGITS: Final = 12
-"""Of the hash that a cursor begins with."""
+_DIGEST_LENGTH: Final = 12
+"""A cursor begins with this many digits of a hash."""
 
 
 def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
-    """Where the next page of this call begins; only for a call of the same arguments."""
+    """Encode where the next page begins, for a call with the same arguments."""
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
-    checked = _digest(args, text) + text
-    return to_base64url(checked.encode())
+    return to_base64url((_digest(args, text) + text).encode())
 
 
 def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
-    """The position that `encode_cursor` wrote; None where there is no cursor: the first page.
+    """Decode the position in a cursor; None if there is no cursor, which asks for the first page.
 
     Args:
         args: The arguments of this call.
-        cursor: What its caller handed back.
-        shape: What the position consists of. Whoever knows our code can make a cursor: what
-            Firestore would refuse, or take for a path, has no place in it.
+        cursor: The cursor that the caller passed.
+        shape: The type of the position. Cursors can be forged, so it must exclude values that
+            Firestore would refuse or take for a path.
 
     Raises:
-        InvalidInput: It was not written for a call of these arguments, or was changed since.
+        InvalidInput: The cursor was not made for these arguments, or has been changed.
     """
     if cursor is None:
         return None
@@ -68,27 +69,27 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
     except ValueError:
         raise InvalidInput(
             "This cursor is damaged, or belongs to a call with other arguments. Repeat that call's"
-            " arguments with its next_cursor, or leave the cursor out to start anew.",
+            " arguments with its next_cursor, or leave the cursor out to start again.",
             details={"cursor": "does not belong to these arguments"},
         ) from None
 
 
 def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
-    """As many whole items, from the first, as an answer may hold; at least one."""
+    """Return as many of the first items as fit into one answer, but at least one."""
     sizes = accumulate(len(item.model_dump_json().encode()) for item in items)
     fit = sum(size <= MAX_BYTES for size in sizes)
     return list(items[: max(fit, 1)])
 
 
 def _position(args: Arguments, cursor: str) -> str:
-    """What a cursor says; nothing, if it is damaged or belongs to a call of other arguments."""
+    """Return the position in a cursor; empty if it is damaged or made for other arguments."""
     text = from_base64url(cursor).decode()
-    digest, position = text[:_DIGITS], text[_DIGITS:]
+    digest, position = text[:_DIGEST_LENGTH], text[_DIGEST_LENGTH:]
     return position if digest == _digest(args, position) else ""
 
 
 def _digest(args: Arguments, position: str) -> str:
-    """What tells a cursor that was copied wrongly, or belongs to another call."""
-    call = f"{type(args).__module__}.{type(args).__qualname__}"
-    plain = f"{call}{args.model_dump_json(exclude=_FREE)}{position}"
-    return hashlib.sha256(plain.encode()).hexdigest()[:_DIGITS]
+    """Hash the tool, its arguments and the position, to detect a cursor of another call."""
+    tool = f"{type(args).__module__}.{type(args).__qualname__}"
+    content = f"{tool}{args.model_dump_json(exclude=_UNCHECKED)}{position}"
+    return hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_LENGTH]

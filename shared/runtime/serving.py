@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 
 def serve(tool: Tool[Any, Any]) -> Handler:
-    """Make a function of a tool: `POST` takes a `CallRequest`, `GET` answers its health.
+    """Make a Cloud Function of a tool: `POST` takes a `CallRequest`, `GET` checks health.
 
-    Only the gateway's service account may invoke it; Cloud Run checks that before the function.
+    Only the gateway's service account may invoke it, which Cloud Run checks before the function.
     """
     app = App(Settings())
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
             return await health(tool.name, app)
-        # A web page can send anything but this without asking first: on a laptop it could reach us.
+        # A web page could reach this function on a laptop, but not send JSON without a preflight.
         is_json = media_type(request.headers.get("content-type")) == "application/json"
         try:
             call_request = CallRequest.model_validate_json(await request.body() if is_json else b"")
         except ValidationError:
-            refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
-            return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
+            error = InvalidInput("This function takes call requests of Carrel's gateway only.")
+            return JSONResponse({"error": error.to_wire()}, status_code=error.status)
         return _response(await invoke(tool, call_request, app))
 
     return entry_point(answer, app)
@@ -54,7 +54,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 def entry_point(answer: Handler, app: App) -> Handler:
     """Register a handler with the functions framework, and end the cold start."""
 
-    # The framework looks functions up by their own name, which must be the deployed target's.
+    # The framework looks a function up by its name, which must be that of the deployed target.
     async def handle(request: Request) -> JSONResponse:
         with bind_trace(request.headers, app.settings.google_cloud_project):
             return await answer(request)

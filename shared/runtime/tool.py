@@ -1,4 +1,4 @@
-"""A tool as a value: what it is called, takes, answers, needs and does."""
+"""A tool as a value: its name, schemas, handler and requirements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What a tool does to data. It decides the tool's MCP hints and its service account's role."""
+    """What a tool does to data, which decides its MCP hints and its service account's role."""
 
     READ = "read"
     WRITE = "write"
@@ -29,19 +29,19 @@ class Effect(StrEnum):
 
     @property
     def scope(self) -> Scope:
-        """What a credential must allow for it."""
+        """The scope that a credential needs for it."""
         return Scope.READ if self is Effect.READ else Scope.WRITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTemplate:
-    """What a tool's answer is to those who read resources instead of calling tools.
+    """A tool's answer as an MCP resource, for clients that read resources.
 
     Attributes:
-        uri: Its URI, with one variable in braces: the argument that the tool is then called with.
-        name: What programs call it.
-        title: What people see.
-        description: What reading it gives.
+        uri: The URI template, with one variable in braces: an argument of the tool.
+        name: The name for programs.
+        title: The name for people.
+        description: What the resource contains.
     """
 
     uri: str
@@ -52,15 +52,15 @@ class ResourceTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Which part of a tool's result names resources.
+    """The part of a tool's result that links to resources.
 
     Attributes:
-        items: The field that lists them; it may be missing or empty.
-        uri: The template of their URIs, whose variable is a field of each item.
-        name: The field of each item that names it to people.
-        listed: Whether the list of all resources goes through this tool's pages, by the argument
-            `cursor` and the result's `next_cursor`.
-        walk: The other arguments of that walk: an order in which nothing is lost while it lasts.
+        items: The field that lists the items; it may be missing or empty.
+        uri: The template of their URIs, whose variable is a field of an item.
+        name: The field of an item that names it for people.
+        listed: Whether `resources/list` pages through this tool, by the argument `cursor` and the
+            result's `next_cursor`.
+        walk: The other arguments for that, such as an order that is stable between pages.
     """
 
     items: str
@@ -71,7 +71,9 @@ class Links:
 
 
 READ_SECONDS: Final = 10.0
+"""The default time limit of a tool that reads."""
 OTHER_SECONDS: Final = 30.0
+"""The default time limit of any other tool."""
 _NULL: Final = {"type": "null"}
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
@@ -83,31 +85,31 @@ class Tool(Generic[ArgumentsT, ResultT]):
     """The declaration of one tool.
 
     Attributes:
-        name: `verb_noun`, the name of its folder too.
-        title: What people see.
-        description: For the model: when to use the tool, and when another.
-        input: What it takes; every field is described.
-        output: What it returns; every field is described.
-        run: The handler. It sees its arguments and its context, never a request, and returns its
-            result, or an outcome where it has more to say.
+        name: The tool's name, `verb_noun`, which is also its folder's.
+        title: The name for people.
+        description: Tells the model when to use the tool, and when another.
+        input: The arguments; every field is described.
+        output: The result; every field is described.
+        run: The handler. It takes the arguments and the context, never a request, and returns the
+            result, or an outcome with more facts.
         effect: What it does to data.
         tier: Who may call it.
-        timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
-        idempotent: Whether a call that failed may be sent again, key or not: it goes on where the
-            first one stopped, and does nothing twice. Those that read are so by nature.
-        task: The task that a call works in, by its arguments; by default that of the credential.
-        price: The most that a call may cost its caller, in millionths of a dollar.
-        text: Its result in words, for who reads; by default, clients see the result as JSON.
-        envelope: The shape of answers of its family, if that is not the result itself.
-        resource: What its answer is as a resource, if it is one.
-        links: Which part of its result names resources, if any does.
-        internal: Whether it serves the gateway alone, and no client may see or call it.
-        completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
+        timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
+        idempotent: Whether a failed call may be sent again even without a key, since it continues
+            where the first one stopped. Reads always are.
+        task: Returns the task that a call works in; by default, the credential's.
+        price: The highest price of a call, in millionths of a dollar.
+        text: Writes the result as text for people; by default, clients see the result as JSON.
+        envelope: The shape of its family's answers, if that is not the bare result.
+        resource: Its answer as a resource, if it is one.
+        links: The part of its result that links to resources, if there is one.
+        internal: Whether only the gateway may call it; clients do not see it.
+        completes: The kinds of names that it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
-        capabilities: What it reaches beside the database.
-        settings: Fields of `Settings` that it reads beside those that follow from its needs.
-        memory: MiB of an instance of its function.
-        concurrency: Calls that an instance takes at once.
+        capabilities: The external services that it uses.
+        settings: Fields of `Settings` that it reads, other than those of its capabilities.
+        memory: The memory of an instance of its function, in MiB.
+        concurrency: How many calls an instance takes at once.
     """
 
     name: str
@@ -135,20 +137,20 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     @property
     def time_limit(self) -> float:
-        """Seconds it may take, where no setting says otherwise."""
+        """Seconds that a call may take unless a setting says otherwise."""
         if self.timeout is not None:
             return self.timeout
         return READ_SECONDS if self.effect is Effect.READ else OTHER_SECONDS
 
     def declaration(self) -> dict[str, Any]:
-        """The tool as data: what the gateway's catalogue holds of it."""
+        """Return the tool as data, for the gateway's catalogue."""
         output = _published(inline_references(self.output.model_json_schema(mode="serialization")))
-        taken = inline_references(self.input.model_json_schema(mode="validation"))
+        parameters = inline_references(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": taken | {"properties": _own_first(taken["properties"])},
+            "inputSchema": parameters | {"properties": _own_first(parameters["properties"])},
             "outputSchema": self.envelope.schema(output) if self.envelope else output,
             "effect": self.effect.value,
             "tier": self.tier.value,
@@ -164,15 +166,15 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
 
 def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
-    """A tool's own fields, then what all share: models fill in what comes first."""
+    """Put a tool's own fields before the common ones: models fill in the first fields first."""
     common = IdempotentArguments.model_fields.keys()
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
 def _published(node: Any) -> Any:
-    """A result's schema for clients: what may be None may be missing, and fields may be added.
+    """Open a result's schema for clients: optional fields may be missing, and others may be added.
 
-    Clients keep a list of tools. A closed schema would make them refuse a field added later.
+    Clients cache the list of tools, and with a closed schema would refuse a field added later.
     """
     if isinstance(node, list):
         return [_published(item) for item in node]
@@ -192,6 +194,6 @@ def _published(node: Any) -> Any:
 
 
 def _not_null(field: dict[str, Any]) -> dict[str, Any]:
-    """The one thing that a field is when it is not None."""
-    [only] = (each for each in field["anyOf"] if each != _NULL)
-    return {**only, **{key: value for key, value in field.items() if key != "anyOf"}}
+    """Return the schema of a field without null."""
+    [schema] = (option for option in field["anyOf"] if option != _NULL)
+    return {**schema, **{key: value for key, value in field.items() if key != "anyOf"}}

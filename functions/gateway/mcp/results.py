@@ -54,8 +54,8 @@ def _structured(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
     if tool.envelope is None:
         return answer.result
     if answer.error:
-        return tool.envelope.refusal(answer.error)
-    return tool.envelope.answer(answer.result or {})
+        return tool.envelope.failure(answer.error)
+    return tool.envelope.success(answer.result or {})
 
 
 def result_of(answer: CallAnswer) -> dict[str, Any]:

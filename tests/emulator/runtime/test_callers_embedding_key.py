@@ -1,4 +1,4 @@
-"""Where calls embed with the keys of their callers: whose key it is, and who gets to see it."""
+"""Embedding with callers' keys: which key is used, and where it shows."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def request(key: str | None) -> CallRequest:
 
 
 @asynccontextmanager
-async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
-    """A process whose calls embed with their callers' keys."""
-    usual: dict[str, Any] = {
+async def open_app(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
+    """Open an app whose calls embed with their callers' keys."""
+    defaults: dict[str, Any] = {
         "embedding_provider": "openai",
         "openai_base_url": server.base_url,
         "openai_model": MODEL,
@@ -50,48 +50,48 @@ async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
         "openai_api_key": SecretStr(OURS),
         "openai_key_of_caller": True,
     }
-    app = App(Settings(**(usual | more)))
+    app = App(Settings(**(defaults | more)))
     yield app
     await app.aclose()
 
 
 def call_context(app: App, key: str | None) -> Context:
-    """What a call with this key is given."""
+    """Make the context of a call with this key."""
     return app.call_context(request(key), Meter())
 
 
-async def test_a_job_without_a_key_is_told_to_have_one() -> None:
+async def test_a_job_needs_the_deployments_key() -> None:
     with FakeOpenAI() as server:
-        async with opened(server, openai_api_key=None) as app:
+        async with open_app(server, openai_api_key=None) as app:
             job = app.context(Caller(), Meter())
-            with pytest.raises(InvalidInput, match="needs OPENAI_API_KEY too"):
+            with pytest.raises(InvalidInput, match="also needs OPENAI_API_KEY"):
                 _ = job.embedder
 
 
-def test_a_key_goes_to_the_tool_and_is_shown_by_nothing_else() -> None:
-    sent = request(ANNAS)
-    assert sent == CallRequest.model_validate_json(sent.model_dump_json())
-    assert ANNAS in sent.model_dump_json()
-    for shown in (f"{sent!r}", f"{sent}", f"{sent.model_dump()}", f"{sent.__dict__}"):
-        assert ANNAS not in shown
+def test_only_the_json_for_the_tool_reveals_the_key() -> None:
+    call = request(ANNAS)
+    assert call == CallRequest.model_validate_json(call.model_dump_json())
+    assert ANNAS in call.model_dump_json()
+    for text in (f"{call!r}", f"{call}", f"{call.model_dump()}", f"{call.__dict__}"):
+        assert ANNAS not in text
 
 
-def test_what_is_wrong_with_a_request_is_said_without_its_key() -> None:
+def test_validation_errors_do_not_quote_the_key() -> None:
     with pytest.raises(ValidationError) as caught:
         CallRequest.model_validate({"call_id": 5, "embedding_key": [ANNAS]})
     assert ANNAS not in str(caught.value)
 
 
-def test_a_request_has_no_key_unless_somebody_gives_it_one() -> None:
-    of_before = '{"call_id": "c", "arguments": {}, "caller": {}, "deadline": 0}'
-    assert CallRequest.model_validate_json(of_before).embedding_key is None
+def test_an_old_request_has_no_key() -> None:
+    old_request = '{"call_id": "c", "arguments": {}, "caller": {}, "deadline": 0}'
+    assert CallRequest.model_validate_json(old_request).embedding_key is None
     without = request(None)
     assert without == CallRequest.model_validate_json(without.model_dump_json())
 
 
 async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
     with FakeOpenAI() as server:
-        async with opened(server) as app:
+        async with open_app(server) as app:
             for ctx in (
                 call_context(app, ANNAS),
                 call_context(app, BENS),
@@ -104,44 +104,44 @@ async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
 
 async def test_without_a_key_a_call_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
-        async with opened(server) as app:
+        async with open_app(server) as app:
             ctx = call_context(app, None)
             await app.context(Caller(), Meter()).query_vector("bread")
-            with pytest.raises(Forbidden, match="connect with an access key"):
+            with pytest.raises(Forbidden, match="Connect with an access key"):
                 await ctx.query_vector("bread")
     assert [OURS] == [call.key for call in server.calls]
 
 
-async def test_a_vector_is_remembered_for_the_key_it_was_made_with() -> None:
+async def test_vectors_are_cached_by_key() -> None:
     with FakeOpenAI() as server:
         server.keys = {ANNAS}
-        async with opened(server) as app:
+        async with open_app(server) as app:
             first = await call_context(app, ANNAS).query_vector("bread")
             assert first == await call_context(app, ANNAS).query_vector("bread")
             with pytest.raises(Forbidden, match="refused your key"):
                 await call_context(app, BENS).query_vector("bread")
-            remembered = pickle.dumps(app.query_vectors)
+            cache = pickle.dumps(app.query_vectors)
     assert [ANNAS, BENS] == [call.key for call in server.calls]
-    assert ANNAS.encode() not in remembered
+    assert ANNAS.encode() not in cache
 
 
 @pytest.mark.parametrize(
     "settings", [{"openai_key_of_caller": False}, {"embedding_provider": "local"}]
 )
-async def test_by_default_all_calls_share_the_deployments_embedder(
+async def test_by_default_calls_share_the_deployments_embedder(
     settings: dict[str, Any],
 ) -> None:
     with FakeOpenAI() as server:
-        async with opened(server, **settings) as app:
+        async with open_app(server, **settings) as app:
             assert app.embedder is call_context(app, None).embedder
             assert app.embedder is call_context(app, ANNAS).embedder
 
 
-async def test_an_endpoint_is_asked_as_configured() -> None:
+async def test_the_endpoint_is_used_as_configured() -> None:
     with FakeOpenAI() as server:
         server.shortens = False
         settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
-        async with opened(server, **settings) as app:
+        async with open_app(server, **settings) as app:
             vector = await app.context(Caller(), Meter()).query_vector("bread")
     assert 64 == len(vector)
     assert [(OURS, MODEL)] == [(call.key, call.body["model"]) for call in server.calls]

@@ -1,4 +1,4 @@
-"""A function gets what it declares to need, and no more: here as in the cloud."""
+"""A function may use the capabilities that it declares, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Done(Result):
 
 
 async def embed(_args: Nothing, ctx: Context) -> Done:
-    """Ask for a vector."""
+    """Embed a query."""
     await ctx.query_vector("bread")
     return Done()
 
@@ -40,12 +40,12 @@ async def embed(_args: Nothing, ctx: Context) -> Done:
 async def write(_args: Nothing, ctx: Context) -> Done:
     """Write a document."""
     database = ctx.database
-    seen = await database.get(database.document("notes", "one"))
-    await database.commit([put_if_unchanged(seen, {"text": "milk"})])
+    snapshot = await database.get(database.document("notes", "one"))
+    await database.commit([put_if_unchanged(snapshot, {"text": "milk"})])
     return Done()
 
 
-def tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
+def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
     return Tool(
         name="do_this",
         title="Do this",
@@ -59,25 +59,25 @@ def tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> T
     )
 
 
-async def code_of(wanted: Tool[Any, Any], app: App) -> str | None:
-    """The error's code that a call ends with; None if it ends well."""
-    answer = await invoke(wanted, request_of(wanted, Caller.of("anna"), {}), app)
+async def error_code(tool: Tool[Any, Any], app: App) -> str | None:
+    """Call a tool; return the code of its error, None if it succeeds."""
+    answer = await invoke(tool, request_of(tool, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
 
-async def test_a_tool_embeds_only_if_it_says_so(app: App) -> None:
-    assert "INTERNAL_ERROR" == await code_of(tool(embed), app)
-    assert await code_of(tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
+async def test_a_tool_embeds_only_if_it_declares_it(app: App) -> None:
+    assert "INTERNAL_ERROR" == await error_code(make_tool(embed), app)
+    assert await error_code(make_tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
 
 
-async def test_a_tool_that_declares_to_read_cannot_write(app: App, ctx: Context) -> None:
-    assert "INTERNAL_ERROR" == await code_of(tool(write), app)
+async def test_a_tool_that_declares_read_cannot_write(app: App, ctx: Context) -> None:
+    assert "INTERNAL_ERROR" == await error_code(make_tool(write), app)
     note = await ctx.database.get(ctx.database.document("notes", "one"))
     assert not note.exists
-    assert await code_of(tool(write, Effect.WRITE), app) is None
+    assert await error_code(make_tool(write, Effect.WRITE), app) is None
 
 
-async def test_a_job_asks_a_model_only_if_it_says_so(app: App) -> None:
+async def test_a_job_uses_a_model_only_if_it_declares_it(app: App) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
         return Report(note=str(ctx.generator))
 
@@ -85,5 +85,5 @@ async def test_a_job_asks_a_model_only_if_it_says_so(app: App) -> None:
         return 0
 
     job = Job(name="ask", title="Ask", run=run, total=nothing, schedule="")
-    with pytest.raises(PlatformFault, match="does not declare that it needs: generation"):
+    with pytest.raises(PlatformFault, match="does not declare the capability generation"):
         await run_job(job, app)

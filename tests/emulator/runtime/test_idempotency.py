@@ -1,4 +1,4 @@
-"""A call that is sent twice: done once, answered twice."""
+"""A call that is sent twice takes effect once and is answered twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def write(
     task: str | None = None,
     **arguments: Any,
 ) -> CallAnswer:
-    """Call it as the gateway does."""
+    """Call write_note as the gateway does."""
     return await invoke(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), app)
 
 
@@ -53,14 +53,14 @@ async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> No
     assert ["one", "between"] == await notes(app)
 
 
-async def test_a_replayed_answer_is_worded_as_the_first_one(app: App) -> None:
-    worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
-    wanted = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
-    first, again = [await invoke(worded, wanted, app) for _ in range(2)]
+async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
+    tool = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
+    request = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
+    first, again = [await invoke(tool, request, app) for _ in range(2)]
     assert "There are 1 notes." == first.text == again.text
 
 
-async def test_a_replayed_call_says_what_the_first_one_cost(app: App) -> None:
+async def test_a_replayed_call_has_the_first_price(app: App) -> None:
     prices = [(await write(app, text="three", idempotency_key="k")).receipt.price for _ in range(2)]
     assert [5, 5] == prices
 
@@ -82,7 +82,7 @@ async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
     assert "CONFLICT" == other.error.code
 
 
-async def test_without_a_key_nothing_is_remembered(app: App) -> None:
+async def test_without_a_key_each_call_takes_effect(app: App) -> None:
     for _ in range(2):
         assert (await write(app, text="one")).receipt.replayed is None
     assert ["one", "one"] == await notes(app)
@@ -95,7 +95,7 @@ async def test_keys_of_different_users_are_different_keys(app: App) -> None:
     assert (["anna"], ["ben"]) == (await notes(app), await notes(app, "ben"))
 
 
-async def test_a_call_sent_many_times_at_once_is_done_once(app: App) -> None:
+async def test_a_call_sent_many_times_at_once_writes_once(app: App) -> None:
     same = [write(app, text="one", idempotency_key="k") for _ in range(8)]
     others = [write(app, text=f"other {n}") for n in range(4)]
     answers = await asyncio.gather(*same, *others)
@@ -105,31 +105,31 @@ async def test_a_call_sent_many_times_at_once_is_done_once(app: App) -> None:
     assert 1 == len({str(answer.result) for answer in answers[:8]})
 
 
-async def test_a_call_done_but_unanswered_is_answered_the_second_time(
+async def test_a_lost_answer_is_replayed(
     app: App,
 ) -> None:
-    asked = {"text": "one", "then": "break", "idempotency_key": "k"}
-    first = await write(app, **asked)
+    arguments = {"text": "one", "then": "break", "idempotency_key": "k"}
+    first = await write(app, **arguments)
     assert first.error
-    again = await write(app, **asked)
+    again = await write(app, **arguments)
     assert ({"number": 1}, True) == (again.result, again.receipt.replayed)
     assert ["one"] == await notes(app)
 
 
-async def test_a_refused_call_is_tried_again_with_the_same_key(app: App) -> None:
+async def test_a_refused_call_may_be_repeated_with_its_key(app: App) -> None:
     refused = await write(app, text="one", then="refuse", idempotency_key="k")
     assert refused.error
     assert (await write(app, text="one", idempotency_key="k")).result == {"number": 1}
 
 
-async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
+async def test_a_commit_with_a_lost_answer_is_recognized(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = app.connection.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
     async def commit_twice(**request: Any) -> Any:
-        await commit(**request)  # Google's client sends it again where the answer is lost
+        await commit(**request)  # Google's client resends it when the answer is lost
         return await commit(**request)
 
     for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
@@ -140,7 +140,7 @@ async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
     assert ["one", "two"] == await notes(app)
 
 
-async def test_twenty_calls_at_once_are_all_done(app: App) -> None:
+async def test_twenty_calls_at_once_all_take_effect(app: App) -> None:
     answers = await asyncio.gather(*(write(app, text=f"{n}") for n in range(20)))
     assert [None] * 20 == [answer.error for answer in answers]
     assert {str(n) for n in range(20)} == set(await notes(app))

@@ -188,7 +188,7 @@ async def test_what_a_write_that_takes_too_long_did_is_unknown(
     error = await refused(tool, request(60, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
     expected = (
-        "It did not finish. Whether it did anything is unknown: look before you call it again."
+        "It did not finish. It is unknown whether it took effect: check before you call it again."
     )
     assert expected == too_late(error)
 
@@ -197,7 +197,7 @@ async def test_a_call_whose_deadline_has_passed_is_not_begun(app: App) -> None:
     error = await refused(writing(TOOL), request(-3600, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
     assert error["message"] == (
-        "repeat_word was not run, as its time was up. Nothing was stored: call it again in 5 s."
+        "repeat_word was not run: no time was left. Nothing was stored: call it again in 5 s."
     )
 
 
@@ -229,7 +229,7 @@ async def test_a_write_that_ends_unknown_is_not_to_be_trusted(
     tool = writing(replace(TOOL, run=write_and_fail))
     error = await refused(tool, request(word="so"), app)
     assert {"outcome": "unknown"} == error["details"]
-    assert "Off. Whether repeat_word did anything is unknown: look before" in error["message"]
+    assert "Off. It is unknown whether repeat_word took effect: check before" in error["message"]
 
 
 async def test_a_time_out_that_is_not_the_calls_is_a_fault(app: App) -> None:

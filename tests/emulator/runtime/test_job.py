@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def nothing_waits(_context: Context) -> int:
+async def no_pending_items(_context: Context) -> int:
     return 0
 
 
-def job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
+def make_job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
     return Job(
         name="dusting",
         title="Dust the shelves",
         run=run,
-        total=nothing_waits,
+        total=no_pending_items,
         schedule="0 4 * * *",
         timeout=timeout,
     )
@@ -48,7 +48,7 @@ async def dust(ctx: Context, name: str) -> None:
 
 
 async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None:
-    done: list[int] = []
+    progress: list[int] = []
 
     async def run(ctx: Context, budget: Budget) -> Report:
         assert await leases(ctx) == {"dusting"}
@@ -56,26 +56,26 @@ async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None
         budget.progress(1)
         return Report(failures=[Failure("shelf 3", "too high")], finished=False)
 
-    report = await run_job(job(run), app, done.append)
+    report = await run_job(make_job(run), app, progress.append)
     assert report == Report(failures=[Failure("shelf 3", "too high")], finished=False)
-    assert done == [2, 1]
+    assert progress == [2, 1]
     assert await leases(ctx) == set()
 
 
 async def test_a_run_has_the_time_its_job_declares(app: App) -> None:
-    left: list[float] = []
+    seconds: list[float] = []
 
     async def run(_context: Context, budget: Budget) -> Report:
-        left.append(budget.deadline - time.monotonic())
+        seconds.append(budget.deadline - time.monotonic())
         assert not budget.spent
         return Report()
 
-    await run_job(job(run, timeout=1000), app)
-    assert 900 < left[0] <= 1000
+    await run_job(make_job(run, timeout=1000), app)
+    assert 900 < seconds[0] <= 1000
     assert Budget(time.monotonic()).spent
 
 
-async def test_of_two_runs_at_once_one_works_and_the_other_is_told(ctx: Context, app: App) -> None:
+async def test_of_two_runs_at_once_one_works(ctx: Context, app: App) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def run(ctx: Context, _budget: Budget) -> Report:
@@ -84,9 +84,9 @@ async def test_of_two_runs_at_once_one_works_and_the_other_is_told(ctx: Context,
         await dust(ctx, "a")
         return Report()
 
-    first = asyncio.create_task(run_job(job(run), app))
+    first = asyncio.create_task(run_job(make_job(run), app))
     await started.wait()
-    second = await run_job(job(run), app)
+    second = await run_job(make_job(run), app)
     ended.set()
     assert isinstance(second, AlreadyRunning)
     assert second.until > datetime.now(UTC)
@@ -95,20 +95,18 @@ async def test_of_two_runs_at_once_one_works_and_the_other_is_told(ctx: Context,
     assert await leases(ctx) == set()
 
 
-async def test_a_run_that_cannot_go_on_gives_its_lease_back(ctx: Context, app: App) -> None:
+async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
         await dust(ctx, "a")
         raise Unavailable("No duster.")
 
     with pytest.raises(Unavailable, match="No duster"):
-        await run_job(job(run), app)
+        await run_job(make_job(run), app)
     assert set(await documents(ctx, "shelves")) == {"a"}
     assert await leases(ctx) == set()
 
 
-async def test_an_overtaken_run_stops_and_leaves_the_lease_alone(
-    ctx: Context, app: App, settings: Settings
-) -> None:
+async def test_a_run_that_lost_its_lease_stops(ctx: Context, app: App, settings: Settings) -> None:
     later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
     other = later.context(Caller(), Meter()).database
 
@@ -119,28 +117,28 @@ async def test_an_overtaken_run_stops_and_leaves_the_lease_alone(
         return Report()
 
     with pytest.raises(LeaseLost):
-        await run_job(job(run), app)
+        await run_job(make_job(run), app)
     await later.aclose()
     assert set(await documents(ctx, "shelves")) == {"before"}
     assert await leases(ctx) == {"dusting"}
 
 
-async def test_a_run_that_commits_nothing_keeps_its_lease(ctx: Context, project: str) -> None:
+async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project: str) -> None:
     hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
     async def run(ctx: Context, _budget: Budget) -> Report:
-        taken = await documents(ctx, "leases")
-        while taken == await documents(ctx, "leases"):
+        lease = await documents(ctx, "leases")
+        while lease == await documents(ctx, "leases"):
             pass
         return Report()
 
     async with asyncio.timeout(120):
-        assert await run_job(job(run), hasty) == Report()
+        assert await run_job(make_job(run), hasty) == Report()
     await hasty.aclose()
     assert await leases(ctx) == set()
 
 
-async def test_a_dead_runs_work_is_taken_over_after_its_lease(
+async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
     ctx: Context, app: App, settings: Settings
 ) -> None:
     await Leases(ctx.database).acquire("dusting", 30, ctx.clock)
@@ -149,7 +147,7 @@ async def test_a_dead_runs_work_is_taken_over_after_its_lease(
         return Report()
 
     later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
-    outcomes = [await run_job(job(run), each) for each in (app, later)]
+    outcomes = [await run_job(make_job(run), each_app) for each_app in (app, later)]
     await later.aclose()
     assert [type(outcome) for outcome in outcomes] == [AlreadyRunning, Report]
     assert await leases(ctx) == set()

@@ -1,4 +1,4 @@
-"""Answers in a family's own shape."""
+"""Envelopes: answers in the shape of a tool family."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FAMILY = Envelope(
 )
 
 
-def told(code: str, **details: Any) -> dict[str, Any]:
+def error_for(code: str, **details: Any) -> dict[str, Any]:
     return FAMILY.error(WireError(code=code, message="No.", details=details))
 
 
-def test_success_holds_the_data_and_says_that_there_is_no_error() -> None:
-    assert {"success": True, "data": {"a": 1}, "error": None} == FAMILY.answer({"a": 1})
+def test_success_has_data_and_no_error() -> None:
+    assert {"success": True, "data": {"a": 1}, "error": None} == FAMILY.success({"a": 1})
 
 
-def test_a_refusal_holds_no_data() -> None:
-    refusal = FAMILY.refusal(WireError(code="NOT_FOUND", message="No.", details={}))
+def test_failure_has_an_error_and_no_data() -> None:
+    answer = FAMILY.failure(WireError(code="NOT_FOUND", message="No.", details={}))
     error = {"code": "gone", "message": "No.", "details": {}}
-    assert {"success": False, "data": None, "error": error} == refusal
+    assert {"success": False, "data": None, "error": error} == answer
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,19 @@ def test_a_refusal_holds_no_data() -> None:
         ([], "bad"),
     ],
 )
-def test_what_is_wrong_with_one_field_has_a_code_of_its_own(fields: list[str], code: str) -> None:
-    assert code == told("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"]
+def test_one_invalid_field_has_its_own_code(fields: list[str], code: str) -> None:
+    assert code == error_for("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"]
 
 
-def test_a_field_of_that_name_in_another_error_means_nothing() -> None:
-    assert "gone" == told("NOT_FOUND", colour="red")["code"]
+def test_field_codes_are_for_validation_errors_only() -> None:
+    assert "gone" == error_for("NOT_FOUND", colour="red")["code"]
 
 
-def test_an_error_unknown_to_the_family_keeps_its_own_code() -> None:
-    error = told("RATE_LIMITED", tool="a")
+def test_another_error_keeps_its_code_as_the_reason() -> None:
+    error = error_for("RATE_LIMITED", tool="a")
     assert ("broken", {"tool": "a", "reason": "RATE_LIMITED"}) == (error["code"], error["details"])
 
 
-def test_when_to_come_again_stays() -> None:
+def test_retry_after_is_kept() -> None:
     wire = WireError(code="UNAVAILABLE", message="No.", details={}, retry_after=5)
     assert 5 == FAMILY.error(wire)["retry_after"]

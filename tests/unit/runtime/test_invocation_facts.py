@@ -1,4 +1,4 @@
-"""What a tool learns of its call beside its arguments, and tells of it beside its result."""
+"""Facts about a call: its task and deadline, its price and audit facts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_NOTES = Notes(texts=[])
 async def receipt_of(
     app: App, work: Callable[[Context], Outcome[Notes]], caller: Caller
 ) -> Receipt:
-    """The receipt of a call that does this."""
+    """Run a call whose handler is `work`; return its receipt."""
 
     async def run(_args: Nothing, ctx: Context) -> Outcome[Notes]:
         return work(ctx)
@@ -46,7 +46,7 @@ def nothing(_context: Context) -> Outcome[Notes]:
     return Outcome(NO_NOTES)
 
 
-async def test_notes_of_a_call_travel_with_its_receipt(app: App) -> None:
+async def test_a_receipt_has_the_facts_of_the_call(app: App) -> None:
     def work(_context: Context) -> Outcome[Notes]:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
@@ -64,10 +64,10 @@ async def test_a_failure_carries_its_facts(app: App) -> None:
     assert ("thesis", {"passages": 7}) == (receipt.task, receipt.notes)
 
 
-async def test_a_failure_whose_facts_could_be_content_is_still_told(app: App) -> None:
+async def test_a_failure_with_refused_facts_is_still_answered(app: App) -> None:
     async def run(_args: Nothing, _context: Context) -> Notes:
         failure = NotFound("There is no such notebook.")
-        failure.facts = {"text": "what nobody may read"}
+        failure.facts = {"text": "some private text"}
         raise failure
 
     answer = await invoke(replace(READ, run=run), request_of(READ, ANNA, {}), app)
@@ -76,7 +76,7 @@ async def test_a_failure_whose_facts_could_be_content_is_still_told(app: App) ->
 
 
 @pytest.mark.parametrize("end", [TimeoutError, RuntimeError, NotFound])
-async def test_the_task_of_a_call_is_known_however_it_ends(app: App, end: type[Exception]) -> None:
+async def test_a_receipt_has_the_task_of_a_failed_call(app: App, end: type[Exception]) -> None:
     async def run(_args: Nothing, _context: Context) -> Notes:
         raise end("no answer")
 
@@ -86,7 +86,7 @@ async def test_the_task_of_a_call_is_known_however_it_ends(app: App, end: type[E
     assert "anna's own" == answer.receipt.task
 
 
-async def test_a_call_that_takes_too_long_tells_its_task(app: App, monotonic: Monotonic) -> None:
+async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monotonic) -> None:
     async def run(_args: Nothing, _context: Context) -> Notes:
         monotonic.turn_soon(60)
         await asyncio.Event().wait()
@@ -100,7 +100,7 @@ async def test_a_call_that_takes_too_long_tells_its_task(app: App, monotonic: Mo
 
 async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None:
     with pytest.raises(ValueError, match="an audit fact is a code"):
-        Outcome(NO_NOTES, facts={"text": "what nobody may read"})
+        Outcome(NO_NOTES, facts={"text": "some private text"})
 
 
 async def test_a_call_works_in_the_task_of_its_credential(
@@ -111,36 +111,36 @@ async def test_a_call_works_in_the_task_of_its_credential(
     assert ["thesis", None] == tasks
 
 
-async def test_a_call_knows_until_when_somebody_waits(app: App, ctx: Context) -> None:
-    seen: list[float | None] = []
+async def test_a_call_knows_its_deadline(app: App, ctx: Context) -> None:
+    deadlines: list[float | None] = []
 
     def work(own: Context) -> Outcome[Notes]:
-        seen.append(own.deadline)
+        deadlines.append(own.deadline)
         return Outcome(NO_NOTES)
 
     await receipt_of(app, work, ANNA)
-    [deadline] = seen
+    [deadline] = deadlines
     assert deadline
     assert time.time() < deadline <= time.time() + 30
     assert ctx.deadline is None
 
 
-async def test_notes_survive_the_way_from_a_function_to_the_gateway() -> None:
+async def test_facts_survive_serialization() -> None:
     notes = {"known": True, "passages": 7, "score": 0.5, "rounded": 1.0, "ids": ["a", 1]}
     sent = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
     received = CallAnswer.model_validate_json(sent.model_dump_json())
     assert sent == received
     assert [bool, int, float, float, list] == [
-        type(each) for each in received.receipt.notes.values()
+        type(fact) for fact in received.receipt.notes.values()
     ]
 
 
-async def test_a_function_of_before_tells_neither_notes_nor_task() -> None:
+async def test_an_old_receipt_has_no_facts_and_no_task() -> None:
     answer = CallAnswer.model_validate_json('{"result": {}, "receipt": {"documents_read": 3}}')
     assert ({}, None) == (answer.receipt.notes, answer.receipt.task)
 
 
-async def test_a_caller_is_told_what_a_call_cost_and_no_notes() -> None:
+async def test_callers_see_the_cost_without_the_facts() -> None:
     receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
-    told = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
-    assert told | {"price": 5} == receipt.cost()
+    cost = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
+    assert cost | {"price": 5} == receipt.cost()

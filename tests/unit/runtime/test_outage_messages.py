@@ -1,4 +1,4 @@
-"""What callers are told when a tool could not do its work."""
+"""Errors of tools that are down: how the caller may continue."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from shared.runtime.outage_advice import WriteState, outage_error
 from shared.runtime.tool import Effect
 
 
-class Called(NamedTuple):
-    """A tool, as far as it matters."""
+class FakeTool(NamedTuple):
+    """The attributes of a tool that decide on the advice."""
 
     name: str
     effect: Effect
     idempotent: bool = False
 
 
-def told(effect: Effect, outcome: WriteState, **arguments: Any) -> dict[str, Any]:
+def make_error(effect: Effect, outcome: WriteState, **arguments: Any) -> dict[str, Any]:
     """The error for a tool that could not be reached."""
     request = CallRequest(call_id="c-1", arguments=arguments, caller=Caller(), deadline=0)
     problem = "add_note is temporarily unreachable"
-    return outage_error(Called("add_note", effect), request, problem, outcome, 7.2).to_wire()
+    return outage_error(FakeTool("add_note", effect), request, problem, outcome, 7.2).to_wire()
 
 
 @pytest.mark.parametrize("outcome", WriteState)
-def test_a_read_is_let_go_of_or_called_again(outcome: WriteState) -> None:
-    assert told(Effect.READ, outcome) == {
+def test_a_read_is_skipped_or_repeated(outcome: WriteState) -> None:
+    assert make_error(Effect.READ, outcome) == {
         "code": "UNAVAILABLE",
         "message": "add_note is temporarily unreachable: go on without it, or call it again in"
         " 8 s.",
@@ -39,8 +39,8 @@ def test_a_read_is_let_go_of_or_called_again(outcome: WriteState) -> None:
 
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.DESTROY])
-def test_a_write_that_never_began_is_called_again(effect: Effect) -> None:
-    error = told(effect, WriteState.NOTHING_DONE, idempotency_key="k")
+def test_a_write_that_never_began_is_repeated(effect: Effect) -> None:
+    error = make_error(effect, WriteState.NOTHING_DONE, idempotency_key="k")
     assert {"tool": "add_note", "outcome": "nothing_done"} == error["details"]
     assert error["message"] == (
         "add_note is temporarily unreachable. Nothing was stored: call it again in 8 s."
@@ -48,32 +48,31 @@ def test_a_write_that_never_began_is_called_again(effect: Effect) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"idempotency_key": None}])
-def test_a_write_of_which_nothing_is_known_is_looked_after(arguments: dict[str, Any]) -> None:
-    error = told(Effect.WRITE, WriteState.UNKNOWN, **arguments)
+def test_a_write_with_an_unknown_outcome_must_be_checked(arguments: dict[str, Any]) -> None:
+    error = make_error(Effect.WRITE, WriteState.UNKNOWN, **arguments)
     assert {"tool": "add_note", "outcome": "unknown"} == error["details"]
     assert error["message"] == (
-        "add_note is temporarily unreachable. Whether it did anything is unknown: look before you"
-        " call it again."
+        "add_note is temporarily unreachable. It is unknown whether it took effect: check before"
+        " you call it again."
     )
 
 
-def test_a_write_that_can_be_sent_again_safely_may_be() -> None:
-    assert told(Effect.WRITE, WriteState.UNKNOWN, idempotency_key="k")["message"] == (
-        "add_note is temporarily unreachable. Whether it did anything is unknown: look first, or"
+def test_a_write_with_a_key_may_be_sent_again() -> None:
+    assert make_error(Effect.WRITE, WriteState.UNKNOWN, idempotency_key="k")["message"] == (
+        "add_note is temporarily unreachable. It is unknown whether it took effect: check, or"
         " send the same call again with the same idempotency_key."
     )
 
 
-def test_a_write_that_does_nothing_twice_is_called_again() -> None:
+def test_an_idempotent_write_is_repeated() -> None:
     request = CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=0)
-    tool = Called("keep_note", Effect.WRITE, idempotent=True)
+    tool = FakeTool("keep_note", Effect.WRITE, idempotent=True)
     error = outage_error(
         tool, request, "keep_note is unreachable", WriteState.UNKNOWN, 7.2
     ).to_wire()
     assert error == {
         "code": "UNAVAILABLE",
-        "message": "keep_note is unreachable. Call it again in 8 s, and it goes on where it"
-        " stopped.",
+        "message": "keep_note is unreachable. Call it again in 8 s: it continues where it stopped.",
         "details": {"tool": "keep_note"},
         "retry_after": 7.2,
     }

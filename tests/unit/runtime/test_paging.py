@@ -1,4 +1,4 @@
-"""Cursors, and pages that stay small enough to be read."""
+"""Cursors, and the size of pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shared.runtime.pagination import (
 )
 from shared.runtime.schemas import Arguments, DocumentId, Result
 
-PLACE = TypeAdapter(tuple[CursorMoment, DocumentId])
+POSITION = TypeAdapter(tuple[CursorMoment, DocumentId])
 ANYTHING = TypeAdapter(list[Any])
 PARTS = st.one_of(st.integers(), st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 
@@ -48,7 +48,7 @@ def encoded(value: object) -> str:
 
 
 @given(st.lists(PARTS, max_size=5))
-def test_a_position_comes_back_as_it_was_written(position: list[Any]) -> None:
+def test_a_position_is_decoded_as_it_was_encoded(position: list[Any]) -> None:
     cursor = encode_cursor(In(), position)
     assert position == decode_cursor(
         In(), TypeAdapter(CursorText).validate_python(cursor), ANYTHING
@@ -93,15 +93,15 @@ def test_a_damaged_cursor_is_refused(cursor: str) -> None:
 
 def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
     cursor = encode_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
-    for place in range(len(cursor)):
-        wrong = cursor[:place] + ("A" if cursor[place] != "A" else "B") + cursor[place + 1 :]
-        for given_back in (wrong, cursor[:place] or "A"):
+    for index in range(len(cursor)):
+        changed = cursor[:index] + ("A" if cursor[index] != "A" else "B") + cursor[index + 1 :]
+        for invalid in (changed, cursor[:index] or "A"):
             with pytest.raises(InvalidInput, match="damaged"):
-                decode_cursor(In(), given_back, PLACE)
+                decode_cursor(In(), invalid, POSITION)
 
 
-def test_a_position_of_the_right_parts_comes_back() -> None:
-    assert decode_cursor(In(), encode_cursor(In(), [-5, "a-1"]), PLACE) == (-5, "a-1")
+def test_a_position_of_the_right_shape_is_decoded() -> None:
+    assert decode_cursor(In(), encode_cursor(In(), [-5, "a-1"]), POSITION) == (-5, "a-1")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_a_position_of_the_right_parts_comes_back() -> None:
         *([10**30, "a"], [-(10**30), "a"], [1, ""], [1, "a/b"], [1, "__x__"], [1, "x" * 201]),
     ],
 )
-def test_a_position_that_no_tool_wrote_is_refused(position: list[Any]) -> None:
+def test_a_position_of_another_shape_is_refused(position: list[Any]) -> None:
     with pytest.raises(InvalidInput, match="damaged"):
-        decode_cursor(In(), encode_cursor(In(), position), PLACE)
+        decode_cursor(In(), encode_cursor(In(), position), POSITION)
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 63])
@@ -122,19 +122,19 @@ def test_a_count_that_firestore_would_refuse_is_refused(count: int) -> None:
         decode_cursor(In(), encode_cursor(In(), [count]), TypeAdapter(tuple[CursorCount]))
 
 
-def test_items_that_fit_are_all_kept() -> None:
+def test_items_that_fit_make_one_page() -> None:
     items = [Item(text="x" * 100) for _ in range(50)]
     assert fit_page(items) == items
 
 
 def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
     items = [Item(text="x" * 10_000) for _ in range(6)]
-    kept = fit_page(items)
-    assert kept == items[:3]
-    assert sum(len(each.model_dump_json()) for each in kept) <= MAX_BYTES
+    page = fit_page(items)
+    assert page == items[:3]
+    assert sum(len(item.model_dump_json()) for item in page) <= MAX_BYTES
 
 
-def test_a_page_holds_less_of_a_script_that_costs_more_tokens() -> None:
+def test_the_limit_counts_bytes_not_characters() -> None:
     items = [Item(text="本" * 10_000) for _ in range(6)]
     assert fit_page(items) == items[:1]
 
@@ -144,5 +144,5 @@ def test_an_item_too_large_for_any_page_is_a_page_of_its_own() -> None:
     assert fit_page(items) == items[:1]
 
 
-def test_of_nothing_nothing_is_kept() -> None:
+def test_no_items_make_an_empty_page() -> None:
     assert fit_page([]) == []

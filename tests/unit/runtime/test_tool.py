@@ -86,11 +86,11 @@ BOOK = {
 
 
 def schema(side: str) -> dict[str, Any]:
-    made: dict[str, Any] = TOOL.declaration()[side]
-    return made
+    declared: dict[str, Any] = TOOL.declaration()[side]
+    return declared
 
 
-def test_a_declaration_says_all_but_how_it_runs() -> None:
+def test_a_declaration_has_all_but_the_handler() -> None:
     declaration = TOOL.declaration()
     assert {key: value for key, value in declaration.items() if "Schema" not in key} == {
         "name": "find_books",
@@ -109,7 +109,7 @@ def test_a_declaration_says_all_but_how_it_runs() -> None:
     }
 
 
-def test_nested_models_stand_where_they_are_used() -> None:
+def test_nested_models_are_inlined() -> None:
     assert schema("outputSchema")["properties"] == {
         "best": {**BOOK, "description": "The best one."},
         "others": {
@@ -120,13 +120,13 @@ def test_nested_models_stand_where_they_are_used() -> None:
     }
 
 
-def test_what_may_be_none_may_be_missing_from_an_answer() -> None:
-    made = schema("outputSchema")
-    assert made["required"] == ["best", "others"]
-    assert made["properties"]["best"]["required"] == ["authors"]
+def test_optional_fields_of_a_result_are_not_required() -> None:
+    declared = schema("outputSchema")
+    assert declared["required"] == ["best", "others"]
+    assert declared["properties"]["best"]["required"] == ["authors"]
 
 
-def test_a_fields_own_words_beat_those_of_its_type() -> None:
+def test_a_fields_description_beats_its_types() -> None:
     assert schema("inputSchema")["properties"]["order"] == {
         "type": "string",
         "enum": ["title", "date"],
@@ -135,14 +135,17 @@ def test_a_fields_own_words_beat_those_of_its_type() -> None:
     }
 
 
-def test_a_field_called_title_is_kept_unlike_generated_titles() -> None:
-    made = schema("inputSchema")
-    assert made["properties"]["title"] == {"type": "string", "description": "Words of the title."}
-    assert made["required"] == ["title"]
-    assert "title" not in made
+def test_generated_titles_are_dropped_but_not_fields() -> None:
+    declared = schema("inputSchema")
+    assert declared["properties"]["title"] == {
+        "type": "string",
+        "description": "Words of the title.",
+    }
+    assert declared["required"] == ["title"]
+    assert "title" not in declared
 
 
-def test_a_declaration_is_made_anew_each_time() -> None:
+def test_each_declaration_is_a_new_object() -> None:
     schema("inputSchema")["properties"].clear()
     assert set(schema("inputSchema")["properties"]) == {"order", "title"}
 
@@ -154,5 +157,5 @@ def test_a_write_has_more_time_than_a_read(effect: Effect, seconds: float) -> No
     assert seconds == replace(TOOL, effect=effect, timeout=None).declaration()["timeout"]
 
 
-def test_what_changes_data_needs_the_scope_to_write() -> None:
-    assert [Scope.READ, Scope.WRITE, Scope.WRITE] == [each.scope for each in Effect]
+def test_writes_need_the_write_scope() -> None:
+    assert [Scope.READ, Scope.WRITE, Scope.WRITE] == [effect.scope for effect in Effect]
