@@ -101,7 +101,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from shared.core.caller import Tier
 from shared.core.text_validation import validate_prose
 from shared.firestore.writes import put_if_unchanged
-from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ if TYPE_CHECKING:
 Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(validate_prose)]
 
 
-class In(Repeatable):
-    """What the tool takes. `Repeatable` adds the idempotency key."""
+class In(IdempotentArguments):
+    """What the tool takes, besides an idempotency key."""
 
     item_id: DocumentId = Field(description="Describe every field: the model reads it.")
     text: Text | None = Field(default=None, description="The text to store; null removes it.")
@@ -139,7 +139,7 @@ async def {name}(args: In, ctx: Context) -> Out:
         if args.text == previous:
             return Out(item_id=args.item_id, text=previous, undo=None)
         undo = Undo(tool="{name}", arguments={{"item_id": args.item_id, "text": previous}})
-        # The commit raises `Stale` if the document changed since it was read. The answer is stored
+        # The commit raises `WriteConflict` if the document changed since it was read. The answer is stored
         # with the change, so that a call that is sent again changes nothing.
         return await ctx.commit(
             [put_if_unchanged(stored, {{"text": args.text}})],
