@@ -1,8 +1,8 @@
-"""Bundles: each function with the modules that it imports, and nothing else.
+"""Bundles: each function with only the modules that it imports.
 
-`dist/<function>/` is what the cloud builds, `dist/bundles/` the same as archives named by their
-content, so that an unchanged function is not deployed again, and `dist/manifest.json` what
-Terraform makes of them. The manifest goes first and comes last: where there is one, all of it is.
+`dist/<function>/` is the source that the cloud builds. `dist/bundles/` has the same as archives,
+named by their content, so that an unchanged function is not redeployed. `dist/manifest.json` is
+Terraform's input. It is deleted first and written last: if it exists, the bundles are complete.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ DIST: Final = ROOT / "dist"
 MANIFEST: Final = "manifest.json"
 _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
-_OTHERS: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""Folders that are no earlier run's."""
+_PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
+"""Staging leaves these folders and files alone."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
     "shared.ai.local_embedding": Capability.EMBEDDING,
     "shared.ai.vertex_generation": Capability.GENERATION,
 }
-"""Modules that the composition root imports for whoever declares the need, and for nobody else."""
+"""The composition root imports these modules only for functions that declare the capability."""
 _LAPTOP: Final = "shared.ai.local_embedding"
-_LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
-"""The time that archives know of files: their content alone decides what an archive is called."""
+_MODIFIED_AT: Final = (1980, 1, 1, 0, 0, 0)
+"""The modification time of all files in archives, so that only their content matters."""
 
 
 def stage(
     target: Path = DIST, *, only: Sequence[str] | None = None, laptop: bool = False
 ) -> dict[str, Any]:
-    """Write the bundles and the manifest, and return that.
+    """Write the bundles and the manifest, and return the manifest.
 
     Args:
-        target: Where to; what stands there of an earlier run goes.
-        only: The names of the functions that are wanted; by default all.
-        laptop: Whether they are to embed by themselves, as a laptop does: the cloud does not.
+        target: The folder; bundles of an earlier run are deleted.
+        only: The names of the functions to stage; by default all.
+        laptop: Whether to include the local embedding provider, which the cloud does not use.
 
     Raises:
-        InvalidInput: What a function imports cannot be had.
+        InvalidInput: A function imports something that is not declared or not installed.
     """
     target.mkdir(parents=True, exist_ok=True)
-    with file_lock.locked(target / "lock"):  # others wait
+    with file_lock.locked(target / "lock"):  # concurrent runs wait
         return _staged(target, only, laptop=laptop)
 
 
@@ -78,15 +78,15 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
         archive = pack(folder, bundles, function.key)
         manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}")
     content = {"functions": manifest}
-    fresh = target / f"{MANIFEST}.new"
-    fresh.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    fresh.replace(target / MANIFEST)
+    temporary = target / f"{MANIFEST}.new"
+    temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    temporary.replace(target / MANIFEST)
     return content
 
 
 def _sweep(target: Path) -> None:
-    """Delete what an earlier run left, and one that was killed, of functions that are gone too."""
-    kept = {path for name in _OTHERS for path in target.glob(name)}
+    """Delete the bundles of earlier runs, also of functions that no longer exist."""
+    kept = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
         if folder.is_dir() and folder not in kept:
             shutil.rmtree(folder)
@@ -94,20 +94,20 @@ def _sweep(target: Path) -> None:
 
 def _write(function: Function, imports: ImportClosure, folder: Path, cache: Path) -> None:
     for path in imports.files:
-        place = folder / path.relative_to(ROOT)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
     (folder / "main.py").write_text(function.main, "utf-8")
     text = lock_requirements(requirements_of(imports.others), cache)
     (folder / "requirements.txt").write_text(text, "utf-8")
-    if "importlib.metadata" in imports.others:  # it asks for the version, and nobody installs us
-        about = folder / "carrel.dist-info" / "METADATA"
-        about.parent.mkdir()
-        about.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
+    if "importlib.metadata" in imports.others:  # for the version of Carrel
+        metadata = folder / "carrel.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
 def withheld(function: Function, *, laptop: bool = False) -> set[str]:
-    """Providers that it does not need, or that only a laptop has."""
+    """The providers that a function does not need, or that only a laptop has."""
     unneeded = {
         module
         for module, capability in PROVIDERS.items()
@@ -117,13 +117,13 @@ def withheld(function: Function, *, laptop: bool = False) -> set[str]:
 
 
 def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Path:
-    """Pack a folder; the same content is called the same, whatever zlib makes of it.
+    """Pack a folder into an archive whose name depends on the content, not on its compression.
 
     Args:
-        folder: What to pack.
-        bundles: Where to.
-        key: How its name begins.
-        level: How hard zlib tries, from 0 to 9; by default as it likes.
+        folder: The folder to pack.
+        bundles: The folder of the archive.
+        key: The beginning of the archive's name.
+        level: zlib's compression level, from 0 to 9; by default zlib's own.
     """
     digest = sha256()
     unnamed = bundles / f"{key}.zip"
@@ -131,7 +131,7 @@ def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Pat
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name, content = path.relative_to(folder).as_posix(), path.read_bytes()
             digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
-            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry = zipfile.ZipInfo(name, _MODIFIED_AT)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
     return unnamed.rename(bundles / f"{key}-{digest.hexdigest()[:16]}.zip")

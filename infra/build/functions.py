@@ -1,4 +1,4 @@
-"""The functions that there are to deploy, and what each is given: it follows from declarations."""
+"""The functions to deploy with their resources and roles, which follow from declarations."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Kind = Literal["gateway", "tool", "job"]
 
 KNOWLEDGE_DATABASE: Final = "(default)"
 ACCESS_DATABASE: Final = "access"
-"""The database of credentials, accounts, calls and limits: the gateway's alone."""
+"""The database of credentials, accounts, calls and limits. Only the gateway uses it."""
 VIEWER_ROLE: Final = "roles/datastore.viewer"
 USER_ROLE: Final = "roles/datastore.user"
 TOOL_GRACE_SECONDS: Final = 5
-"""Seconds that a tool's function has past its own time limit."""
+"""A tool's function has this many seconds beyond the tool's time limit."""
 JOB_GRACE_SECONDS: Final = 5 * 60
-"""Seconds that a job's function has past its budget, which ends between two steps."""
+"""A job's function has this many seconds beyond the budget, to finish its current step."""
 MAX_JOB_SECONDS: Final = 30 * 60
-"""Seconds that Cloud Scheduler waits for an answer, at most: no job may have more."""
+"""Cloud Scheduler waits at most this many seconds for an answer, so no job may take longer."""
 GATEWAY_SECONDS: Final = 300
 
 _GATEWAY_MAIN: Final = '''\
@@ -58,7 +58,7 @@ SETTINGS_OF_GATEWAY: Final = (
     *("billing_url", "disabled_tools", "tool_timeouts", "tool_prices"),
     *("embedding_provider", "openai_key_of_caller"),  # whether tools embed with callers' keys
 )
-"""Fields of `Settings`, without secrets, as in what follows."""
+"""The fields of `Settings` that the gateway reads, without secrets."""
 SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
 SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
 SETTINGS_OF_CAPABILITIES: Final = {
@@ -88,23 +88,23 @@ _BUCKETS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of the cloud.
+    """A Cloud Function.
 
     Attributes:
-        name: Of the tool or the job; the gateway's is `gateway`.
-        kind: What it is.
-        main: The text of its `main.py`, whose `handle` is the entry point.
-        capabilities: What it reaches beside a database.
+        name: The name of the tool or job; `gateway` for the gateway.
+        kind: Gateway, tool or job.
+        main: The source of its `main.py`, whose `handle` is the entry point.
+        capabilities: External services that it uses.
         effect: What a tool does to data.
-        databases: The role that it has on each database that it opens.
-        settings: The settings that it reads, as environment variables: a change of another does
-            not touch it.
-        secrets: The settings that it takes from Secret Manager, where they are in use.
+        databases: Its role on each database that it uses.
+        settings: The environment variables that it reads. A change of another setting does not
+            redeploy it.
+        secrets: The settings that it reads from Secret Manager, if they are in use.
         memory: MiB of an instance.
-        concurrency: Requests that an instance takes at once.
-        timeout: Seconds until a request is given up.
-        max_instances: How many instances there are at most.
-        schedule: When a job runs, in cron's format, in UTC; empty: only when asked.
+        concurrency: Concurrent requests of an instance.
+        timeout: Seconds until a request is aborted.
+        max_instances: The maximum number of instances.
+        schedule: A job's schedule in cron format, in UTC; empty for jobs that run on request.
     """
 
     name: str
@@ -123,14 +123,14 @@ class Function:
 
     @property
     def key(self) -> str:
-        """Its name in the cloud, where no underscore may stand."""
+        """Its name in the cloud, where underscores are not allowed."""
         return self.name.replace("_", "-")
 
     def entry_in_manifest(self, bundle: str) -> dict[str, Any]:
-        """What Terraform reads of it.
+        """Its entry in the manifest, which Terraform reads.
 
         Args:
-            bundle: The path of its bundle in the bucket of deployments.
+            bundle: The path of its bundle in the bucket.
         """
         return {
             "kind": self.kind,
@@ -140,7 +140,7 @@ class Function:
             "runtime": f"python{PYTHON_VERSION.replace('.', '')}",
             "entry_point": "handle",
             "memory_mib": self.memory,
-            "cpu": 1,  # less would mean a concurrency of 1, and more is needed beyond 4 GiB
+            "cpu": 1,  # less forces a concurrency of 1; more than 4 GiB of memory needs more
             "concurrency": self.concurrency,
             "timeout_seconds": self.timeout,
             "min_instances": 0,
@@ -162,7 +162,7 @@ class Function:
 
 
 def functions() -> list[Function]:
-    """Every function: the gateway, the tools, the jobs."""
+    """All functions: the gateway, tools and jobs."""
     return [_gateway(), *map(_tool_function, tools()), *map(_job_function, jobs())]
 
 
@@ -174,7 +174,7 @@ def _gateway() -> Function:
         databases={ACCESS_DATABASE: USER_ROLE},
         settings=_variables(SETTINGS_OF_GATEWAY),
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
-        memory=1024,  # long bodies alone may take 256 of it
+        memory=1024,  # request bodies alone may take 256 of it
         concurrency=40,
         timeout=GATEWAY_SECONDS,
         max_instances=10,
@@ -226,7 +226,7 @@ def _job_function(job: Job) -> Function:
         memory=job.memory,
         concurrency=1,
         timeout=math.ceil(job.timeout) + JOB_GRACE_SECONDS,
-        max_instances=1,  # a second run would only hear that one is under way
+        max_instances=1,  # a second run would only find the first one running
         schedule=job.schedule,
     )
 

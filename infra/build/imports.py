@@ -1,4 +1,4 @@
-"""The transitive imports of a program: our own files, and the modules of others.
+"""The transitive imports of a program: first-party files and third-party modules.
 
 Imports are absolute: the linter refuses relative ones.
 """
@@ -24,7 +24,7 @@ DATA_FILES: Final = {
     "shared.extractions.topic_names": ("data/*",),
     "shared.text.terms": ("data/*",),
 }
-"""Data files that each module reads, relative to its folder. No import reveals them."""
+"""The data files that modules read, relative to their folders. No import reveals them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ImportClosure:
     """Everything that a program imports, directly or indirectly.
 
     Attributes:
-        files: Our own files, Python and data.
+        files: First-party files, code and data.
         others: Full names of all other modules, the standard library's included. For `from a
             import b`, `a.b` is listed too, since `b` may be a module.
     """
@@ -42,11 +42,11 @@ class ImportClosure:
 
 
 def import_closure(program: str, withheld: Collection[str] = ()) -> ImportClosure:
-    """Follow the imports of a program, those inside functions too.
+    """Follow the imports of a program, including those inside functions.
 
     Args:
         program: Its source code.
-        withheld: Our own modules that are left out.
+        withheld: First-party modules to leave out.
     """
     imports = ImportClosure()
     to_visit = [*_imported_modules(program)]
@@ -67,7 +67,7 @@ def import_closure(program: str, withheld: Collection[str] = ()) -> ImportClosur
 
 
 def data_files_of(module: str) -> set[Path]:
-    """The data files that one of our modules reads."""
+    """The data files that a first-party module reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
     return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 

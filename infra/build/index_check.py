@@ -1,4 +1,4 @@
-"""The verdict: does `firestore.indexes.json` hold what the queries need, and nothing else?"""
+"""Compares `firestore.indexes.json` with the indexes that the queries need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """What is wrong with the file.
+    """The result for one file.
 
     Attributes:
         missing: Each index that the file lacks, and the queries that need it.
@@ -32,12 +32,12 @@ class IndexVerdict:
     file: IndexFile
 
     @property
-    def holds(self) -> bool:
-        """Whether the file needs no change."""
+    def is_correct(self) -> bool:
+        """Whether the file has all needed indexes and no others."""
         return not self.missing and not self.unused
 
     def report(self) -> str:
-        """What to change, for people: what is missing, who needs it, what to add and to drop."""
+        """Format the missing indexes with the queries that need them, and the unused ones."""
         lines = []
         for index in sorted(self.missing):
             lines.append(f"missing: {index}")
@@ -45,7 +45,7 @@ class IndexVerdict:
         if self.missing:
             addition = self.file.additions(self.missing)
             lines += [
-                "to add (an override replaces one of its field):",
+                "to add (an override replaces an existing one of its field):",
                 json.dumps(addition, indent=2),
             ]
         lines += [f"unused: {index}" for index in sorted(self.unused)]
@@ -53,12 +53,12 @@ class IndexVerdict:
 
 
 def check(shapes: Iterable[QueryShape], file: IndexFile, dimension: int) -> IndexVerdict:
-    """Compare what queries need with what the file holds.
+    """Compare the indexes that queries need with those in the file.
 
     Args:
-        shapes: Every query there is.
+        shapes: The shapes of all queries.
         file: The declared indexes.
-        dimension: What vector indexes must be declared with.
+        dimension: The dimension of vector indexes.
     """
     missing: dict[Index, frozenset[QueryShape]] = {}
     used: set[Index] = set()

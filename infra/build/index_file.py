@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class IndexMode(StrEnum):
-    """How an index holds a field."""
+    """How an index stores a field."""
 
     ASCENDING = "ASCENDING"
     DESCENDING = "DESCENDING"
@@ -47,11 +47,11 @@ class Index(NamedTuple):
 
     @classmethod
     def of(cls, collection: str, scope: QueryScope, fields: Iterable[IndexField]) -> Index:
-        """The index of these fields, without the `__name__` that goes without saying."""
+        """The index of these fields, without a `__name__` that Firestore adds by itself."""
         given = tuple(fields)
         bare = cls(collection, scope, tuple(field for field in given if field.path != NAME))
-        said = bare.is_vector or (bare.fields and bare.complete == given)
-        return bare if said else cls(collection, scope, given)
+        is_implied = bare.is_vector or (bare.fields and bare.complete == given)
+        return bare if is_implied else cls(collection, scope, given)
 
     @property
     def complete(self) -> tuple[IndexField, ...]:
@@ -94,7 +94,7 @@ _AUTOMATIC: Final = (IndexMode.ASCENDING, IndexMode.DESCENDING, IndexMode.CONTAI
 
 @dataclass(frozen=True)
 class IndexFile:
-    """What `firestore.indexes.json` declares.
+    """The content of `firestore.indexes.json`.
 
     Attributes:
         composites: The entries under `indexes`.
@@ -146,7 +146,7 @@ class IndexFile:
         )
 
     def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
-        """What to add to the file for these indexes: composites, and whole overrides."""
+        """The entries to add to the file for these indexes: composites, and complete overrides."""
         composites, overrides = [], dict[tuple[str, str], set[Index]]()
         for index in sorted(indexes):
             if index.is_single_field:

@@ -1,8 +1,8 @@
 """Checks, without a database, that every query has its index: `python -m infra.build.index_proof`.
 
-A module of `shared` that queries defines `query_shapes(client: AsyncClient)`, which yields
-one query object, not run, for each shape that it can build. No shape may lack its index in the file
-that declares those of its database, and no index may be declared that no shape uses.
+A module of `shared` with queries defines `query_shapes(client: AsyncClient)`, which yields a query
+object, not run, for each shape. Each shape must have its index in the file of its database, and
+each declared index must serve a shape.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLOUD_DIMENSION: Final = 768
-"""Numbers in a vector of the cloud's embedding model: the dimension that the files declare."""
+"""The dimension of the cloud's embedding model, which the files declare."""
 FILES: Final[dict[str, Callable[[str], bool]]] = {
     "firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
     "infra/build/access.indexes.json": lambda database: database == ACCESS_DATABASE,
 }
-"""The file that declares the indexes of a database, by the database's name. Tests have databases of
-other names, which are like the first."""
+"""Each file of indexes, and whether it is for the database of a given name. Databases of tests have
+other names and use the first file."""
 _OF_ACCESS: Final = "shared.accounts."
-"""How the names of modules begin that query the database `access`."""
+"""Modules whose names begin like this query the database `access`."""
 
 
 def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
-    """Every query shape that modules of `shared` list."""
+    """All query shapes that modules of `shared` yield."""
     modules = [
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.glob("shared/**/*.py"))
@@ -51,10 +51,9 @@ def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
     """The shapes of query objects, which are not run.
 
     Raises:
-        ValueError: One is limited to the last results; such a query runs with its order reversed,
-            so list it that way.
+        ValueError: A query has `limit_to_last`. It runs in reverse order, so list it that way.
     """
-    # Tests record what is sent by wrapping this method: what is listed is not sent.
+    # Tests wrap this method to record queries that are sent. These are not sent.
     return frozenset(
         QueryShape.of_request(unwrap(type(query)._prep_stream)(query)[0])  # noqa: SLF001
         for query in queries
@@ -62,11 +61,11 @@ def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
 
 
 def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, IndexVerdict]:
-    """Hold query shapes against each file of indexes, by the file's name."""
-    queried = list(shapes)
+    """Check query shapes against each file of indexes; the results are by file name."""
+    all_shapes = list(shapes)
     return {
         name: check(
-            [shape for shape in queried if declares(shape.database)],
+            [shape for shape in all_shapes if declares(shape.database)],
             _parse(root / name),
             CLOUD_DIMENSION,
         )
@@ -75,12 +74,12 @@ def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Index
 
 
 def main(root: Path = ROOT) -> int:
-    """Print what is wrong with each file and what to change; 1 if there is anything."""
+    """Print the problems of each file, and return 1 if there are any."""
     by_file = verdicts(listed_shapes(root), root)
-    wrong = {name: verdict for name, verdict in by_file.items() if not verdict.holds}
-    for name, verdict in wrong.items():
+    incorrect = {name: verdict for name, verdict in by_file.items() if not verdict.is_correct}
+    for name, verdict in incorrect.items():
         print(f"{name} is wrong:\n{verdict.report()}", file=sys.stderr)  # noqa: T201 - a command
-    return 1 if wrong else 0
+    return 1 if incorrect else 0
 
 
 def _parse(path: Path) -> IndexFile:

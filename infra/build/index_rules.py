@@ -2,7 +2,7 @@
 
 The emulator answers every query; production answers FAILED_PRECONDITION where an index is missing.
 The rules are those of the Firebase documentation, mostly its page "Index types in Cloud Firestore";
-where it leaves a doubt, the stricter reading holds: at worst, an index too many.
+where it is ambiguous, the stricter reading applies: at worst, it requires an index too many.
 
 - Each disjunct of a query is a scan of its own, in the sort order of the whole query.
 - A scan needs an index of: the fields compared for equality, in any order and direction, with at
@@ -40,14 +40,14 @@ _DISJUNCTIVE: Final = {Comparison.IN, Comparison.CONTAINS_ANY}
 
 @dataclass(frozen=True)
 class Scan:
-    """What one disjunct of a query asks of the indexes.
+    """What one disjunct of a query requires of indexes.
 
     Attributes:
         collection: The collection's id.
-        scope: What it ranges over.
-        filters: What an index has to begin with, in any order: equalities count as ascending.
-        suffix: What it has to end with: the sort order down to `__name__`, or the vector.
-        mergeable: Whether several indexes with that suffix may share the filters between them.
+        scope: One collection, or a collection group.
+        filters: The fields that an index must begin with, in any order; equalities are ascending.
+        suffix: The fields that it must end with: the sort order with `__name__`, or the vector.
+        mergeable: Whether several indexes with that suffix can be merged to cover the filters.
     """
 
     collection: str
@@ -57,7 +57,7 @@ class Scan:
     mergeable: bool
 
     def covered(self, index: Index) -> frozenset[IndexField] | None:
-        """The filters that an index answers; None if the scan can't read it at all."""
+        """The filters that an index covers; None if the scan cannot use it."""
         if (index.collection, index.scope) != (self.collection, self.scope):
             return None
         cut = len(index.complete) - len(self.suffix)
@@ -68,33 +68,33 @@ class Scan:
 
 
 def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
-    """The scans that a query is made of.
+    """The scans of a query, one for each disjunct.
 
     Args:
         shape: The query.
-        dimension: What vector indexes are declared with; the length of the query's own vector
-            doesn't count, since the emulator may hold another model's vectors.
+        dimension: The dimension of vector indexes. That of the query's vector is ignored, since the
+            emulator may contain vectors of another model.
     """
     return frozenset(_scan(shape, disjunct, dimension) for disjunct in shape.disjuncts)
 
 
 def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
-    """The indexes to declare so that the scan can run; none if it can already."""
+    """The missing indexes without which the scan cannot run."""
     if serving_indexes(scan, file) is not None:
         return frozenset()
     if scan.suffix != _BY_NAME:
         fields = (*sorted(scan.filters), *scan.suffix)
         return frozenset({Index.of(scan.collection, scan.scope, fields)})
-    answered = frozenset[IndexField]().union(*_candidates(scan, file).values())
+    covered = frozenset[IndexField]().union(*_candidates(scan, file).values())
     return frozenset(
-        Index(scan.collection, scan.scope, (field,)) for field in scan.filters - answered
+        Index(scan.collection, scan.scope, (field,)) for field in scan.filters - covered
     )
 
 
 def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
-    """The declared or automatic indexes that the scan reads; None if it can't run.
+    """The declared or automatic indexes that the scan uses; None if it cannot run.
 
-    One index that answers every filter is preferred to a merge.
+    One index that covers every filter is preferred to a merge.
     """
     if not scan.filters and scan.suffix == _BY_NAME:
         return frozenset()
@@ -146,7 +146,7 @@ def _sort_order(shape: QueryShape) -> list[SortOrder]:
 
 
 def _constant_paths(shape: QueryShape) -> set[str]:
-    """Fields that are equal in every result, so that sorting by them means nothing."""
+    """Fields that are equal in every result, so that sorting by them has no effect."""
     if len(shape.disjuncts) > 1:
         return set()
     equal = {path for path, comparison in _filters(shape) if comparison is Comparison.EQUAL}
@@ -183,7 +183,7 @@ def _candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField
 def _merge(
     filters: frozenset[IndexField], candidates: Mapping[Index, frozenset[IndexField]]
 ) -> frozenset[Index] | None:
-    """Indexes that answer all filters together, each time the one that answers most of the rest."""
+    """Indexes that cover all filters together, chosen greedily."""
     chosen: set[Index] = set()
     rest = filters
     while rest:

@@ -1,7 +1,6 @@
-"""A query as far as indexes matter: what it compares, how it sorts, what it adds up; no values.
+"""The shape of a query, which decides its indexes: filters, order and aggregates without values.
 
-Shapes are built from the request that goes over the wire, so whatever a client can send can be
-described.
+A shape is built from the request that is sent, so it can describe every query.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Direction(StrEnum):
 
 
 class Comparison(StrEnum):
-    """How a filter compares: operators that need the same index are one comparison."""
+    """How a filter compares. Operators that need the same index are one comparison."""
 
     EQUAL = "="
     IN = "in"
@@ -46,21 +45,21 @@ class Comparison(StrEnum):
 
 
 class Filter(NamedTuple):
-    """One field and how it is compared; to what doesn't matter."""
+    """A field and how it is compared, without the value."""
 
     path: str
     comparison: Comparison
 
 
 class SortOrder(NamedTuple):
-    """One field of a sort order."""
+    """A field of a sort order."""
 
     path: str
     direction: Direction
 
 
 class VectorStage(NamedTuple):
-    """A nearest-neighbour stage: the vector field, and the length of the vector asked with."""
+    """A nearest-neighbour stage: the vector field, and the dimension of the query vector."""
 
     path: str
     dimension: int
@@ -74,21 +73,21 @@ class Aggregate(NamedTuple):
 
 
 Disjunct = frozenset[Filter]
-"""Filters that must all hold."""
+"""Filters that must all match."""
 
 
 @dataclass(frozen=True)
 class QueryShape:
-    """What a query asks of the indexes.
+    """What a query requires of indexes.
 
     Attributes:
         collection: The collection's id; subcollections of the same id share their indexes.
         scope: One collection, or all of this id.
         disjuncts: The filters in disjunctive normal form; one empty disjunct where there are none.
-        orders: The explicit sort order, in its order.
+        orders: The explicit sort order.
         nearest: The vector stage, if any.
-        aggregates: What is counted or added up, if anything.
-        database: Which database it asks.
+        aggregates: The aggregates, if any.
+        database: The database that it queries.
     """
 
     collection: str

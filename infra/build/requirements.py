@@ -1,4 +1,4 @@
-"""The distributions that a bundle installs: what its modules import, locked with all of theirs."""
+"""A bundle's requirements: the distributions that its modules import, with locked versions."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PYTHON_VERSION: Final = "3.11"
-"""What functions run on: the oldest that Carrel supports, for which constraints.txt is made."""
+"""Functions run on the oldest Python that Carrel supports, for which constraints.txt is made."""
 CONSTRAINTS: Final = ROOT / "constraints.txt"
 _TARGET: Final = ("--python-version", PYTHON_VERSION, "--python-platform", "x86_64-manylinux_2_28")
 _TIME_ZONES: Final = "tzdata"
-"""`zoneinfo` of the standard library reads it, and images of the cloud have no such files."""
+"""`zoneinfo` of the standard library needs this distribution: the cloud's images lack its files."""
 
 
 def requirements_of(
     modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
 ) -> frozenset[str]:
-    """What `pyproject.toml` asks for of the distributions that hold these modules.
+    """The requirements in `pyproject.toml` whose distributions contain these modules.
 
     Args:
-        modules: Those that functions import.
-        extras: What may be installed, beside what always is.
+        modules: The modules that a function imports.
+        extras: Extras whose requirements count, beside the dependencies.
 
     Raises:
-        InvalidInput: A module's distribution is not named there, or there is none.
+        InvalidInput: `pyproject.toml` does not name a module's distribution, or none is installed.
     """
     declared, requirements = _declared_requirements(extras), set[str]()
     for module in modules:
@@ -52,14 +52,14 @@ def requirements_of(
 
 
 def lock_requirements(requirements: Collection[str], cache: Path) -> str:
-    """The text of a `requirements.txt`: each distribution in one version, with its hashes.
+    """The text of a `requirements.txt` with exact versions and hashes.
 
     Args:
-        requirements: What is needed; the versions are those of constraints.txt.
-        cache: A folder in which texts are kept, so that nothing is resolved twice.
+        requirements: What to install, in the versions of constraints.txt.
+        cache: A folder for results, so that nothing is resolved twice.
 
     Raises:
-        InvalidInput: uv cannot resolve them, or comes upon one that constraints.txt lacks.
+        InvalidInput: uv cannot resolve them, or needs one that constraints.txt lacks.
     """
     lines = "".join(f"{requirement}\n" for requirement in sorted(requirements))
     key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
@@ -68,16 +68,16 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
         text = _compile(lines)
         _require_pins(text)
         cache.mkdir(parents=True, exist_ok=True)
-        unfinished = cache / f"{key}.unfinished"
-        unfinished.write_text(text)
-        unfinished.replace(path)
+        temporary = cache / f"{key}.temporary"
+        temporary.write_text(text)
+        temporary.replace(path)
     return path.read_text()
 
 
 def _compile(lines: str) -> str:
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
     options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
-    done = subprocess.run(  # noqa: S603 - uv
+    process = subprocess.run(  # noqa: S603 - uv
         [*command, *options, "--quiet"],
         input=lines,
         capture_output=True,
@@ -85,9 +85,11 @@ def _compile(lines: str) -> str:
         check=False,
         cwd=ROOT,
     )
-    if done.returncode:
-        raise InvalidInput(f"uv cannot lock what a bundle needs:\n{done.stderr.strip()}")
-    return done.stdout
+    if process.returncode:
+        raise InvalidInput(
+            f"uv cannot lock the requirements of a bundle:\n{process.stderr.strip()}"
+        )
+    return process.stdout
 
 
 def _require_pins(text: str) -> None:
@@ -98,14 +100,14 @@ def _require_pins(text: str) -> None:
 
 
 def _normalized(pin: str) -> str:
-    """A pin without its marker, its name as PyPI compares it."""
+    """A pin without its marker, with the normalized name."""
     name, _, version = pin.partition(";")[0].strip().partition("==")
     return f"{canonicalize_name(name)}=={version}"
 
 
 @cache
 def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
-    """What `pyproject.toml` says of each distribution that may be imported, by its name."""
+    """The requirements in `pyproject.toml`, by the normalized names of their distributions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = (line for extra in extras for line in project["optional-dependencies"][extra])
     lines = [*project["dependencies"], *optional]
@@ -113,10 +115,10 @@ def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
 
 
 def _distribution_of(module: str) -> str | None:
-    """Who brings a module: None if it is the standard library's, or a name within a module.
+    """The distribution of a module; None for the standard library, or a name within a module.
 
     Raises:
-        InvalidInput: Nobody does.
+        InvalidInput: No installed distribution contains it.
     """
     if module == "zoneinfo":
         return _TIME_ZONES
@@ -124,22 +126,22 @@ def _distribution_of(module: str) -> str | None:
     if package in sys.stdlib_module_names:
         return None
     if package not in _packages():
-        raise InvalidInput(f"{module} is imported, but nothing that is installed brings it.")
+        raise InvalidInput(f"{module} is imported, but no installed distribution contains it.")
     return _module_owners().get(module)
 
 
 @cache
 def _packages() -> frozenset[str]:
-    """All that can be imported by a name without a dot."""
+    """All top-level packages and modules that are installed."""
     return frozenset(module.partition(".")[0] for module in _module_owners())
 
 
 @cache
 def _module_owners() -> dict[str, str]:
-    """The distribution of each installed module: to ask Python itself would import packages."""
+    """The distribution of each installed module, found without importing packages."""
     owners: dict[str, str] = {}
     for distribution in distributions():
-        name = canonicalize_name(distribution.name)  # which is read from a file, each time anew
+        name = canonicalize_name(distribution.name)  # each access reads a file
         for file in distribution.files or ():
             if file.suffix in {".py", ".so"}:
                 parts = (*file.parts[:-1], file.name.partition(".")[0])

@@ -139,8 +139,8 @@ async def {name}(args: In, ctx: Context) -> Out:
         if args.text == previous:
             return Out(item_id=args.item_id, text=previous, undo=None)
         undo = Undo(tool="{name}", arguments={{"item_id": args.item_id, "text": previous}})
-        # The commit raises `WriteConflict` if the document changed since it was read. It also stores
-        # the answer, so that a call that is sent again changes nothing.
+        # The commit raises `WriteConflict` if the document changed since it was read. It stores the
+        # answer too, so that a call that is sent again changes nothing.
         return await ctx.commit(
             [put_if_unchanged(stored, {{"text": args.text}})],
             Out(item_id=args.item_id, text=args.text, undo=undo),

@@ -1,7 +1,7 @@
-"""Looks for faults in Terraform's files: `python -m infra.build.terraform_check`.
+"""Checks Terraform's files: `python -m infra.build.terraform_check`.
 
-Their syntax and what refers to what is checked without Terraform; its formatter and its validation
-run where it is installed, the latter with the plugins that `terraform init` has brought.
+Syntax and references are checked without Terraform. If Terraform is installed, its formatter runs
+too, and after `terraform init` its validation.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _COMMENTS: Final = "__comments__"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where something is referred to.
+    """A reference to a name.
 
     Attributes:
-        name: What is, such as `var.region` or `google_storage_bucket.texts`.
-        file: The name of the file.
-        inside: What is defined there, by a name of the same form.
+        name: The name, such as `var.region` or `google_storage_bucket.texts`.
+        file: The file that contains the reference.
+        inside: The name whose definition contains the reference.
     """
 
     name: str
@@ -47,46 +47,48 @@ class Reference:
 
 @dataclass(slots=True)
 class TerraformConfiguration:
-    """What a folder of files defines and uses.
+    """The definitions and references in a folder of files.
 
     Attributes:
-        defined: The file that defines each thing.
-        uses: What is referred to.
-        faults: What is wrong with the files by themselves.
+        defined: The file that defines each name.
+        references: All references.
+        faults: Syntax errors and duplicate definitions.
     """
 
     defined: dict[str, str] = field(default_factory=dict)
-    uses: list[Reference] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> TerraformConfiguration:
         """Read all files of a folder."""
-        found = cls()
+        configuration = cls()
         for path in sorted(folder.glob("*.tf")):
             try:
                 blocks = hcl2.loads(path.read_text("utf-8"))
             except LarkError as error:
-                found.faults.append(f"{path.name}: {_first_line(error)}")
+                configuration.faults.append(f"{path.name}: {_first_line(error)}")
                 continue
             for name, body in _definitions(blocks):
-                found._add(name, body, path.name)
-        return found
+                configuration._add(name, body, path.name)
+        return configuration
 
     def _add(self, name: str, body: Any, file: str) -> None:
         if "." in name and name in self.defined:
             self.faults.append(f"{file}: {name} is defined in {self.defined[name]} too")
         self.defined[name] = file
-        self.uses += [Reference(used, file, name) for used in _references(body)]
+        self.references += [Reference(target, file, name) for target in _references(body)]
 
     def problems(self) -> list[str]:
-        """What is wrong: what is used and not there, and what is there and not used."""
+        """All faults, undefined names, and unused variables and locals."""
         missing = {
-            f"{use.file}: {use.name} is not defined"
-            for use in self.uses
-            if use.name not in self.defined
+            f"{reference.file}: {reference.name} is not defined"
+            for reference in self.references
+            if reference.name not in self.defined
         }
-        used = {use.name for use in self.uses if use.name != use.inside}
+        used = {
+            reference.name for reference in self.references if reference.name != reference.inside
+        }
         unused = {
             f"{file}: {name} is not used"
             for name, file in self.defined.items()
@@ -96,7 +98,7 @@ class TerraformConfiguration:
 
 
 def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each thing that a file defines, by the name that refers to it, with its body."""
+    """Yield the definitions of a file: names as in references, and bodies."""
     for kind, bodies in blocks.items():
         if kind == _COMMENTS:
             continue
@@ -107,24 +109,24 @@ def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 prefix = "data." if kind == "data" else ""
                 for type_, named in _attributes(body):
                     yield from (
-                        (f"{prefix}{type_}.{name}", each) for name, each in _attributes(named)
+                        (f"{prefix}{type_}.{name}", block) for name, block in _attributes(named)
                     )
             elif kind in {"variable", "output", "provider"}:
                 prefix = "var" if kind == "variable" else kind
-                yield from ((f"{prefix}.{name}", each) for name, each in _attributes(body))
+                yield from ((f"{prefix}.{name}", block) for name, block in _attributes(body))
             else:
                 yield kind, body
 
 
 def _attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What stands in a block, less what the parser adds; names without their quotes."""
+    """Yield the attributes of a block without those that the parser adds; names have no quotes."""
     for name, value in body.items():
         if not name.startswith("__"):
             yield name.strip('"'), value
 
 
 def _references(body: Any) -> Iterator[str]:
-    """What an expression refers to; a text that reads like a reference counts as one."""
+    """Yield the names that an expression refers to; text in the form of a reference counts too."""
     if isinstance(body, dict):
         for name, value in body.items():
             yield from _references(name)
@@ -138,7 +140,7 @@ def _references(body: Any) -> Iterator[str]:
 
 
 def _example_problems(folder: Path, configuration: TerraformConfiguration) -> list[str]:
-    """What the example sets that there is not."""
+    """The variables in the example that are not defined."""
     if not (folder / EXAMPLE).exists():
         return []
     example = json.loads((folder / EXAMPLE).read_text("utf-8"))
@@ -150,12 +152,12 @@ def _example_problems(folder: Path, configuration: TerraformConfiguration) -> li
 
 
 def _terraform_problems(folder: Path) -> list[str]:
-    """What Terraform's own formatter and validation say."""
+    """The problems that Terraform's formatter and validation report."""
     unformatted = _terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
     problems = [f"{name}: run `terraform fmt`" for name in unformatted if name.endswith(".tf")]
     if (folder / ".terraform").is_dir():
         validated = json.loads(_terraform(folder, "validate", "-json").stdout)
-        problems += [each["summary"] for each in validated["diagnostics"]]
+        problems += [diagnostic["summary"] for diagnostic in validated["diagnostics"]]
     return problems
 
 
@@ -170,7 +172,7 @@ def _terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def check(folder: Path) -> list[str]:
-    """What is wrong with the files of a folder."""
+    """Check the files of a folder, and return the problems."""
     configuration = TerraformConfiguration.read(folder)
     problems = configuration.problems() + _example_problems(folder, configuration)
     if not problems and shutil.which("terraform"):
@@ -179,7 +181,7 @@ def check(folder: Path) -> list[str]:
 
 
 def skipped_checks(folder: Path) -> str:
-    """What could not be checked here, and how it can be; empty: nothing."""
+    """Which checks could not run, and why; empty if all ran."""
     if not shutil.which("terraform"):
         return "Terraform is not installed: its formatter and its validation did not run."
     if not (folder / ".terraform").is_dir():
@@ -192,7 +194,7 @@ def _first_line(error: LarkError) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check our files, or those of another folder; tell what is wrong."""
+    """Check our files, or those of another folder; print the problems."""
     folder = Path(arguments[0]) if arguments else FOLDER
     problems = check(folder)
     for line in filter(None, [*problems, skipped_checks(folder)]):

@@ -40,13 +40,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | listed_shapes(config.rootpath)
     by_file = config.stash[_VERDICTS] = verdicts(shapes, config.rootpath)
-    if not all(verdict.holds for verdict in by_file.values()):
+    if not all(verdict.is_correct for verdict in by_file.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what to change."""
     for name, verdict in terminalreporter.config.stash.get(_VERDICTS, {}).items():
-        if not verdict.holds:
+        if not verdict.is_correct:
             terminalreporter.section(f"{name} is wrong", red=True)
             terminalreporter.write_line(verdict.report())

@@ -1,4 +1,4 @@
-"""The sample's decisions, patterns, warnings and methodologies, as if a model had found them."""
+"""The sample's decisions, patterns, warnings and methodologies, as if extracted by a model."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     ByChunk = Mapping[str, Sequence["SampleExtraction"]]
 
 MODEL: Final = "sample"
-"""Who found these."""
+"""The model that the sample's extractions name."""
 STEP: Final = "extract"
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 _FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
 
 
 class SampleExtraction(BaseModel):
-    """An extraction from a highlight, or from one of the chunks that a long one becomes."""
+    """An extraction from a chunk of a highlight."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     highlight: int
-    part: int = Field(default=1, ge=1, description="Which of the highlight's chunks.")
+    part: int = Field(default=1, ge=1, description="The number of the highlight's chunk.")
     type: ExtractionType
     content: dict[str, Any]
     topics: Annotated[tuple[str, ...], Field(min_length=1, max_length=5)]
@@ -50,7 +50,7 @@ class SampleExtraction(BaseModel):
     confidence: Annotated[float, Field(ge=0, le=1)]
 
     def extraction(self, chunk: PendingChunk, now: datetime) -> Extraction:
-        """It, as found in this chunk."""
+        """Make the extraction of a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
         return Extraction(
             extraction_id=extraction_id(chunk.chunk_id, content),
@@ -66,23 +66,23 @@ class SampleExtraction(BaseModel):
 
 
 class SampleExtractions(BaseModel):
-    """All that `extractions.json` holds."""
+    """The content of `extractions.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     extractions: tuple[SampleExtraction, ...]
-    nothing: tuple[int, ...] = Field(description="Highlights that hold none of this.")
+    nothing: tuple[int, ...] = Field(description="Highlights without extractions.")
 
 
 async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Bring the extractions of the sample's chunks to what `extractions.json` says.
+    """Store the extractions in `extractions.json` for the sample's chunks, where they differ.
 
-    The sample must be ingested. No chunk of it waits for the extract job afterwards. What is so
-    already is not written again. Highlights that the export lacks, because somebody put another in
-    its place, are passed over, and so are chunks that a model has read.
+    The sample must be ingested. Afterwards no chunk of it is pending for the extract job. Skipped
+    are highlights that are not in the export, because a user replaced it, and chunks whose
+    extractions a model made.
 
     Returns:
-        How many `extractions` were stored, and of how many `passages`.
+        The number of stored `extractions`, and of their `passages`.
     """
     rows = await asyncio.to_thread(extractions_by_chunk, folder)
     references = [ctx.database.document(CHUNKS, name) for name in rows]
@@ -93,37 +93,39 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
         if "content" not in data:
             continue
         chunk = to_pending(STEP, snapshot)
-        found = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
-        found = [each for each in found if each.quote in chunk.content]
+        extractions = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
+        extractions = [item for item in extractions if item.quote in chunk.content]
         if STEP in data.get("pending", {}) or await _has_other_sample_extractions(
-            ctx, chunk, found
+            ctx, chunk, extractions
         ):
-            changes.append((chunk, found))
+            changes.append((chunk, extractions))
     return await _store(ctx, changes) if changes else Counter()
 
 
 def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
-    """What is to be said of each of the sample's chunks, by their ids; of many, nothing."""
-    written = (folder / "extractions.json").read_text(encoding="utf-8")
-    extracts = SampleExtractions.model_validate_json(written)
+    """The extractions of each of the sample's chunks by chunk id; many have none."""
+    text = (folder / "extractions.json").read_text(encoding="utf-8")
+    sample = SampleExtractions.model_validate_json(text)
     by_page = chunks_by_highlight(folder / "readwise.json")
-    named = {each.highlight for each in extracts.extractions} | set(extracts.nothing)
-    chunk_ids = {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
+    highlights = {row.highlight for row in sample.extractions} | set(sample.nothing)
+    chunk_ids = {
+        highlight: by_page.get(_HIGHLIGHT_URL.format(highlight), []) for highlight in highlights
+    }
     rows: defaultdict[str, list[SampleExtraction]] = defaultdict(list)
-    for row in extracts.extractions:
+    for row in sample.extractions:
         for chunk_id in chunk_ids[row.highlight][row.part - 1 : row.part]:
             rows[chunk_id].append(row)
-    return {name: rows[name] for names in chunk_ids.values() for name in names}
+    return {chunk_id: rows[chunk_id] for ids in chunk_ids.values() for chunk_id in ids}
 
 
 async def _has_other_sample_extractions(
-    ctx: Context, chunk: PendingChunk, wanted: Sequence[Extraction]
+    ctx: Context, chunk: PendingChunk, expected: Sequence[Extraction]
 ) -> bool:
-    """Whether a chunk has other extractions than it is to have, of which none is a model's."""
-    if set(chunk.extracted) == {each.extraction_id for each in wanted}:
+    """Whether the stored extractions differ from the expected ones, and none is by a model."""
+    if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
-    known = await Extractions(ctx.database).of_chunk(chunk)
-    return all(each.model == MODEL for each in known)
+    stored = await Extractions(ctx.database).of_chunk(chunk)
+    return all(extraction.model == MODEL for extraction in stored)
 
 
 async def _store(
@@ -131,15 +133,15 @@ async def _store(
 ) -> Counter[str]:
     embedder = ctx.embedder
     await EmbeddingSpace(ctx.database).claim(embedder)
-    texts = [each.content.text for _, found in changes for each in found]
+    texts = [item.content.text for _, extractions in changes for item in extractions]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
-    made = [
+    replacements = [
         Extractions(ctx.database).replacement(
-            chunk, [(each, next(vectors)) for each in found], embedder.model
+            chunk, [(item, next(vectors)) for item in extractions], embedder.model
         )
-        for chunk, found in changes
+        for chunk, extractions in changes
     ]
-    passages = await ChunkQueue(ctx.database).complete(STEP, made)
+    passages = await ChunkQueue(ctx.database).complete(STEP, replacements)
     return +Counter({"extractions": len(texts), "passages": passages})
 
 
@@ -161,4 +163,4 @@ EXTRACTIONS: Final = Job(
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
-"""Run by `make run` after embed, like the job that finds them in what you put in."""
+"""`make run` runs this after embed, in place of the extract job."""

@@ -1,4 +1,4 @@
-"""The sample's knowledge cards and clusters, in the shape that the jobs for them write."""
+"""The sample's knowledge cards and clusters, stored as their jobs store them."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
-"""What made these clusters."""
+"""The run that the sample's clusters name."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 
 class _Authored(BaseModel):
-    """What a person wrote into `knowledge.json`."""
+    """An entry of `knowledge.json`, which a person wrote."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SampleCard(_Authored):
-    """The card of a highlight, or of one of the chunks that a long one becomes."""
+    """The knowledge card of a chunk of a highlight."""
 
     highlight: int
-    part: int = Field(default=1, ge=1, description="Which of the highlight's chunks.")
+    part: int = Field(default=1, ge=1, description="The number of the highlight's chunk.")
     summary: Annotated[str, Field(min_length=1, max_length=400)]
     takeaways: Annotated[tuple[str, ...], Field(min_length=3, max_length=5)]
 
 
 class SampleCluster(_Authored):
-    """A cluster. Its members are highlights, with all their chunks."""
+    """A cluster of highlights, with all their chunks."""
 
     cluster_id: str
     name: str
@@ -66,32 +66,31 @@ class SampleCluster(_Authored):
 
 
 class SampleKnowledge(_Authored):
-    """All that `knowledge.json` holds."""
+    """The content of `knowledge.json`."""
 
     cards: tuple[SampleCard, ...]
     clusters: tuple[SampleCluster, ...]
 
 
 async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Bring the cards and clusters of the sample's chunks to what `knowledge.json` says.
+    """Store the cards and clusters in `knowledge.json` for the sample's chunks, where they differ.
 
-    The sample must be ingested and embedded. What is so already is not written again. Highlights
-    that the export lacks, because somebody put another in its place, are passed over. Once a run of
-    the cluster job has made clusters of all passages, those stand, and the sample's stay away.
+    The sample must be ingested and embedded. Highlights that are not in the export, because a user
+    replaced it, are skipped. Clusters are not stored once the cluster job has made others.
 
     Returns:
-        How many `cards` were written, and how many `topic documents`: topics and their members.
+        The number of `cards` and of `cluster documents` written: clusters and their members.
     """
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = ctx.clock()
     cards = cards_by_chunk(knowledge, chunk_ids)
     written = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
     members = members_by_cluster(knowledge, chunk_ids)
-    named = sorted({chunk_id for each in members.values() for chunk_id in each})
-    vectors = await Clusters(ctx.database).vectors(named)
+    chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
+    vectors = await Clusters(ctx.database).vectors(chunk_ids_of_members)
     clusters = with_centroids(knowledge.clusters, members, vectors)
     if clusters:
-        written["topic documents"] = await _save_clusters(clusters, members, now, ctx)
+        written["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
     return +written
 
 
@@ -101,9 +100,9 @@ async def _save_clusters(
     now: datetime,
     ctx: Context,
 ) -> int:
-    """Put the topics in, unless a run of the cluster job has made others of all passages since.
+    """Store the clusters, unless the cluster job has made others of all passages.
 
-    The cluster job goes on from there: it puts new passages among them, and makes topics anew once
+    The cluster job continues from there: it assigns new passages to them, and clusters again once
     enough has changed.
     """
     clusterings, model = Clusterings(ctx.database), ctx.embedder.model
@@ -122,17 +121,19 @@ async def _save_clusters(
 
 
 def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
-    """The ids of each highlight's chunks, by its page in Readwise, as ingest would cut them."""
-    found: dict[str, list[str]] = {}
+    """The chunk ids of each highlight by its URL in Readwise, as the ingest job makes them."""
+    chunk_ids: dict[str, list[str]] = {}
     for source in read(export):
         if isinstance(source, Source):
-            for chunk in chunks_of(source, [split_chunks(each.text) for each in source.sections]):
-                found.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
-    return found
+            for chunk in chunks_of(
+                source, [split_chunks(section.text) for section in source.sections]
+            ):
+                chunk_ids.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
+    return chunk_ids
 
 
 def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
-    """The card of each chunk that has one."""
+    """The card of each chunk that has one, by chunk id."""
     return {
         chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
         for card in knowledge.cards
@@ -141,46 +142,57 @@ def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str,
 
 
 def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
-    """The chunks of each cluster."""
+    """The chunk ids of each cluster."""
     return {
-        topic.cluster_id: [name for each in topic.members for name in chunk_ids.get(each, ())]
-        for topic in knowledge.clusters
+        cluster.cluster_id: [
+            chunk_id for highlight in cluster.members for chunk_id in chunk_ids.get(highlight, ())
+        ]
+        for cluster in knowledge.clusters
     }
 
 
 def with_centroids(
-    topics: Sequence[SampleCluster],
+    clusters: Sequence[SampleCluster],
     members: Mapping[str, Sequence[str]],
     vectors: Mapping[str, Vector],
 ) -> list[ClusterWithCentroid]:
-    """Clusters with their centroids and places on the map; none of what has no vector yet."""
-    points = {
-        topic: np.array([vectors[name] for name in members[topic.cluster_id] if name in vectors])
-        for topic in topics
-    }
-    present = {topic: found for topic, found in points.items() if len(found)}
-    centroids = [centroid_of(found) for found in present.values()]
+    """Add centroids and map coordinates to clusters; drop clusters without vectors."""
+    points = {}
+    for cluster in clusters:
+        present = [vectors[name] for name in members[cluster.cluster_id] if name in vectors]
+        if present:
+            points[cluster] = np.array(present)
+    centroids = [centroid_of(array) for array in points.values()]
     return [
-        ClusterWithCentroid(_cluster(topic, place), tuple(centroid.tolist()), reach_of(found))
-        for (topic, found), centroid, place in zip(
-            present.items(), centroids, project(centroids), strict=True
+        ClusterWithCentroid(
+            _cluster(cluster, coordinates), tuple(centroid.tolist()), reach_of(array)
+        )
+        for (cluster, array), centroid, coordinates in zip(
+            points.items(), centroids, project(centroids), strict=True
         )
     ]
 
 
 def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
-    written = (folder / "knowledge.json").read_text(encoding="utf-8")
-    knowledge = SampleKnowledge.model_validate_json(written)
+    text = (folder / "knowledge.json").read_text(encoding="utf-8")
+    knowledge = SampleKnowledge.model_validate_json(text)
     by_page = chunks_by_highlight(folder / "readwise.json")
-    named = {card.highlight for card in knowledge.cards}
-    named |= {each for topic in knowledge.clusters for each in topic.members}
-    return knowledge, {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
+    highlights = {card.highlight for card in knowledge.cards}
+    highlights |= {member for cluster in knowledge.clusters for member in cluster.members}
+    return knowledge, {
+        highlight: by_page.get(_HIGHLIGHT_URL.format(highlight), []) for highlight in highlights
+    }
 
 
-def _cluster(topic: SampleCluster, place: tuple[float, float]) -> Cluster:
-    x, y = place
+def _cluster(cluster: SampleCluster, coordinates: tuple[float, float]) -> Cluster:
+    x, y = coordinates
     return Cluster(
-        topic.cluster_id, topic.name, topic.description, keywords=topic.keywords, x=x, y=y
+        cluster.cluster_id,
+        cluster.name,
+        cluster.description,
+        keywords=cluster.keywords,
+        x=x,
+        y=y,
     )
 
 
@@ -196,10 +208,10 @@ async def _one(_context: Context) -> int:
 
 KNOWLEDGE: Final = Job(
     name="sample",
-    title="Add the sample's cards and topics",
+    title="Add the sample's cards and clusters",
     run=_run,
     total=_one,
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
-"""Run by `make run` between embed and index, like the jobs that will make cards and topics."""
+"""`make run` runs this between embed and index, in place of the jobs for cards and clusters."""

@@ -1,4 +1,4 @@
-"""The sample's solved problems, as if somebody had shared them."""
+"""The sample's coding traces, as if a user had contributed them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 PATH: Final = Path(__file__).with_name("traces.json")
 CONTRIBUTOR: Final = "sample"
-"""A user that nobody signs in as: whoever tries the sample may vote on all of it."""
+"""The contributor of the sample's traces. It cannot sign in, so every user may vote on them."""
 
 
 async def share_traces(ctx: Context, budget: Budget) -> Report:
-    """Contribute what was not contributed before; what is there stays as it is, votes and all."""
+    """Contribute the traces that do not exist yet; existing ones keep their votes."""
     report = Report()
     for trace in _traces(ctx):
         if not await Traces(ctx.database).get(trace.trace_id):
@@ -64,4 +64,4 @@ TRACES: Final = Job(
     schedule="",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
-"""Run by `make run`, beside the jobs that make the sample's knowledge base."""
+"""`make run` runs this with the other jobs of the sample."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CHECKOUT = (
+    "docs",
     "functions",
     "shared",
     "infra",

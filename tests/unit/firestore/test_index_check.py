@@ -78,7 +78,7 @@ def test_what_is_to_be_added_makes_the_file_hold() -> None:
     verdict = check(shapes, file(), 768)
     addition = verdict.file.additions(verdict.missing)
     assert addition == {"indexes": [A_THEN_B, A_THEN_VECTOR], "fieldOverrides": [A_IN_GROUP]}
-    assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).holds
+    assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).is_correct
 
 
 @given(st.sets(SHAPES, max_size=4))
@@ -117,12 +117,12 @@ def test_a_vector_index_of_another_dimension_is_unused() -> None:
 
 
 def test_an_index_for_a_collection_group_can_be_unused() -> None:
-    assert check({IN_GROUP}, file(overrides=(A_IN_GROUP,)), 768).holds
+    assert check({IN_GROUP}, file(overrides=(A_IN_GROUP,)), 768).is_correct
     assert len(check((), file(overrides=(A_IN_GROUP,)), 768).unused) == 1
 
 
 def test_exemptions_and_ttl_policies_are_never_unused() -> None:
-    assert check((), file(overrides=(EXEMPT, EXPIRING)), 768).holds
+    assert check((), file(overrides=(EXEMPT, EXPIRING)), 768).is_correct
 
 
 def test_of_two_indexes_for_the_same_queries_one_is_unused() -> None:
