@@ -74,7 +74,7 @@ async def gateway_operations() -> Figures:
         declared = Declaration.model_validate(tool.declaration())
         with operations(settings.access_database) as seen:
             visitor = await access.callers.identify(Credential(token), "127.0.0.1")
-            await access.calls(Answering()).call(declared, {"idempotency_key": "k"}, visitor)
+            await access.pipeline(Answering()).call(declared, {"idempotency_key": "k"}, visitor)
         found[name] = seen
         await access.aclose()
     reading, writing = found["search_kb"], found["add_task"]

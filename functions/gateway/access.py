@@ -1,4 +1,4 @@
-"""The gateway's composition root: settings become who may call, how often and for how much."""
+"""The gateway's composition root for access: credentials, rate limits and billing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functions.gateway.auth.callers import Callers
 from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.calls.billing import LedgerBilling
 from functions.gateway.calls.external_billing import ExternalBilling
-from functions.gateway.calls.pipeline import Calls
+from functions.gateway.calls.pipeline import CallPipeline
 from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
 from shared.core.dates import utc_now
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """What decides about callers. Opens nothing before it is used.
+    """The services that decide about callers. Connections are opened on first use.
 
     Attributes:
-        settings: What was configured.
-        clock: What time it is.
+        settings: The deployment's settings.
+        clock: The current time.
         connection: The database of credentials, accounts, calls and limits.
-        keyring: What only this deployment knows.
-        tokens: Makes and verifies access tokens.
+        keyring: The deployment's secrets.
+        tokens: Issues and verifies access tokens.
         callers: Verifies credentials.
-        limits: How often callers may call, sign in and register.
-        billing: Who charges for calls.
+        limits: Limits how often callers may call, sign in and register.
+        billing: Charges for calls.
     """
 
     def __init__(self, settings: Settings, clock: Clock = utc_now) -> None:
-        """Read the settings.
+        """Connect the services as the settings say.
 
         Raises:
-            InvalidInput: There are no secrets.
+            InvalidInput: ACCESS_SECRETS is not set.
         """
         self.settings = settings
         self.clock = clock
@@ -52,9 +52,9 @@ class Access:
         self.limits = CallLimits(settings, self.connection, clock)
         self.billing = self._billing()
 
-    def calls(self, dispatcher: Dispatcher) -> Calls:
-        """Calls to tools through this dispatcher, limited and paid."""
-        return Calls(dispatcher, self.limits, self.billing, self.clock, self.keyring)
+    def pipeline(self, dispatcher: Dispatcher) -> CallPipeline:
+        """Make the pipeline of tool calls that go through this dispatcher."""
+        return CallPipeline(dispatcher, self.limits, self.billing, self.clock, self.keyring)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""The ASGI app: routes, middleware and health, and the lifespan that nobody else starts."""
+"""The gateway's ASGI app: routes, middleware, health, and the lifespan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.auth.visitor import visitor_in
-from functions.gateway.body_limits import BodyLimit, json_problem
+from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.messages import CheckedMessages
 from functions.gateway.mcp.server import mcp_server
@@ -44,45 +44,44 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
-"""Bytes of a body that somebody sends without signing in."""
-GOOD_SECONDS: Final = 30.0
-"""How long all parts, once seen to be well, are taken to be so: a look wakes every function."""
-BAD_SECONDS: Final = 1.0
-"""How long they are taken not to be, once one was seen to be ill."""
+"""The size limit of a body that was sent without signing in."""
+HEALTHY_TTL: Final = 30.0
+"""Seconds to cache a healthy state, because a check wakes every function."""
+UNHEALTHY_TTL: Final = 1.0
+"""Seconds to cache an unhealthy state."""
 _SEND_LESS: Final = (
-    "Send less at once: bring long materials in several calls with one task_id, and ask with the"
-    ' scope "task". Whoever runs this server sets the limit by MAX_REQUEST_BYTES, up to the'
-    " 33,554,432 that Cloud Run takes."
+    "Send less in one request: provide long materials in several calls with the same task_id, then"
+    ' ask with the scope "task". The operator of this server can raise the limit with'
+    " MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
 )
 
 
-# The SDK quotes the Host and Origin that it refuses: what strangers send does not go into the log.
+# The SDK logs the Host and Origin that it rejects, which are untrusted text.
 logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
 def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
-    """Make the Cloud Function, which offers what the catalogue holds."""
+    """Make the Cloud Function that serves the tools of this catalogue."""
     access = Access(settings)
-    server = mcp_server(catalog, access.calls(dispatcher))
+    server = mcp_server(catalog, access.pipeline(dispatcher))
     return as_function(mcp_app(access, dispatcher, server))
 
 
 def as_function(app: Starlette) -> Handler:
-    """Make an ASGI app a Cloud Function: every request is answered by handing it to the app."""
+    """Wrap an ASGI app as a Cloud Function that passes every request to the app."""
     lifespan = Lifespan(app)
 
     async def handle(_request: Request) -> ASGIApp:
-        await lifespan.started()
+        await lifespan.ensure_started()
         return app
 
-    # The framework's types know responses only, but what it awaits may be any ASGI app.
+    # The framework's types allow only responses, but it accepts any ASGI app.
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
 def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
-    """The ASGI app: `/mcp`, without sessions and with JSON answers, sign-in, and `/health`."""
-    settings, health = access.settings, Health(dispatcher)
-
+    """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
+    settings, health = access.settings, HealthEndpoint(dispatcher)
     app = server.streamable_http_app(
         streamable_http_path=RESOURCE_PATH,
         json_response=True,
@@ -95,16 +94,16 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
         ],
     )
     app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))
-    # A redirect would quote a Host that nobody has checked.
+    # A redirect would repeat an unverified Host.
     app.router.redirect_slashes = False
-    # At the route itself: whatever address leads there, `/mcp%0A` too, passes the guards.
+    # The route itself is guarded, so that every path that leads to it is, such as `/mcp%0A`.
     [endpoint] = [
         route for route in app.routes if isinstance(route, Route) and route.path == RESOURCE_PATH
     ]
     endpoint.app = _guarded(endpoint.app, access)
     if not settings.local_user:
         app.add_middleware(
-            AddressRateLimit, a_minute=settings.requests_per_minute, proxies=settings.proxy_count
+            AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxies
         )
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(Tracing, project=settings.google_cloud_project)
@@ -112,21 +111,21 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
 
 
 def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
-    """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
+    """Guard the endpoint: CORS, then POST only, then authentication, then the body."""
     limit = access.settings.max_request_bytes
     sign_in = f"Sign in to send up to {limit:,}."
 
-    def knows(scope: Scope) -> bool:
+    def is_signed_in(scope: Scope) -> bool:
         return visitor_in(scope).caller.user_id is not None
 
     body = BodyLimit(
         CheckedMessages(endpoint),
-        max_bytes=lambda scope: limit if knows(scope) else MAX_ANONYMOUS_BYTES,
-        advice=lambda scope: _SEND_LESS if knows(scope) else sign_in,
-        problem_in=json_problem,
+        max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
+        advice=lambda scope: _SEND_LESS if is_signed_in(scope) else sign_in,
+        find_problem=find_json_problem,
     )
     return CORSMiddleware(
-        OnlyPosts(Authentication(body, access.settings, access.callers)),
+        PostOnly(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,
         allow_methods=["POST"],
         allow_headers=["*"],
@@ -135,26 +134,26 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
 
 
 def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
-    """Clients that look for a sign-in where there is none come here, and go on without one."""
-    message = "There is nothing at this address. The URL for MCP clients ends with /mcp."
+    """Answer 404. Clients that look for a sign-in where there is none then go on without it."""
+    message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
 
 class Lifespan:
-    """Runs an ASGI app's lifespan beside its requests.
+    """Runs an ASGI app's lifespan in the background.
 
-    The functions framework offers no lifespan hook, but the MCP app must be started before its
-    first request. It is entered and left in a task of its own, as its task group demands.
+    The functions framework has no lifespan hook, but the MCP app must start before its first
+    request. A task of its own enters and leaves the lifespan, as the app's task group requires.
     """
 
     def __init__(self, app: Starlette) -> None:
-        """Start nothing yet: there is no event loop before the first request."""
+        """Start nothing yet, because there is no event loop before the first request."""
         self._app = app
         self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
-    async def started(self) -> None:
-        """Return once the app has started; raise what kept it from starting."""
+    async def ensure_started(self) -> None:
+        """Return when the app has started; raise the error if it could not start."""
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="lifespan")
         if not self._ready.is_set():
@@ -170,11 +169,11 @@ class Lifespan:
             await asyncio.Event().wait()
 
 
-class OnlyPosts:
-    """Answers what no MCP client means before it reaches the protocol, in words.
+class PostOnly:
+    """Middleware that rejects requests that are not JSON posts, with an explanation.
 
-    Without sessions there is no stream to open with `GET` and nothing to end with `DELETE`; a
-    stream would keep an instance busy for nothing.
+    A stateless endpoint has no stream to open with `GET` and no session to end with `DELETE`; a
+    stream would occupy an instance for nothing.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -182,13 +181,13 @@ class OnlyPosts:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or say what to send instead."""
-        await (_refusal(scope) or self._app)(scope, receive, send)
+        """Pass the request on, or answer what to send instead."""
+        await (_rejection(scope) or self._app)(scope, receive, send)
 
 
-def _refusal(scope: Scope) -> JSONResponse | None:
+def _rejection(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
-        message = "This is an MCP endpoint: add its URL to an MCP client. It takes POST only."
+        message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
         return json_rpc_error(405, message, {"allow": "POST"})
     if media_type(Headers(scope=scope).get("content-type")) != "application/json":
         return json_rpc_error(415, "Send the JSON-RPC message with Content-Type: application/json.")
@@ -196,50 +195,54 @@ def _refusal(scope: Scope) -> JSONResponse | None:
 
 
 def _security(settings: Settings) -> TransportSecuritySettings:
-    """Answer to the public address only: another Host or Origin is a rebinding attack."""
+    """Accept only the public host and origins: others are DNS rebinding attacks."""
     return TransportSecuritySettings(
         allowed_hosts=hosts_of(settings),
         allowed_origins=[*origins_of(settings), *settings.allowed_origins],
     )
 
 
-class Health:
-    """What `/health` answers. Anybody may ask and a look costs calls: news is kept for a while."""
+class HealthEndpoint:
+    """`/health`, which is cached because it is public and each check calls every function."""
 
     def __init__(
-        self, dispatcher: Dispatcher, *, good: float = GOOD_SECONDS, bad: float = BAD_SECONDS
+        self,
+        dispatcher: Dispatcher,
+        *,
+        healthy_ttl: float = HEALTHY_TTL,
+        unhealthy_ttl: float = UNHEALTHY_TTL,
     ) -> None:
-        """Look through this dispatcher, and keep good and bad news for so many seconds."""
+        """Check through this dispatcher, and cache each state for so many seconds."""
         self._dispatcher = dispatcher
-        self._lifetimes = {True: good, False: bad}
+        self._lifetimes = {True: healthy_ttl, False: unhealthy_ttl}
         self._fresh_until = -math.inf
         self._parts: dict[str, str] = {}
-        self._one_look = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def answer(self, _request: Request) -> JSONResponse:
-        """200 if all parts are well, else 503, and what each says of itself."""
-        async with self._one_look:
+        """Answer 200 if all parts are healthy, else 503, with the state of each part."""
+        async with self._lock:
             if time.monotonic() > self._fresh_until:
                 self._parts = await self._dispatcher.health()
-                self._fresh_until = time.monotonic() + self._lifetimes[self._is_well()]
-            well = self._is_well()
-        body = {"status": "ok" if well else "degraded", "parts": self._parts}
-        return JSONResponse(body, status_code=200 if well else 503)
+                self._fresh_until = time.monotonic() + self._lifetimes[self._is_healthy()]
+            is_healthy = self._is_healthy()
+        body = {"status": "ok" if is_healthy else "degraded", "parts": self._parts}
+        return JSONResponse(body, status_code=200 if is_healthy else 503)
 
-    def _is_well(self) -> bool:
+    def _is_healthy(self) -> bool:
         return all(state == "ok" for state in self._parts.values())
 
 
 class Tracing:
-    """Binds an app's requests to their traces. It goes around all other middleware."""
+    """The outermost middleware, which binds each request to its trace."""
 
     def __init__(self, app: ASGIApp, project: str) -> None:
-        """Show traces as those of this Google Cloud project."""
+        """Attribute traces to this Google Cloud project."""
         self._app = app
         self._project = project
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; what is started for it inherits its trace."""
+        """Pass the request on; tasks that it starts inherit its trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

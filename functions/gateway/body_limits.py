@@ -1,12 +1,12 @@
-r"""Limits on request bodies: their size, the time they take to arrive, and what JSON may hold.
+r"""Limits on request bodies: their size, their arrival time, and their JSON values.
 
-A long text is one value. Millions of values in the same bytes take a thousand times as long to
-parse and to check, and a hundred times the memory; so a large body may hold only so many.
+A long text is one value. Millions of values in the same number of bytes take a thousand times as
+long to parse and validate, and a hundred times the memory, so a large body may have only few.
 
 JavaScript's `text.slice(0, n)` may cut an emoji in two, and `JSON.stringify` then writes
-`"\ud83d"`. No UTF-8 text holds that, so it can be neither stored nor passed on.
+`"\ud83d"`. That is not valid in UTF-8, so it can be neither stored nor passed on.
 
-Each check takes time in proportion to the length of the body.
+Each check takes time proportional to the length of the body.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-BODY_SECONDS: Final = 5.0
-"""How long any body may take: whoever sends it keeps a place on an instance for as long."""
-SLOWEST_LINE: Final = 1024 * 1024
-"""Bytes a second that the slowest line has: who may send more gets time for it."""
-MAX_HELD_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of bodies that an instance holds at once."""
+BODY_TIMEOUT: Final = 5.0
+"""Seconds that any body may take to arrive: until then it occupies a slot of the instance."""
+MIN_BANDWIDTH: Final = 1024 * 1024
+"""Bytes per second, by which the timeout grows with the size limit."""
+MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of bodies that an instance buffers at the same time."""
 LARGE_BODY: Final = 256 * 1024
-"""Bytes. A smaller body is parsed in milliseconds, whatever it holds."""
+"""Bytes from which a body counts as large. Any smaller body is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
-"""Values in a larger body: it is to hold a long text, not many things."""
-_PIECE: Final = 64 * 1024
-"""Bytes that are kept together: each piece costs some, too."""
+"""JSON values in a large body, which is meant for a long text, not for many values."""
+_CHUNK_SIZE: Final = 64 * 1024
+"""Bytes per buffered piece; smaller ones would cost more memory."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class BodyLimit:
-    """Reads the whole body before its app hears of the request.
+    """Middleware that reads the whole body before it calls its app.
 
-    The SDK has a middleware for the size alone, and waits for ever. It copies the body twice; so it
-    is handed over in pieces, which are gone as soon as they are read.
+    The SDK's own middleware limits only the size, without a timeout. Since the SDK copies the body
+    twice, the body is replayed in pieces, each of which is freed as soon as it is read.
     """
 
     def __init__(
@@ -54,70 +54,70 @@ class BodyLimit:
         app: ASGIApp,
         max_bytes: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
-        seconds: float = BODY_SECONDS,
-        problem_in: Callable[[bytes], str | None] | None = None,
+        timeout: float = BODY_TIMEOUT,
+        find_problem: Callable[[bytes], str | None] | None = None,
     ) -> None:
         """Guard this app.
 
         Args:
-            app: Whom to guard.
-            max_bytes: How many bytes a request may have.
-            advice: What to do instead, for whoever sent more.
-            seconds: How long it may take, beside the time for so many bytes.
-            problem_in: Says what is wrong with a body; None: any body is passed on.
+            app: The app.
+            max_bytes: The size limit of a request.
+            advice: What the client can do if its body is larger.
+            timeout: Seconds that a body may take, beside the time for `max_bytes`.
+            find_problem: Finds what is wrong with a body; None to accept any body.
         """
         self._app = app
         self._max_bytes = max_bytes
         self._advice = advice
-        self._seconds = seconds
-        self._problem_in = problem_in
-        self._held = 0
+        self._timeout = timeout
+        self._find_problem = find_problem
+        self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body, or say what is wrong with that."""
+        """Pass the request on with its body, or answer what is wrong with it."""
         max_bytes, sizes = self._max_bytes(scope), Counter[str]()
         try:
-            answer = await self._answer(scope, receive, max_bytes, sizes)
-            await answer(scope, receive, send)
+            app = await self._choose_app(scope, receive, max_bytes, sizes)
+            await app(scope, receive, send)
         finally:
-            self._held -= sizes.total()
+            self._buffered -= sizes.total()
 
-    async def _answer(
+    async def _choose_app(
         self, scope: Scope, receive: Receive, max_bytes: int, sizes: Counter[str]
     ) -> ASGIApp:
-        """What answers a request: the app, given its body, or an error."""
+        """Return what answers the request: the app with the body, or an error."""
         try:
-            async with asyncio.timeout(self._seconds + max_bytes / SLOWEST_LINE):
+            async with asyncio.timeout(self._timeout + max_bytes / MIN_BANDWIDTH):
                 pieces = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
         except TimeoutError:
             return json_rpc_error(
                 408, "This request took too long to arrive. Send it again, or send less."
             )
-        except _FullError:
-            message = "Too many long requests are under way. Send it again in a few seconds."
+        except _BufferFullError:
+            message = "Too many large requests are being processed. Try again in a few seconds."
             return json_rpc_error(503, message, {"retry-after": "5"})
         if pieces is None:
-            message = f"This request has more than the {max_bytes:,} bytes that are taken here."
+            message = f"This request is larger than {max_bytes:,} bytes."
             return json_rpc_error(413, f"{message} {self._advice(scope)}")
         if problem := await self._problem(pieces):
             return json_rpc_error(400, problem)
-        return partial(_replayed, self._app, pieces)
+        return partial(_replay, self._app, pieces)
 
     async def _problem(self, pieces: Iterable[bytearray]) -> str | None:
-        """What is wrong with a body. A large one is checked in a thread: others need not wait."""
-        if not self._problem_in:
+        """Return what is wrong with a body. Large ones are checked in a thread."""
+        if not self._find_problem:
             return None
         body = b"".join(pieces)
         if len(body) > LARGE_BODY:
-            return await asyncio.to_thread(self._problem_in, body)
-        return self._problem_in(body)
+            return await asyncio.to_thread(self._find_problem, body)
+        return self._find_problem(body)
 
     async def _read(
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
     ) -> deque[bytearray] | None:
-        """The whole body, or as much as came before the client left; None if it is too large."""
-        announced = headers.get("content-length", "")
-        if announced.isdecimal() and int(announced) > max_bytes:
+        """Return the body, or what arrived before the client left; None if it is too large."""
+        declared = headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > max_bytes:
             return None
         pieces = deque([bytearray()])
         more = True
@@ -126,57 +126,57 @@ class BodyLimit:
             part = message.get("body", b"")
             more = message.get("more_body", False)
             sizes["read"] += len(part)
-            self._held += len(part)
+            self._buffered += len(part)
             if sizes.total() > max_bytes:
                 return None
-            if sizes.total() > LARGE_BODY and self._held > MAX_HELD_BYTES:
-                raise _FullError
-            if len(pieces[-1]) >= _PIECE:
+            if sizes.total() > LARGE_BODY and self._buffered > MAX_BUFFERED_BYTES:
+                raise _BufferFullError
+            if len(pieces[-1]) >= _CHUNK_SIZE:
                 pieces.append(bytearray())
             pieces[-1] += part
         return pieces
 
 
-class _FullError(Exception):
-    """This instance holds as much as it can."""
+class _BufferFullError(Exception):
+    """This instance buffers as much as it can."""
 
 
-async def _replayed(
+async def _replay(
     app: ASGIApp, pieces: deque[bytearray], scope: Scope, receive: Receive, send: Send
 ) -> None:
-    async def replay() -> Message:
+    async def receive_replayed() -> Message:
         if not pieces:
             return await receive()
         body = bytes(pieces.popleft())
         return {"type": "http.request", "body": body, "more_body": bool(pieces)}
 
-    await app(scope, replay, send)
+    await app(scope, receive_replayed, send)
 
 
-def json_problem(body: bytes) -> str | None:
-    """Say why a body is refused. One that is not JSON is left to its parser."""
+def find_json_problem(body: bytes) -> str | None:
+    """Return why a body is rejected. One that is not JSON is left to its parser."""
     if len(body) > LARGE_BODY and count_values(body) > MAX_VALUES:
-        return f"This request has more than {MAX_VALUES:,} values. Send fewer at once."
+        return f"This request has more than {MAX_VALUES:,} JSON values. Send fewer in one request."
     if has_half_surrogate_pair(body):
         return (
-            "A text in this request holds half of a surrogate pair: it was cut in the middle of an"
-            " emoji or another character. Cut it between two characters, and send it again."
+            "A text in this request contains half of a surrogate pair: it was cut in the middle of"
+            " an emoji or another character. Cut it between characters and send it again."
         )
     return None
 
 
 def count_values(body: bytes) -> int:
-    """Count lists, objects and values, roughly."""
+    """Count lists, objects and values, approximately."""
     unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
     strings = unescaped.count(b'"') // 2
-    if strings > 2 * MAX_VALUES:  # half of them may be names in objects
+    if strings > 2 * MAX_VALUES:  # up to half of them may be names in objects
         return strings
     outside_strings = b"".join(unescaped.split(b'"')[::2])
     return sum(map(outside_strings.count, (b"[", b"{", b",")))
 
 
 def has_half_surrogate_pair(body: bytes) -> bool:
-    """Tell whether a text or a name holds one: such JSON can be read, but not written as UTF-8."""
+    """Tell whether any string has one: such JSON can be parsed, but not encoded as UTF-8."""
     if not _SURROGATE.search(body):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The catalogue: every tool's declaration as data, so that listing imports no tool."""
+"""The catalogue: every tool's declaration as data, so that listing tools imports none of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATH: Final = Path(__file__).with_name("catalog.json")
 
 
 class Declaration(BaseModel):
-    """One tool, as `Tool.declaration` wrote it."""
+    """One tool's declaration, as `Tool.declaration` wrote it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,11 +44,11 @@ class Declaration(BaseModel):
     completes: list[str] = []
 
     def is_open_to(self, caller: Caller) -> bool:
-        """Whether this caller may call it."""
+        """Tell whether this caller may call the tool."""
         return caller.may_call(self.tier, self.effect.scope)
 
     def to_mcp(self) -> types.Tool:
-        """The tool as MCP lists it."""
+        """Convert the declaration to MCP's format."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -66,10 +66,10 @@ class Declaration(BaseModel):
 
 
 class Catalog:
-    """The tools that the gateway knows, sorted by name."""
+    """The tools of a deployment, sorted by name."""
 
     def __init__(self, declarations: list[Declaration]) -> None:
-        """Know these tools."""
+        """Hold these tools."""
         self._by_name = {tool.name: tool for tool in sorted(declarations, key=lambda d: d.name)}
 
     @classmethod
@@ -78,71 +78,75 @@ class Catalog:
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
     def configured(self, settings: Settings) -> Catalog:
-        """The tools of a deployment: those that it leaves on, with its own times and prices.
+        """Apply a deployment's settings: disabled tools, timeouts and prices.
 
-        Nothing links to a resource whose tool is off.
+        Links to the resources of disabled tools are removed.
 
         Raises:
-            InvalidInput: A setting names a tool that there is not.
+            InvalidInput: A setting names a tool that does not exist.
         """
-        self._refuse_unknown("DISABLED_TOOLS", settings.disabled_tools)
-        self._refuse_unknown("TOOL_TIMEOUTS", settings.tool_timeouts)
-        self._refuse_unknown("TOOL_PRICES", settings.tool_prices)
-        off = settings.disabled_tools
-        tools = [tool for tool in self._by_name.values() if tool.name not in off]
-        readable = {tool.resource.uri for tool in tools if tool.resource}
-        return Catalog([_configured(tool, settings, readable) for tool in tools])
+        self._check_names("DISABLED_TOOLS", settings.disabled_tools)
+        self._check_names("TOOL_TIMEOUTS", settings.tool_timeouts)
+        self._check_names("TOOL_PRICES", settings.tool_prices)
+        disabled = settings.disabled_tools
+        tools = [tool for tool in self._by_name.values() if tool.name not in disabled]
+        resource_uris = {tool.resource.uri for tool in tools if tool.resource}
+        return Catalog([_configured(tool, settings, resource_uris) for tool in tools])
 
     @property
     def names(self) -> list[str]:
-        """The names of all its tools."""
+        """The names of all tools."""
         return list(self._by_name)
 
-    def open_to(self, caller: Caller) -> list[Declaration]:
-        """The tools that this caller may call."""
-        return [tool for tool in self._reached_by(caller) if not tool.internal]
+    def tools_for(self, caller: Caller) -> list[Declaration]:
+        """Return the tools that this caller may call."""
+        return [tool for tool in self._allowed(caller) if not tool.internal]
 
-    def closed_to(self, name: str, caller: Caller) -> Declaration | None:
-        """The tool of this name, if there is one and the caller needs more rights to call it."""
+    def find_forbidden(self, name: str, caller: Caller) -> Declaration | None:
+        """Find the tool with this name, if the caller lacks the rights to call it."""
         tool = self._by_name.get(name)
         return tool if tool and not tool.internal and not tool.is_open_to(caller) else None
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
-        """The tool of this name, if there is one and the caller may call it."""
-        return next((tool for tool in self.open_to(caller) if tool.name == name), None)
+        """Find the tool with this name, if the caller may call it."""
+        return next((tool for tool in self.tools_for(caller) if tool.name == name), None)
 
-    def readable(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
-        """The tools whose answers this caller may read as resources, and as which."""
-        return [(tool, tool.resource) for tool in self._reached_by(caller) if tool.resource]
+    def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
+        """Return the tools whose answers this caller may read as resources, with the templates."""
+        return [(tool, tool.resource) for tool in self._allowed(caller) if tool.resource]
 
-    def listed(self, caller: Caller) -> list[tuple[Declaration, Links]]:
-        """The tools whose pages make up this caller's list of all resources."""
-        linking = [(tool, tool.links) for tool in self._reached_by(caller) if tool.links]
+    def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
+        """Return the tools whose pages make up the list of all resources."""
+        linking = [(tool, tool.links) for tool in self._allowed(caller) if tool.links]
         return [(tool, links) for tool, links in linking if links.listed]
 
-    def completing(self, kind: str, caller: Caller) -> Declaration | None:
-        """The tool that completes names of this kind, if there is one."""
-        return next((tool for tool in self._reached_by(caller) if kind in tool.completes), None)
+    def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
+        """Find the tool that completes names of this kind."""
+        return next((tool for tool in self._allowed(caller) if kind in tool.completes), None)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """What the tool of this name takes, if there is one."""
+        """Return the input schema of the tool with this name; None if there is none."""
         tool = self._by_name.get(name)
         return tool.input_schema if tool else None
 
-    def _reached_by(self, caller: Caller) -> list[Declaration]:
+    def _allowed(self, caller: Caller) -> list[Declaration]:
         return [tool for tool in self._by_name.values() if tool.is_open_to(caller)]
 
-    def _refuse_unknown(self, variable: str, names: Collection[str]) -> None:
+    def _check_names(self, variable: str, names: Collection[str]) -> None:
         if unknown := sorted(set(names) - self._by_name.keys()):
-            wrong, right = ", ".join(unknown), ", ".join(self.names)
-            raise InvalidInput(f"{variable} names {wrong}, and the tools are: {right}.")
+            raise InvalidInput(
+                f"{variable} names unknown tools: {', '.join(unknown)}. The tools are:"
+                f" {', '.join(self.names)}."
+            )
 
 
-def _configured(tool: Declaration, settings: Settings, readable: Collection[str]) -> Declaration:
+def _configured(
+    tool: Declaration, settings: Settings, resource_uris: Collection[str]
+) -> Declaration:
     return tool.model_copy(
         update={
             "timeout": settings.tool_timeouts.get(tool.name, tool.timeout),
             "price": settings.tool_prices.get(tool.name, tool.price),
-            "links": tool.links if tool.links and tool.links.uri in readable else None,
+            "links": tool.links if tool.links and tool.links.uri in resource_uris else None,
         }
     )

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers that MCP clients can read, for requests that never reach the protocol."""
+"""HTTP error responses that MCP clients understand, for requests that never reach the protocol."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def json_rpc_error(
     headers: dict[str, str] | None = None,
     code: int = types.INVALID_REQUEST,
 ) -> JSONResponse:
-    """A JSON-RPC error that answers no request in particular."""
+    """Make a JSON-RPC error response without a request id."""
     error = {"code": code, "message": message}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=status, headers=headers)
 
 
 def error_response(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
-    """What a client learns of an error of ours."""
+    """Make the response for one of Carrel's errors."""
     response = json_rpc_error(error.status, error.message, headers)
     if error.retry_after is not None:
         response.headers["retry-after"] = retry_after_header(error.retry_after)
@@ -38,19 +38,19 @@ def error_response(error: CarrelError, headers: dict[str, str] | None = None) ->
 
 
 def retry_after_header(seconds: float) -> str:
-    """A wait as `Retry-After` has it: whole seconds, rounded up."""
+    """Format a `Retry-After` header: whole seconds, rounded up."""
     return str(math.ceil(seconds))
 
 
 class ErrorMiddleware:
-    """Answers what an app raises. The framework would log the request's path and the error's words.
+    """Middleware that answers errors. The framework would log the path and the error's message.
 
-    An error that the caller can act on keeps its message; any other is logged without its words,
-    and answered without them.
+    An error that the caller can act on keeps its message. Any other error is logged and answered
+    without its message, which might quote the request.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Catch what this app raises."""
+        """Catch the errors of this app."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,18 +58,18 @@ class ErrorMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began = False
+        has_started = False
 
-        async def watch(message: Message) -> None:
-            nonlocal began
-            began = True
+        async def send_watched(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, watch)
+            await self._app(scope, receive, send_watched)
         except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
             response = _logged_response(error)
-            if not began:
+            if not has_started:
                 await response(scope, receive, send)
 
 
@@ -77,5 +77,5 @@ def _logged_response(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
         log.warning("refused", code=error.code, **error_fields(error))
         return error_response(error)
-    log.error("fault", **error_fields(error))
-    return error_response(PlatformFault("Carrel failed on its side. Try again later."))
+    log.error("fault", **describe(error))
+    return error_response(PlatformFault("Carrel has an internal error. Try again later."))

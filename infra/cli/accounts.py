@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import read_access, write_access
-from infra.cli.formatting import count_of, micro_dollars, minute
-from shared.accounts.account import dollars
+from infra.cli.access_database import change, look
+from infra.cli.formatting import counted, micro_dollars, minute
+from shared.accounts.account import format_dollars
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,8 +54,8 @@ def credit(user: str, amount: int) -> None:
     """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance; a negative AMOUNT reduces it."""
     from shared.core.dates import utc_now
 
-    account = write_access(lambda store: store.accounts.credit(user, amount, utc_now()))
-    click.echo(f"The balance of {user} is now {dollars(account.balance)}.")
+    account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
+    click.echo(f"{user} now has {format_dollars(account.balance)}.")
 
 
 @accounts.command()
@@ -67,14 +67,14 @@ def limit(user: str, amount: int | None) -> None:
     if amount is None:
         click.echo(f"{user} has no monthly limit.")
     else:
-        click.echo(f"{user} may spend up to {dollars(amount)} per month.")
+        click.echo(f"{user} may spend {format_dollars(amount)} at most in a month.")
 
 
 @accounts.command()
 @click.argument("user", callback=_user)
 def revoke(user: str) -> None:
-    """Revoke all keys and sign-ins of USER at once. New ones can be created afterwards."""
-    from shared.accounts.repositories.revoking import revoke_user
+    """End all of USER's keys and sign-ins at once; new ones may be made."""
+    from shared.accounts.repositories.revocation import revoke_user
 
     keys, sign_ins = write_access(lambda store: revoke_user(store, user))
     if not keys and not sign_ins:
@@ -89,13 +89,12 @@ def _summary(account: Account, now: datetime) -> str:
     budget, revoked_before = account.monthly_budget, account.revoked_before
     lines = {
         "user": account.user_id,
-        "balance": f"{dollars(account.balance)}, {dollars(reserved)} of it reserved for calls",
-        "spent": f"{dollars(spent)} in {now:%Y-%m}",
-        "monthly limit": _NO_LIMIT if budget is None else dollars(budget),
-        "revoked": (
-            f"all credentials created before {minute(revoked_before)} UTC"
-            if revoked_before
-            else "none"
+        "balance": (
+            f"{format_dollars(account.balance)}, of which {format_dollars(reserved)} is on hold for"
+            " calls"
         ),
+        "spent": f"{format_dollars(spent)} in {now:%Y-%m}",
+        "monthly limit": _NO_LIMIT if budget is None else format_dollars(budget),
+        "revoked": f"whatever was made before {minute(ended)} UTC" if ended else "nothing",
     }
     return "\n".join(f"{name:<14} {value}" for name, value in lines.items())

@@ -62,10 +62,10 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     allowed = with_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
     label = _checked_name(name)
 
-    async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
-        now = await store.accounts.now()
-        expires_at = now + timedelta(days=days) if days else None
-        text, key = new_key(keyring, user, label, allowed, created_at=now, expires_at=expires_at)
+    async def make(store: AccessStore) -> tuple[str, AccessKey]:
+        now = await store.accounts.server_time()
+        ends = now + timedelta(days=days) if days else None
+        text, key = new_key(keyring, user, called, allowed, created_at=now, expires_at=ends)
         await store.keys.add(key)
         return text, key
 
@@ -96,7 +96,7 @@ def list_keys(user: str | None) -> None:
 def revoke(key_id: str) -> None:
     """Revoke the key KEY_ID at once."""
     from shared.accounts.access_key import PREFIX
-    from shared.accounts.repositories.revoking import revoke_key
+    from shared.accounts.repositories.revocation import revoke_key
 
     # A person may paste the whole key. Its secret part must not appear in any message.
     [key_id, *_] = key_id.removeprefix(PREFIX).split("_")
@@ -114,7 +114,7 @@ def _checked_name(name: str) -> str:
 
 
 async def _with_accounts(store: AccessStore, user: str | None) -> list[tuple[AccessKey, Account]]:
-    all_keys = await store.keys.all(user)
+    all_keys = await store.keys.list_keys(user)
     users = sorted({key.user_id for key in all_keys})
     accounts = await asyncio.gather(*(store.accounts.get(name) for name in users))
     by_user = dict(zip(users, accounts, strict=True))
@@ -137,4 +137,4 @@ def _row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:
 def _state(key: AccessKey, account: Account, now: datetime) -> str:
     if key.revoked_at or not account.accepts(key.created_at):
         return "revoked"
-    return "active" if key.holds(now) else "expired"
+    return "active" if key.is_valid(now) else "expired"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from infra.cloud.secret_values import ACCESS_SECRETS
-from shared.accounts.access_key import is_text_of, key_id_of, new_key
+from shared.accounts.access_key import matches_key, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
 
@@ -52,14 +52,14 @@ async def _stored_or_new(cloud: Cloud) -> str:
     return text
 
 
-async def _is_valid(store: AccessStore, keyring: Keyring, text: str) -> bool:
-    key_id = key_id_of(keyring, text)
+async def _holds(store: AccessStore, keyring: Keyring, text: str) -> bool:
+    key_id = parse_key_id(keyring, text)
     key = await store.keys.get(key_id) if key_id else None
-    return key is not None and is_text_of(keyring, text, key) and key.revoked_at is None
+    return key is not None and matches_key(keyring, text, key) and key.revoked_at is None
 
 
-async def _create_key(store: AccessStore, keyring: Keyring) -> str:
-    now = await store.accounts.now()
+async def _made(store: AccessStore, keyring: Keyring) -> str:
+    now = await store.accounts.server_time()
     scopes = frozenset({Scope.READ})
     text, key = new_key(keyring, USER, "carrel deploy", scopes, created_at=now)
     await store.keys.add(key)

@@ -22,9 +22,9 @@ async def serve_stdio(settings: Settings) -> None:
     """Serve one client until it closes standard input."""
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().configured(settings)
-    calls = access.calls(InlineDispatcher(app))
-    owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
-    server = mcp_server(catalog, calls, alone=owner)
+    calls = access.pipeline(InlineDispatcher(app))
+    owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
+    server = mcp_server(catalog, calls, local_visitor=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

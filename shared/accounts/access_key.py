@@ -1,4 +1,4 @@
-"""Access keys: how they look, and how they are made and checked."""
+"""Access keys: their format, and how they are made and verified."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessKey:
-    """What is known of a key. The key itself is shown once and kept nowhere.
+    """The record of a key. The key's text is shown once and never stored.
 
     Attributes:
-        key_id: Names it; the key's text contains it.
-        user_id: On whose behalf it acts.
-        name: What its owner calls it.
-        scopes: What it allows.
-        text_hash: Of its text, with the deployment's secret as pepper.
-        created_at: When it was made.
-        expires_at: When it ends; None if never.
+        key_id: The id, which is part of the key's text.
+        user_id: The user on whose behalf the key acts.
+        name: The owner's name for the key.
+        scopes: What the key allows.
+        text_hash: The hash of the text, with the deployment's secret as pepper.
+        created_at: When the key was created.
+        expires_at: When it expires; None if never.
         revoked_at: When it was revoked; None if it was not.
-        used_at: About when it was last used; None if never.
+        used_at: When it was last used, to the hour; None if never.
     """
 
     key_id: str
@@ -42,19 +42,19 @@ class AccessKey:
     revoked_at: datetime | None = None
     used_at: datetime | None = None
 
-    def holds(self, now: datetime) -> bool:
-        """Whether it neither expired nor was revoked."""
+    def is_valid(self, now: datetime) -> bool:
+        """Tell whether the key has neither expired nor been revoked."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 PREFIX: Final = "carrel_"
 _SECRET_BYTES: Final = 32
-_CHECK_LENGTH: Final = 8
-_FORM: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_HASH, _CHECK = "access key", "access key check"
+_CHECKSUM_LENGTH: Final = 8
+_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_HASH, _CHECKSUM = "access key", "access key check"
 
 
-def new_key(  # noqa: PLR0913 - each says something of its own
+def new_key(  # noqa: PLR0913 - a key has that many independent fields
     keyring: Keyring,
     user_id: str,
     name: str,
@@ -63,13 +63,13 @@ def new_key(  # noqa: PLR0913 - each says something of its own
     created_at: datetime,
     expires_at: datetime | None = None,
 ) -> tuple[str, AccessKey]:
-    """Make a key: its text, to be shown once, and what to keep of it.
+    """Create a key; return its text, to be shown once, and the record to store.
 
-    The text ends with a signature, so that a guess costs no look into the database.
+    The text ends with a signature, so that a guessed key is rejected without a database read.
     """
     key_id = secrets.token_hex(6)
     body = f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    text = body + keyring.sign(_CHECK, body)[:_CHECK_LENGTH]
+    text = body + keyring.sign(_CHECKSUM, body)[:_CHECKSUM_LENGTH]
     key = AccessKey(
         key_id=key_id,
         user_id=require_user_id(user_id),
@@ -82,14 +82,15 @@ def new_key(  # noqa: PLR0913 - each says something of its own
     return text, key
 
 
-def key_id_of(keyring: Keyring, text: str) -> str | None:
-    """The id of the key with this text, if we may have made it."""
-    body, check = text[:-_CHECK_LENGTH], text[-_CHECK_LENGTH:]
-    form = _FORM.fullmatch(body)
-    known = form and keyring.verifies(_CHECK, body, check, length=_CHECK_LENGTH)
-    return form[1] if form and known else None
+def parse_key_id(keyring: Keyring, text: str) -> str | None:
+    """Return the id in a key's text; None if this deployment did not make the text."""
+    body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
+    match = _FORMAT.fullmatch(body)
+    if not match or not keyring.verify(_CHECKSUM, body, checksum, length=_CHECKSUM_LENGTH):
+        return None
+    return match[1]
 
 
-def is_text_of(keyring: Keyring, text: str, key: AccessKey) -> bool:
-    """Whether this is the text of that key."""
-    return keyring.verifies(_HASH, text, key.text_hash)
+def matches_key(keyring: Keyring, text: str, key: AccessKey) -> bool:
+    """Tell whether a text is the text of this key."""
+    return keyring.verify(_HASH, text, key.text_hash)

@@ -1,4 +1,4 @@
-"""What a user has, may spend and has spent, and which of their credentials no longer hold."""
+"""A user's account: the balance, the month's spending, and which credentials were revoked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DOLLAR: Final = 1_000_000
-"""Micro-dollars."""
-HOLD_LASTS: Final = timedelta(hours=1)
-"""How long money is set aside for a call of which nothing is heard."""
+"""A dollar in micro-dollars, the unit of all amounts."""
+HOLD_LIFETIME: Final = timedelta(hours=1)
+"""How long money stays set aside for a call whose outcome never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Hold:
 
     Attributes:
         amount: In micro-dollars.
-        expires_at: When it is given back if nothing was heard of the call.
+        expires_at: When the money is released if the outcome is still unknown.
     """
 
     amount: int
@@ -35,14 +35,14 @@ class Account:
     """One user's account. Amounts are whole micro-dollars.
 
     Attributes:
-        user_id: Whose.
-        balance: What they paid in and have not spent; what is held is part of it.
+        user_id: The user.
+        balance: What the user has paid in and not spent, including the money on hold.
         monthly_budget: The most that a calendar month (UTC) may cost; None for no limit.
-        month: The month that `spent` speaks of, as YYYY-MM.
+        month: The month that `spent` refers to, as YYYY-MM.
         spent: What that month has cost.
-        held: The holds, by call id; those that expired count no more.
-        revoked_before: Credentials made before this moment no longer hold.
-        ended_grants: Sign-ins that were revoked, and until when their access tokens could live.
+        held: The holds, by call id. Expired ones no longer count.
+        revoked_before: Credentials made before this moment are not valid.
+        ended_grants: Revoked sign-ins, with the moment their last access token expires.
     """
 
     user_id: str
@@ -55,35 +55,35 @@ class Account:
     ended_grants: Mapping[str, datetime] = field(default_factory=dict)
 
     def accepts(self, made_at: datetime, grant_id: str | None = None) -> bool:
-        """Whether a credential made at that moment, for that sign-in, still holds."""
+        """Tell whether a credential made at that moment, for that sign-in, is still valid."""
         if self.revoked_before and made_at <= self.revoked_before:
             return False
         return grant_id not in self.ended_grants
 
     def available(self, now: datetime) -> int:
-        """What is neither spent nor held."""
+        """Return the balance without the money on hold."""
         return self.balance - _total(self._at(now).held)
 
     def budget_left(self, now: datetime) -> int | None:
-        """What this month may still cost, beside what is held; None for no limit."""
+        """Return what this month may still cost, beyond the holds; None for no limit."""
         if self.monthly_budget is None:
             return None
         current = self._at(now)
         return max(0, self.monthly_budget - current.spent - _total(current.held))
 
     def reserve(self, call_id: str, amount: int, now: datetime) -> Account:
-        """Hold money for a call; one that holds some already keeps that, for longer.
+        """Set money aside for a call. A call that has a hold keeps it, and for longer.
 
         Raises:
-            PaymentRequired: The balance or the month's budget does not cover it.
+            PaymentRequired: The balance or the month's budget does not cover the amount.
         """
         current = self._at(now)
-        hold = current.held.get(call_id) or self._covered(amount, now)
-        extended = replace(hold, expires_at=now + HOLD_LASTS)
+        hold = current.held.get(call_id) or self._new_hold(amount, now)
+        extended = replace(hold, expires_at=now + HOLD_LIFETIME)
         return replace(current, held={**current.held, call_id: extended})
 
     def settle(self, call_id: str, cost: int, now: datetime) -> Account:
-        """Charge a call what it has cost, which its hold covers: nothing where that has expired."""
+        """Charge the cost of a call and release its hold; charge nothing if that has expired."""
         current = self._at(now)
         charge = cost if call_id in current.held else 0
         return replace(
@@ -93,55 +93,57 @@ class Account:
         )
 
     def cancel(self, call_id: str, now: datetime) -> Account:
-        """Give back what a call holds."""
+        """Release the hold of a call."""
         current = self._at(now)
-        return replace(current, held=_without(current.held, call_id))
+        held = {other: hold for other, hold in current.held.items() if other != call_id}
+        return replace(current, held=held)
 
     def credit(self, amount: int, now: datetime) -> Account:
-        """Add to the balance, or take back by a negative amount what is not held.
+        """Add to the balance, or with a negative amount withdraw what is not on hold.
 
         Raises:
-            InvalidInput: That is more than can be taken back.
+            InvalidInput: The amount is more than can be withdrawn.
         """
         current = self._at(now)
-        left, held = current.balance + amount, _total(current.held)
-        if amount < 0 and left < held:
+        balance, on_hold = current.balance + amount, _total(current.held)
+        if amount < 0 and balance < on_hold:
             raise InvalidInput(
-                f"{dollars(-amount)} cannot be taken back: the balance of {self.user_id} is"
-                f" {dollars(self.balance)}, of which {dollars(held)} are held."
+                f"{format_dollars(-amount)} cannot be withdrawn: the balance of {self.user_id} is"
+                f" {format_dollars(self.balance)}, of which {format_dollars(on_hold)} is on hold."
             )
-        return replace(current, balance=left)
+        return replace(current, balance=balance)
 
     def _at(self, now: datetime) -> Account:
-        """The account as it stands at that moment: expired holds given back, the month begun."""
+        """Return the account at that moment, without expired holds and with the month begun."""
         held = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
-        # A clock that is late by a moment must not bring back a month that is over.
+        # A clock that is slightly late must not bring back a month that is over.
         month = max(self.month, f"{now.astimezone(UTC):%Y-%m}")
         spent = self.spent if month == self.month else 0
         return replace(self, held=held, month=month, spent=spent)
 
-    def _covered(self, amount: int, now: datetime) -> Hold:
+    def _new_hold(self, amount: int, now: datetime) -> Hold:
         available, budget_left = self.available(now), self.budget_left(now)
         if amount > available:
             raise PaymentRequired(
-                f"This call may cost {dollars(amount)}, and {dollars(available)} of the balance"
-                " are free. Whoever runs this server can add to it:"
-                f" carrel accounts credit {self.user_id} AMOUNT",
+                f"This call may cost {format_dollars(amount)}, but only"
+                f" {format_dollars(available)} of the balance is available. The operator of this"
+                f" server can add to it: carrel accounts credit {self.user_id} AMOUNT",
                 details={"price": amount, "available": available},
             )
         if budget_left is not None and amount > budget_left:
             raise PaymentRequired(
-                f"This call may cost {dollars(amount)}, and {dollars(budget_left)} of this month's"
-                f" budget of {dollars(self.monthly_budget or 0)} are free. Wait for the next month"
-                " (UTC); or whoever runs this server can raise it:"
+                f"This call may cost {format_dollars(amount)}, but only"
+                f" {format_dollars(budget_left)} is left of this month's budget of"
+                f" {format_dollars(self.monthly_budget or 0)}. Wait for the next month (UTC), or"
+                " ask the operator of this server to raise it:"
                 f" carrel accounts limit {self.user_id} AMOUNT",
                 details={"price": amount, "budget_left": budget_left},
             )
         return Hold(amount, now)
 
 
-def dollars(amount: int) -> str:
-    """Micro-dollars as people write them: $1.50, and $0.000025 where cents do not say it all."""
+def format_dollars(amount: int) -> str:
+    """Format micro-dollars: $1.50, or $0.000025 where two decimals are not exact."""
     whole, micros = divmod(abs(amount), DOLLAR)
     cents = f"{micros:06d}".rstrip("0").ljust(2, "0")
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"
@@ -149,7 +151,3 @@ def dollars(amount: int) -> str:
 
 def _total(held: Mapping[str, Hold]) -> int:
     return sum(hold.amount for hold in held.values())
-
-
-def _without(held: Mapping[str, Hold], call_id: str) -> dict[str, Hold]:
-    return {other: hold for other, hold in held.items() if other != call_id}

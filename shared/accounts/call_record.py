@@ -1,4 +1,4 @@
-"""What a call did and cost, and the ledger of such records."""
+"""The record of what a call did and cost, and the ledger that pairs it with the user's account."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.accounts.account import HOLD_LASTS
+from shared.accounts.account import HOLD_LIFETIME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from shared.accounts.account import Account
 
-KEPT: Final = timedelta(days=90)
-"""How long a record stays after the last news of its call: longer than any answer is replayed."""
-PAID_FOR: Final = timedelta(days=1)
-"""How long a paid call may be sent again without money: for as long its answer is surely kept."""
-DONE: Final = "ok"
-"""The outcome of a call that was done; all others are codes of errors."""
-OTHERS: Final = "(unknown)"
-"""Stands for all arguments that a tool does not have: what a name says may be content too."""
+RECORD_LIFETIME: Final = timedelta(days=90)
+"""How long a record is stored after its last change: longer than any answer can be replayed."""
+PAID_LIFETIME: Final = timedelta(days=1)
+"""How long a paid call may be repeated for free: its stored answer lasts at least as long."""
+SUCCESS: Final = "ok"
+"""The outcome of a call that succeeded; any other outcome is an error code."""
+UNKNOWN_ARGUMENTS: Final = "(unknown)"
+"""The name under which all undeclared arguments are counted, since their names may be content."""
 
 
-class State(StrEnum):
-    """What became of a call's money; free is a call for which none was ever asked."""
+class PaymentState(StrEnum):
+    """The state of a call's money; FREE is a call that never asked for any."""
 
     FREE = "free"
     RESERVED = "reserved"
@@ -37,18 +37,18 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEntry:
-    """What an audit learns of a call: names and sizes, never values.
+    """A call's audit entry: names and sizes, never values.
 
     Attributes:
-        started_at: When it came.
-        arguments: The size of each argument, as `argument_sizes` has it.
-        outcome: DONE or the code of its error; None until it is known.
-        milliseconds: What it took.
-        documents_read: As Firestore bills them.
-        documents_written: As Firestore bills them.
-        replayed: Whether it had been done before, and its answer is the one of then.
-        task: The task that it works in.
-        notes: Facts that its tool noted: sizes, hashes, scores, codes.
+        started_at: When the call arrived.
+        arguments: The size of each argument; see `argument_sizes`.
+        outcome: SUCCESS or an error code; None until the outcome is known.
+        milliseconds: How long the call took.
+        documents_read: The documents read, as Firestore bills them.
+        documents_written: The documents written, as Firestore bills them.
+        replayed: Whether the answer is the stored one of an earlier, identical call.
+        task: The task that the call belongs to.
+        notes: Audit facts from the tool: sizes, hashes, scores, codes.
     """
 
     started_at: datetime
@@ -64,15 +64,15 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a call may cost, and whom.
+    """What a call may cost, and who pays.
 
     Attributes:
-        call_id: The same for the same call sent again.
-        user_id: Who pays; None for the anonymous.
-        tool: What is called.
-        entry: What is known of the call.
-        price: The most that it costs, in micro-dollars; 0 is free.
-        writes: Whether it may change something, so that a record stays even if it is free.
+        call_id: The call's id, which is the same when the call is sent again.
+        user_id: Who pays; None for an anonymous caller.
+        tool: The name of the tool.
+        entry: The audit entry so far.
+        price: The most that the call costs, in micro-dollars; 0 for a free call.
+        writes: Whether the call may change data, which is recorded even if the call is free.
     """
 
     call_id: str
@@ -85,25 +85,25 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """What is kept of a call that cost or changed something.
+    """The stored record of a call that cost or changed something.
 
-    The same call may run twice at once: a client sends it again before it has heard of the first.
-    Both then share one hold: it is charged once, when one of them succeeds, and given back when
-    none of them wants it any more. Were it given back by the first that fails, a call could be had
-    for nothing by sending a faulty one of the same name beside it.
+    The same call may run twice at once, when a client sends it again before the first answer. Both
+    runs share one hold: the call is charged once, when one of them succeeds, and the money is
+    released when all of them have failed. If the first failure released it, a client could get a
+    call for free by sending a failing one with the same id beside it.
 
     Attributes:
-        bill: What it may cost, and the latest that is known of it.
-        state: What became of its money.
-        attempt: How many times money was set aside for it anew.
-        holders: The reservations that share the hold, by their random names.
+        bill: What the call may cost, with the latest audit entry.
+        state: The state of its money.
+        attempt: How many times money was set aside for it afresh.
+        holders: The reservations that share the hold, by their random ids.
         held_until: When the hold expires.
-        paid_until: When sending it again takes money again, lest it be done again for nothing.
-        charged: What it has cost, in micro-dollars.
+        paid_until: Until when the call may be repeated for free.
+        charged: What it has cost so far, in micro-dollars.
     """
 
     bill: Bill
-    state: State = State.FREE
+    state: PaymentState = PaymentState.FREE
     attempt: int = 0
     holders: tuple[str, ...] = ()
     held_until: datetime | None = None
@@ -112,117 +112,121 @@ class CallRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is money to charge or give back; not where it is free or paid already."""
-        return self.state is State.RESERVED
+        """Whether there is money to charge or release: not if the call is free or already paid."""
+        return self.state is PaymentState.RESERVED
 
     def is_held(self, now: datetime) -> bool:
-        """Whether money is set aside for it."""
+        """Tell whether money is set aside for the call."""
         return self.held_until is not None and now < self.held_until
 
     def is_paid(self, now: datetime) -> bool:
-        """Whether it may be sent again without money."""
+        """Tell whether the call may be repeated for free."""
         return self.paid_until is not None and now < self.paid_until
 
     def charge(self, cost: int, entry: CallEntry) -> int:
-        """What is to be paid for a call that has cost this much: its old answer is paid once."""
+        """Return the charge for this cost: at most the price, and nothing for a paid replay."""
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
-    def renewed(self, bill: Bill) -> CallRecord:
-        """The record with its money asked for anew."""
+    def restart(self, bill: Bill) -> CallRecord:
+        """Return a record that needs money again."""
         attempt = self.attempt + 1
-        return CallRecord(bill=bill, state=State.RESERVED, attempt=attempt, charged=self.charged)
+        return CallRecord(
+            bill=bill, state=PaymentState.RESERVED, attempt=attempt, charged=self.charged
+        )
 
-    def joined(self, holder: str, until: datetime) -> CallRecord:
-        """The record with one more reservation that shares the hold, which lasts longer for it."""
+    def add_holder(self, holder: str, until: datetime) -> CallRecord:
+        """Add a reservation to the hold, which then lasts until that moment."""
         return replace(self, holders=(*self.holders, holder), held_until=until)
 
-    def left(self, holder: str, entry: CallEntry) -> CallRecord:
-        """The record without this reservation; without any, it is cancelled."""
-        others = tuple(each for each in self.holders if each != holder)
+    def remove_holder(self, holder: str, entry: CallEntry) -> CallRecord:
+        """Remove a reservation from the hold; without any, the record is cancelled."""
+        others = tuple(other for other in self.holders if other != holder)
         if others:
             return replace(self, holders=others)
-        return replace(self.heard(entry), state=State.CANCELLED, holders=(), held_until=None)
-
-    def settled(self, charge: int, entry: CallEntry, now: datetime) -> CallRecord:
-        """The record of a call that was done, for this much more."""
         return replace(
-            self.heard(entry),
-            state=State.SETTLED,
+            self.with_entry(entry), state=PaymentState.CANCELLED, holders=(), held_until=None
+        )
+
+    def settle(self, charge: int, entry: CallEntry, now: datetime) -> CallRecord:
+        """Record that the call succeeded and was charged this much more."""
+        return replace(
+            self.with_entry(entry),
+            state=PaymentState.SETTLED,
             holders=(),
             held_until=None,
-            # How long a replayed answer will still be kept is not known.
-            paid_until=now if entry.replayed else now + PAID_FOR,
+            # How much longer a replayed answer stays stored is not known.
+            paid_until=now if entry.replayed else now + PAID_LIFETIME,
             charged=self.charged + charge,
         )
 
-    def heard(self, entry: CallEntry) -> CallRecord:
-        """The record with what is known now."""
+    def with_entry(self, entry: CallEntry) -> CallRecord:
+        """Return the record with a newer audit entry."""
         return replace(self, bill=replace(self.bill, entry=entry))
 
 
-def argument_sizes(arguments: Mapping[str, Any], known: Collection[str]) -> dict[str, int]:
-    """The size of each argument that the tool has, in characters of JSON; of all others, the sum.
+def argument_sizes(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
+    """Return each declared argument's size in characters of JSON, and the others' sum.
 
     Args:
-        arguments: As the client sent them.
-        known: The names that the tool declares.
+        arguments: The arguments as the client sent them.
+        declared: The names that the tool declares.
     """
     sizes: dict[str, int] = {}
     for name, value in arguments.items():
-        told = name if name in known else OTHERS
-        sizes[told] = sizes.get(told, 0) + len(json.dumps(value))
+        key = name if name in declared else UNKNOWN_ARGUMENTS
+        sizes[key] = sizes.get(key, 0) + len(json.dumps(value))
     return sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What two documents say of one call. What comes too late, or twice, changes nothing.
+    """A call's record and its user's account. An operation that is late or repeated does nothing.
 
     Attributes:
-        record: Of the call; of one that is not recorded, a blank one.
-        account: Its user's; None where an external service keeps the accounts.
+        record: The call's record, blank if the call has none.
+        account: The user's account; None where an external service keeps the accounts.
     """
 
     record: CallRecord
     account: Account | None
 
-    def reserved(self, bill: Bill, holder: str, now: datetime) -> Ledger:
-        """Set money aside, or share what the same call has; one that is paid needs none.
+    def reserve(self, bill: Bill, holder: str, now: datetime) -> Ledger:
+        """Set money aside, or share the hold of the same call. A paid call needs no money.
 
         Raises:
-            PaymentRequired: The account does not cover it.
+            PaymentRequired: The account does not cover the price.
         """
         record = self.record
         if record.is_paid(now) or holder in record.holders:
             return self
         if not record.is_held(now):
-            record = record.renewed(bill)
+            record = record.restart(bill)
         account = self.account and self.account.reserve(bill.call_id, bill.price, now)
-        return Ledger(record.joined(holder, now + HOLD_LASTS), account)
+        return Ledger(record.add_holder(holder, now + HOLD_LIFETIME), account)
 
-    def settled(self, cost: int, entry: CallEntry, now: datetime) -> Ledger:
-        """Charge the call: at most what is held for it, and once, whoever asks."""
+    def settle(self, cost: int, entry: CallEntry, now: datetime) -> Ledger:
+        """Charge the call once, and at most what is on hold for it."""
         record, account = self.record, self.account
         if not record.is_open:
             return self
         charge = record.charge(cost, entry)
         if account is None:
-            return Ledger(record.settled(charge, entry, now), None)
-        after = account.settle(record.bill.call_id, charge, now)
-        return Ledger(record.settled(account.balance - after.balance, entry, now), after)
+            return Ledger(record.settle(charge, entry, now), None)
+        charged = account.settle(record.bill.call_id, charge, now)
+        return Ledger(record.settle(account.balance - charged.balance, entry, now), charged)
 
-    def cancelled(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
-        """Give back one reservation; the money, once it was the last."""
+    def cancel(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
+        """Give up one reservation, and release the money if it was the last one."""
         record, account = self.record, self.account
         if holder not in record.holders:
             return self
-        left = record.left(holder, entry)
-        if left.state is State.CANCELLED and account:
+        updated = record.remove_holder(holder, entry)
+        if updated.state is PaymentState.CANCELLED and account:
             account = account.cancel(record.bill.call_id, now)
-        return Ledger(left, account)
+        return Ledger(updated, account)
 
-    def heard(self, entry: CallEntry) -> Ledger:
-        """Note what is known of a call whose money stays set aside."""
+    def update_entry(self, entry: CallEntry) -> Ledger:
+        """Update the audit entry of a call whose money stays set aside."""
         if not self.record.is_open:
             return self
-        return replace(self, record=self.record.heard(entry))
+        return replace(self, record=self.record.with_entry(entry))

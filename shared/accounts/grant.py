@@ -1,10 +1,9 @@
-"""Programs that registered for sign-in, and what people allowed them.
+"""OAuth clients, and the grants that people give them.
 
-What a person allowed a program to do on their behalf: one sign-in, from code to last token.
-
-A grant lives through generations. Generation 0 has a code that waits to be exchanged; each
-generation after it has one refresh token. Nothing secret is part of a grant: codes and tokens are
-signatures over its id and generation (`functions/gateway/oauth`).
+A grant is one sign-in: what a person allowed a program to do on their behalf, from the code to the
+last token. It goes through generations. Generation 0 has a code that waits to be exchanged; each
+later generation has one refresh token. A grant holds no secret: codes and tokens are signatures
+over its id and generation (`functions/gateway/oauth`).
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""How long a registration lasts with which nobody ever signed in: anybody can make thousands."""
+"""How long a registration lasts before its first sign-in: anybody can register thousands."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""How long it lasts after its last token: longer than any sign-in that it began."""
+"""How long a registration lasts after its last token: longer than any of its sign-ins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """What a program told of itself. Nobody has verified any of it.
+    """A program's registration. All of it is the program's own, unverified claim.
 
     Attributes:
-        client_id: Names it.
-        name: What it calls itself.
+        client_id: The program's id.
+        name: The program's name for itself.
         redirect_uris: Where codes may be sent.
-        has_secret: Whether it authenticates with one; public clients cannot keep any.
+        has_secret: Whether the program authenticates with a secret; public clients have none.
         created_at: When it registered.
-        expires_at: When the registration ends, unless it is used.
+        expires_at: When the registration expires unless it is used.
     """
 
     client_id: str
@@ -47,13 +46,12 @@ class OAuthClient:
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
 IDLE_LIFETIME: Final = timedelta(days=30)
-"""How long a sign-in lasts that nobody uses."""
-TOKENS_OUTLIVE: Final = timedelta(minutes=61)
-"""How long an access token may live at most once its grant has ended: an hour, and what clocks and
-a request under way add to it."""
-OVERLAP: Final = timedelta(seconds=60)
-"""How long the refresh token of the last generation still works: one person's sessions run side by
-side, and each of them may be about to refresh with the token that all of them know."""
+"""How long an unused sign-in lasts."""
+MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
+"""How long an access token can outlive its grant: an hour, plus clock skew and request time."""
+ROTATION_OVERLAP: Final = timedelta(seconds=60)
+"""How long the previous refresh token still works, since parallel sessions of one program share a
+token and may refresh it at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +59,11 @@ class Proof:
     """How a person proved who they are.
 
     Attributes:
-        user_id: Who they are.
-        kind: By an access key, or by signing in with Google.
-        key_id: The key.
-        email: The e-mail address that Google vouches for.
-        expires_at: When what they proved it with ends; None if it does not.
+        user_id: The user.
+        kind: An access key, or a sign-in with Google.
+        key_id: The id of the access key.
+        email: The e-mail address that Google verified.
+        expires_at: When the key expires; None if the proof does not expire.
     """
 
     user_id: str
@@ -75,17 +73,15 @@ class Proof:
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what proves nothing.
+        """Reject an incomplete proof.
 
         Raises:
-            ValueError: It names no user, or not what they proved it with.
+            ValueError: The user is missing, or not exactly the field of its kind is given.
         """
         by_key, by_google = (bool(self.key_id), self.email), (self.key_id, bool(self.email))
-        shown = {"key": by_key == (True, None), "google": by_google == (None, True)}
-        if not self.user_id or not shown.get(self.kind):
-            raise ValueError(
-                "a proof names a user, and either the key or the e-mail that proves it"
-            )
+        is_complete = {"key": by_key == (True, None), "google": by_google == (None, True)}
+        if not self.user_id or not is_complete.get(self.kind):
+            raise ValueError("a proof needs a user, and either a key id or an e-mail address")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +89,19 @@ class Grant:
     """One sign-in.
 
     Attributes:
-        grant_id: Names it; codes and tokens contain it.
-        user_id: Whose it is.
-        client_id: The program that it is given to.
+        grant_id: The id, which codes and tokens contain.
+        user_id: The user who gave it.
+        client_id: The program that received it.
         scopes: What it allows.
-        code_challenge: What the program's verifier must hash to (RFC 7636, S256).
+        code_challenge: The SHA-256 of the program's verifier (RFC 7636, S256).
         redirect_uri: Where the code was sent.
-        redirect_uri_given: Whether the program named that address when it asked.
+        redirect_uri_given: Whether the program's request named that address.
         proof: How the person proved who they are.
-        created_at: When they allowed it.
-        expires_at: When it ends by itself.
-        generation: How often a code or a refresh token of it was exchanged for the next.
-        rotated_at: When that happened last.
-        ended_at: When it was ended before its time; None if it was not.
+        created_at: When the person allowed it.
+        expires_at: When it expires.
+        generation: How many times its code or a refresh token was exchanged.
+        rotated_at: When the last exchange was.
+        ended_at: When it was ended early; None if it was not.
     """
 
     grant_id: str
@@ -122,42 +118,42 @@ class Grant:
     rotated_at: datetime | None = None
     ended_at: datetime | None = None
 
-    def holds(self, now: datetime) -> bool:
-        """Whether it neither expired nor was ended."""
+    def is_valid(self, now: datetime) -> bool:
+        """Tell whether the grant has neither expired nor been ended."""
         return self.ended_at is None and now < self.expires_at
 
-    def ended(self, now: datetime) -> Grant:
-        """This grant without any use; one that was ended before stays as it is."""
+    def end(self, now: datetime) -> Grant:
+        """End the grant; one that has ended stays as it is."""
         return self if self.ended_at else replace(self, ended_at=now)
 
-    def exchanged(self, now: datetime) -> Grant:
-        """What an exchange of the code makes of it.
+    def exchange_code(self, now: datetime) -> Grant:
+        """Exchange the code for the first refresh token.
 
-        A code that comes a second time has been stolen, or its first bringer stole it: the grant
-        ends (RFC 6749, 4.1.2).
+        A second exchange means that two parties have the code and one of them stole it: it ends
+        the grant (RFC 6749, 4.1.2).
         """
-        if not self.holds(now):
+        if not self.is_valid(now):
             return self
-        return self.ended(now) if self.generation else self._next(now)
+        return self.end(now) if self.generation else self._next_generation(now)
 
-    def refreshed(self, generation: int, now: datetime) -> Grant:
-        """What a refresh with the token of `generation` makes of it.
+    def refresh(self, generation: int, now: datetime) -> Grant:
+        """Exchange the refresh token of a generation for the next one.
 
-        The token before the current one changes nothing while both work: whoever brings it is
-        given the current one, as the first bringer was. Later, or with an older one, the grant
-        ends: two parties have the same token, and one of them stole it (RFC 9700, 4.14.2).
+        The previous token changes nothing during the overlap: its bearer receives the current
+        token, as the first bearer did. Later, or with an older token, the grant ends, since two
+        parties have the same token and one of them stole it (RFC 9700, 4.14.2).
         """
-        if not self.holds(now):
+        if not self.is_valid(now):
             return self
         if generation == self.generation and generation:
-            return self._next(now)
-        return self if self._overlaps(generation, now) else self.ended(now)
+            return self._next_generation(now)
+        return self if self._overlaps(generation, now) else self.end(now)
 
-    def _next(self, now: datetime) -> Grant:
+    def _next_generation(self, now: datetime) -> Grant:
         return replace(
             self, generation=self.generation + 1, rotated_at=now, expires_at=now + IDLE_LIFETIME
         )
 
     def _overlaps(self, generation: int, now: datetime) -> bool:
-        just_rotated = self.rotated_at is not None and now <= self.rotated_at + OVERLAP
+        just_rotated = self.rotated_at is not None and now <= self.rotated_at + ROTATION_OVERLAP
         return 0 < generation == self.generation - 1 and just_rotated

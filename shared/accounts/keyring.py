@@ -1,7 +1,7 @@
-"""What only this deployment knows: signatures and hashes that nobody else can make.
+"""The deployment's secrets, and the signatures that only this deployment can make.
 
-One secret serves every purpose, since a key of its own is derived for each: the HMAC-SHA-256 of
-the purpose under the secret. Several secrets at once are a rotation: the first makes, all verify.
+One secret serves all purposes, since each purpose has a derived key: the HMAC-SHA-256 of the
+purpose under the secret. Several secrets are a rotation: the first one signs, all of them verify.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ class Keyring:
         """Hold these secrets.
 
         Raises:
-            InvalidInput: There is none.
+            InvalidInput: There are none.
         """
         if not secrets:
             raise InvalidInput(
                 "ACCESS_SECRETS is not set: a JSON list of secrets of at least 32 random"
-                " characters. This makes one: openssl rand -base64 32"
+                " characters. Make one with: openssl rand -base64 32"
             )
         values = [secret.get_secret_value().encode() for secret in secrets]
-        self._secrets = {hashlib.sha256(each).hexdigest()[:_ID_LENGTH]: each for each in values}
+        self._secrets = {hashlib.sha256(value).hexdigest()[:_ID_LENGTH]: value for value in values}
 
     @property
-    def newest(self) -> str:
-        """The id of the secret that makes new signatures and hashes."""
+    def newest_id(self) -> str:
+        """The id of the secret that makes new signatures."""
         return next(iter(self._secrets))
 
-    def key(self, purpose: str, secret_id: str) -> bytes:
-        """The key for one purpose under a secret, 32 bytes.
+    def derive_key(self, purpose: str, secret_id: str) -> bytes:
+        """Return the 32-byte key of a purpose under a secret.
 
         Raises:
-            KeyError: The secret was dropped, or never was.
+            KeyError: There is no such secret, or no longer.
         """
         return hmac.digest(self._secrets[secret_id], purpose.encode(), "sha256")
 
     def sign(self, purpose: str, message: str) -> str:
-        """A signature of `message` that holds for this purpose only: 43 characters, URL-safe."""
-        return self._signature(purpose, message, self.newest)
+        """Sign a message for one purpose: 43 characters, safe in URLs."""
+        return self._signature(purpose, message, self.newest_id)
 
-    def verifies(
+    def verify(
         self, purpose: str, message: str, signature: str, *, length: int | None = None
     ) -> bool:
-        """Whether `sign` made this signature, under whichever secret, in constant time.
+        """Tell in constant time whether `sign` made this signature, under any of the secrets.
 
         Args:
-            purpose: What it must have been made for.
-            message: What it must sign.
-            signature: Anything.
-            length: How many of its characters were kept; by default, all.
+            purpose: The purpose it must have been made for.
+            message: The message it must sign.
+            signature: Untrusted text.
+            length: How many of its characters were kept; all by default.
         """
-        # All are compared, and as bytes: a stranger's text may hold any characters.
-        told = signature.encode("utf-8", "surrogatepass")
-        wanted = [self._signature(purpose, message, each)[:length] for each in self._secrets]
-        found = [hmac.compare_digest(each.encode(), told) for each in wanted]
-        return any(found)
+        # Compare with all of them, and as bytes, because untrusted text may hold any characters.
+        given = signature.encode("utf-8", "surrogatepass")
+        signatures = [self._signature(purpose, message, secret_id) for secret_id in self._secrets]
+        matches = [hmac.compare_digest(text[:length].encode(), given) for text in signatures]
+        return any(matches)
 
     def _signature(self, purpose: str, message: str, secret_id: str) -> str:
-        key = self.key(purpose, secret_id)
+        key = self.derive_key(purpose, secret_id)
         digest = hmac.digest(key, message.encode("utf-8", "surrogatepass"), "sha256")
         return to_base64url(digest)

@@ -1,7 +1,7 @@
-"""A token bucket that many instances share, each of them leasing a block of tokens at a time.
+"""A token bucket that many instances share: each leases a block of tokens at a time.
 
-A bucket is kept as one moment, the one at which it is full again: the virtual scheduling of the
-generic cell rate algorithm (ITU-T I.371, annex A), where a token costs an interval of time.
+A bucket is stored as the moment at which it will be full again, which is the virtual scheduling of
+the generic cell rate algorithm (ITU-T I.371, annex A): each token costs an interval of time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS: Final = 6
-"""How many leases empty a full bucket."""
+"""The number of leases that empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -23,8 +23,8 @@ class Rate:
     """How often something may happen.
 
     Attributes:
-        capacity: How many times at once, after a rest.
-        period: How long an empty bucket takes to be full.
+        capacity: How many times in a burst.
+        period: How long an empty bucket takes to fill.
     """
 
     capacity: int
@@ -32,7 +32,7 @@ class Rate:
 
     @property
     def interval(self) -> timedelta:
-        """How long a token takes to come back: whole microseconds, rather more than less."""
+        """How long one token takes to return, rounded up to whole microseconds."""
         return -(-self.period // self.capacity)
 
     @property
@@ -42,12 +42,12 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
-    """What an instance got.
+class TokenLease:
+    """The tokens that an instance received.
 
     Attributes:
         tokens: How many; none from an empty bucket.
-        more_at: When the bucket holds a token again, or the moment of the lease if it still does.
+        more_at: When the bucket has a token again; the moment of the lease if it still has one.
     """
 
     tokens: int
@@ -55,41 +55,41 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """What all instances share.
+class TokenBucket:
+    """The bucket that all instances share.
 
-    Leases of any span T are at most N + N * T / period tokens, N being the capacity: each one moves
-    `full_at` by an interval, and no further than N intervals from now.
+    The leases of any time T are at most N + N * T / period tokens, where N is the capacity: each
+    token moves `full_at` by an interval, and to at most N intervals from now.
 
     Attributes:
-        rate: What it holds and how fast it fills.
-        full_at: When it is full again; a moment that has passed says that it is.
+        rate: The capacity and the filling time.
+        full_at: When the bucket is full again; it is full if that has passed.
     """
 
     rate: Rate
     full_at: datetime = _LONG_AGO
 
     def tokens(self, now: datetime) -> int:
-        """How many it holds."""
+        """Return how many tokens the bucket has."""
         missing = -((now - self.full_at) // self.rate.interval)
         return max(0, self.rate.capacity - max(0, missing))
 
-    def lease(self, now: datetime) -> tuple[Leased, Bucket]:
-        """Take a block, or what there is; return it and the bucket that is left."""
-        taken = min(self.rate.block, self.tokens(now))
-        full_at = max(self.full_at, now) + taken * self.rate.interval
+    def lease(self, now: datetime) -> tuple[TokenLease, TokenBucket]:
+        """Take a block of tokens, or as many as there are; return the lease and the new bucket."""
+        tokens = min(self.rate.block, self.tokens(now))
+        full_at = max(self.full_at, now) + tokens * self.rate.interval
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
-        return Leased(taken, more_at), Bucket(self.rate, full_at)
+        return TokenLease(tokens, more_at), TokenBucket(self.rate, full_at)
 
 
 @dataclass(slots=True)
-class Share:
-    """What one instance has of a bucket: tokens, or the knowledge that it is empty.
+class LocalTokens:
+    """One instance's part of a bucket: tokens, or the knowledge that the bucket is empty.
 
     Attributes:
-        tokens: What is left of its lease, never more than a block.
-        used_at: When it last took one.
-        empty_until: When asking for a lease makes sense again.
+        tokens: What is left of its lease, at most a block.
+        used_at: When it last spent one.
+        empty_until: When another lease may yield tokens.
     """
 
     tokens: int = 0
@@ -97,7 +97,7 @@ class Share:
     empty_until: datetime = _LONG_AGO
 
     def spend(self, now: datetime, idle: timedelta) -> bool:
-        """Take a token if there is one; what lay idle for so long is given up."""
+        """Spend a token if there is one; drop those that were idle for longer than `idle`."""
         if now - self.used_at > idle:
             self.tokens = 0
         if not self.tokens:
@@ -106,9 +106,9 @@ class Share:
         self.used_at = now
         return True
 
-    def add(self, leased: Leased, now: datetime) -> None:
-        """Take in a lease."""
-        self.tokens = leased.tokens
+    def add(self, lease: TokenLease, now: datetime) -> None:
+        """Add the tokens of a lease."""
+        self.tokens = lease.tokens
         self.used_at = now
-        if not leased.tokens:
-            self.empty_until = leased.more_at
+        if not lease.tokens:
+            self.empty_until = lease.more_at

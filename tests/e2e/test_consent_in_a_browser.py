@@ -205,7 +205,7 @@ async def test_a_form_that_another_site_submits_is_refused(
     async with serving(lambda _: page(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
-        await browser.sees("Your answer was not taken")
+        await browser.sees("Your answer was not accepted")
     assert 0 == await sign_in_app.grants()
 
 

@@ -205,7 +205,7 @@ async def test_the_same_key_sent_twice_contributes_once(
         said, one = await did(carl, "contribute_trace", **asked)
         repeated, two = await did(again, "contribute_trace", **asked)
         assert one == two
-        assert f"{said}\nThis call was done before" in repeated
+        assert f"{said}\nThis call succeeded before" in repeated
         _, found = await did(carl, "search_traces", tags=sample(12)["tags"])
     assert [one["trace_id"]] == [hit["trace_id"] for hit in found["results"]]
 

@@ -85,7 +85,7 @@ class AuthorizationServer:
         limit: How often anybody registers.
         banned: E-mail addresses that may no longer sign in.
         error: What goes wrong when it is asked who may.
-        seconds: How long an answer may take.
+        timeout: Seconds for a request.
     """
 
     access: Access
@@ -94,13 +94,13 @@ class AuthorizationServer:
     limit: Limit = field(default_factory=Limit)
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
-    seconds: float = 10.0
+    timeout: float = 10.0
 
     def __post_init__(self) -> None:
         """Serve its endpoints."""
         self.app = Starlette(
             routes=program_routes(
-                self.access, self.documents, self.still_allowed, self.limit, seconds=self.seconds
+                self.access, self.documents, self.still_allowed, self.limit, timeout=self.timeout
             )
         )
         transport = httpx2.ASGITransport(self.app, client=("1.2.3.4", 5))
@@ -203,7 +203,7 @@ async def authorization_server(
         google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
     )
     time = SettableClock(NOON)
-    opened = AuthorizationServer(Access(settings, time), time, seconds=seconds)
+    opened = AuthorizationServer(Access(settings, time), time, timeout=seconds)
     async with opened.http:
         yield opened
     await opened.access.connection.aclose()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from functions.gateway.calls.dispatch import Dispatcher
-    from functions.gateway.calls.pipeline import Calls
+    from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.mcp.prompts import Prompt
     from shared.runtime.messages import CallRequest
 
@@ -64,17 +64,17 @@ CATALOG = Catalog(
 )
 
 
-def calls_to(dispatcher: Dispatcher) -> Calls:
+def calls_to(dispatcher: Dispatcher) -> CallPipeline:
     """Calls through this dispatcher; of what is free, by whom nobody counts, nothing is stored."""
-    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).calls(dispatcher)
+    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
 
 
 def served(
     dispatcher: Dispatcher, catalog: Catalog = CATALOG, prompts: Sequence[Prompt] = PROMPTS
 ) -> Server[Any]:
     """A server whose one client is whom `carrel stdio` has, the machine's owner."""
-    owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
-    return mcp_server(catalog, calls_to(dispatcher), prompts, alone=owner)
+    owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
+    return mcp_server(catalog, calls_to(dispatcher), prompts, local_visitor=owner)
 
 
 class FakeDispatcher:

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from functions.gateway.oauth.safe_fetch import DocumentRefused, Endpoint, SafeFetch
+from functions.gateway.oauth.safe_fetch import DocumentRejected, Endpoint, SafeFetch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -168,7 +168,7 @@ def at(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
 
     async def resolve(host: str) -> list[Endpoint]:
         if host != HOST:
-            raise DocumentRefused("host_unknown")
+            raise DocumentRejected("host_unknown")
         return list(endpoints)
 
     return resolve

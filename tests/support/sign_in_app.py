@@ -17,7 +17,7 @@ from functions.gateway.auth.callers import Callers
 from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
-from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.google import GoogleSignIn
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
@@ -85,7 +85,7 @@ class SignInApp:
         issuer, resource = issuer_of(settings), resource_of(settings)
         tokens = AccessTokens(self.keyring, issuer, resource, self.clock)
         by_google = bool(settings.google_client_id)
-        google = Google(settings, self.keyring, self.clock) if by_google else None
+        google = GoogleSignIn(settings, self.keyring, self.clock) if by_google else None
         consent = Consent(
             settings=settings,
             keyring=self.keyring,

@@ -1,4 +1,4 @@
-"""Access tokens: JSON Web Tokens as RFC 9068 has them, verified without a look into a database."""
+"""Access tokens: JSON Web Tokens (RFC 9068), verified without a database read."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """What a token says.
+    """The content of a verified access token.
 
     Attributes:
-        user_id: On whose behalf it acts.
-        client_id: The program it was given to.
+        user_id: The user on whose behalf it acts.
+        client_id: The program that it was issued to.
         scopes: What it allows.
-        grant_id: The sign-in that it comes from.
-        made_at: When it was made.
+        grant_id: The sign-in that it belongs to.
+        made_at: When it was issued.
     """
 
     user_id: str
@@ -42,10 +42,10 @@ class AccessToken:
 
 
 class AccessTokens:
-    """Makes and verifies the tokens of one gateway."""
+    """Issues and verifies the access tokens of a deployment."""
 
     def __init__(self, keyring: Keyring, issuer: str, resource: str, clock: Clock) -> None:
-        """Speak for `issuer`; tokens are good for `resource` alone."""
+        """Issue tokens in the name of `issuer`, for `resource` only."""
         self._keyring = keyring
         self._issuer = issuer
         self._resource = resource
@@ -60,7 +60,7 @@ class AccessTokens:
         grant_id: str,
         until: datetime | None = None,
     ) -> str:
-        """A token for the next hour, or until then where that is sooner."""
+        """Issue a token for an hour, or until the given moment if that is sooner."""
         import jwt
 
         now = self._clock()
@@ -75,29 +75,29 @@ class AccessTokens:
             "exp": int(min(now + LIFETIME, until or now + LIFETIME).timestamp()),
             "jti": uuid.uuid4().hex,
         }
-        secret_id = self._keyring.newest
-        key = self._keyring.key(_PURPOSE, secret_id)
+        secret_id = self._keyring.newest_id
+        key = self._keyring.derive_key(_PURPOSE, secret_id)
         headers = {"kid": secret_id, "typ": _TYPE}
         return jwt.encode(claims, key, algorithm=_ALGORITHM, headers=headers)
 
     def read(self, text: str) -> AccessToken:
-        """What a token says.
+        """Verify a token and return its content.
 
         Raises:
-            Unauthorized: It was not issued by this server, is for somebody else, or is over.
+            Unauthorized: It has expired, or was not issued by this server or not for this resource.
         """
         import jwt
 
         if text.count(".") != _DOTS:
-            raise Unauthorized("This is neither a key nor a token: copy it without quotes.")
+            raise Unauthorized("This is not a key or a token. Copy it in full, without quotes.")
         try:
-            return _token(self._verified(text))
+            return _parse_claims(self._verified_claims(text))
         except jwt.ExpiredSignatureError:
             raise Unauthorized("The access token has expired. Refresh it.") from None
         except (jwt.PyJWTError, AttributeError, KeyError, TypeError, ValueError):
             raise Unauthorized("This access token is not valid here. Sign in again.") from None
 
-    def _verified(self, text: str) -> dict[str, Any]:
+    def _verified_claims(self, text: str) -> dict[str, Any]:
         import jwt
 
         header = jwt.get_unverified_header(text)
@@ -105,11 +105,11 @@ class AccessTokens:
             raise ValueError(header["typ"])
         claims: dict[str, Any] = jwt.decode(
             text,
-            self._keyring.key(_PURPOSE, header["kid"]),
+            self._keyring.derive_key(_PURPOSE, header["kid"]),
             algorithms=[_ALGORITHM],
             audience=self._resource,
             issuer=self._issuer,
-            # Our own clock decides below: a test brings its own.
+            # The expiry is checked below by this object's clock, which tests replace.
             options={"require": _CLAIMS, "verify_exp": False, "verify_iat": False},
         )
         if self._clock().timestamp() >= claims["exp"]:
@@ -117,7 +117,7 @@ class AccessTokens:
         return claims
 
 
-def _token(claims: dict[str, Any]) -> AccessToken:
+def _parse_claims(claims: dict[str, Any]) -> AccessToken:
     return AccessToken(
         user_id=claims["sub"],
         client_id=claims["client_id"],

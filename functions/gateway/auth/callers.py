@@ -1,4 +1,4 @@
-"""From what a request shows to prove who sends it, to the caller whom that speaks for."""
+"""Verification of credentials: from the headers of a request to its caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from functions.gateway.auth.visitor import Visitor
-from shared.accounts.access_key import PREFIX, is_text_of, key_id_of
+from shared.accounts.access_key import PREFIX, matches_key, parse_key_id
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.firestore.database import Connection
 
-USED_EVERY: Final = timedelta(hours=1)
-"""How exact a key's last use is known: each time costs a write."""
-_MAX_OWNERS: Final = 1_000
-"""Keys whose owners an instance remembers."""
+USE_INTERVAL: Final = timedelta(hours=1)
+"""How often a key's last use is stored, since each time costs a write."""
+_MAX_CACHED_OWNERS: Final = 1_000
+"""The number of keys whose owners an instance caches."""
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
-_HOW: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
-_NO_KEY: Final = (
-    "This key is not valid. Check that you copied all of it; if you did, it is unknown, expired or"
-    " revoked: make another one with carrel keys create."
+_USAGE: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
+_INVALID_KEY: Final = (
+    "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired or"
+    " revoked: create another one with carrel keys create."
 )
 
 
@@ -48,8 +48,8 @@ class Credential:
     """A key or an access token, not verified yet.
 
     Attributes:
-        text: As it was sent.
-        identity: What stands before the `@` of a key: it names a task, not a person.
+        text: The text as it was sent.
+        identity: The part before the `@` of a key, which names a task, not a person.
     """
 
     text: str
@@ -57,33 +57,33 @@ class Credential:
 
     @property
     def is_key(self) -> bool:
-        """Whether it is an access key, and no token."""
+        """Whether it is an access key rather than a token."""
         return self.text.startswith(PREFIX)
 
 
-def credential_in(headers: Headers) -> Credential | None:
-    """The credential of a request; None where it has none.
+def read_credential(headers: Headers) -> Credential | None:
+    """Return the credential of a request; None if it has none.
 
     Raises:
-        Unauthorized: There are several, or what there is has no known form.
+        Unauthorized: There are several, or its format is not valid.
     """
     authorizations, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
     if not authorizations and not keys:
         return None
     if len(authorizations) + len(keys) > 1:
-        raise Unauthorized(f"There is more than one credential. {_HOW}")
+        raise Unauthorized(f"This request has more than one credential. {_USAGE}")
     text = keys[0].strip() if keys else _bearer(authorizations[0])
     identity, at, key = text.rpartition("@")
     credential = Credential(key, identity) if at and key.startswith(PREFIX) else Credential(text)
     if not _TOKEN.fullmatch(text) or (keys and not credential.is_key) or (at and not identity):
-        raise Unauthorized(f"This is no credential of Carrel's. {_HOW}")
+        raise Unauthorized(f"This credential is not valid. {_USAGE}")
     return credential
 
 
 class Callers:
-    """Verifies credentials. A token costs one round trip, and so does a key that was seen before.
+    """Verifies credentials. A token costs one round trip, and so does a key with a cached owner.
 
-    A key costs a write as well, about once an hour, so that one knows when it was last used.
+    A key also costs a write about once an hour, which stores when it was last used.
     """
 
     def __init__(
@@ -94,81 +94,81 @@ class Callers:
         access: Connection,
         clock: Clock,
     ) -> None:
-        """Look keys and accounts up through `access`."""
+        """Look up keys and accounts through `access`."""
         self._settings = settings
         self._keyring = keyring
         self._tokens = tokens
         self._access = access
         self._clock = clock
         self._owners: dict[str, str] = {}
-        self._noted: dict[str, datetime] = {}
+        self._uses: dict[str, datetime] = {}
 
     async def identify(self, credential: Credential | None, address: str) -> Visitor:
-        """Who shows this credential, or who comes without one from this address.
+        """Return the visitor with this credential, or with none from this address.
 
         Raises:
-            Unauthorized: It is not valid, or there must be one.
-            Unavailable: Whether it is valid cannot be found out now.
+            Unauthorized: The credential is not valid, or one is required.
+            Unavailable: The database does not answer.
         """
         if credential is None:
-            return self._without(address)
+            return self._without_credential(address)
         caller = await (self._by_key if credential.is_key else self._by_token)(credential)
         embeds = self._settings.embeds_with_callers_keys and credential.is_key
         key = SecretStr(credential.text) if embeds else None
         return Visitor(caller, f"user:{caller.user_id}", embedding_key=key)
 
-    def _without(self, address: str) -> Visitor:
+    def _without_credential(self, address: str) -> Visitor:
         if self._settings.local_user:
             return Visitor(Caller.of(self._settings.local_user), None)
         if self._settings.public_access:
             return Visitor(Caller(), f"address:{address}")
         raise Unauthorized(
-            "Sign in first: add this server's URL to your MCP client, or send a key in the header"
-            " `Authorization: Bearer <key>`. It belongs in no URL."
+            "Sign in first: add this server's URL to your MCP client, or send an access key in the"
+            " header `Authorization: Bearer <key>`. Never put a key in a URL."
         )
 
     async def _by_token(self, credential: Credential) -> Caller:
         token = self._tokens.read(credential.text)
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
-            raise Unauthorized("This sign-in is over. Sign in again.")
+            raise Unauthorized("This sign-in has ended. Sign in again.")
         return Caller.of(token.user_id, token.scopes)
 
     async def _by_key(self, credential: Credential) -> Caller:
-        key, account = await self.key(credential.text)
+        key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
         return Caller.of(account.user_id, key.scopes, task)
 
-    async def key(self, text: str) -> tuple[AccessKey, Account]:
-        """The key with this text, and the account of its user.
+    async def verify_key(self, text: str) -> tuple[AccessKey, Account]:
+        """Return the key with this text, and its user's account.
 
         Raises:
-            Unauthorized: It is not valid.
+            Unauthorized: The key is not valid.
         """
-        key_id = key_id_of(self._keyring, text)
+        key_id = parse_key_id(self._keyring, text)
         if key_id is None:
-            raise Unauthorized(_NO_KEY)
+            raise Unauthorized(_INVALID_KEY)
         key, account = await self._look_up(key_id)
         now = self._clock()
-        is_valid = key and is_text_of(self._keyring, text, key) and key.holds(now)
+        is_valid = key and matches_key(self._keyring, text, key) and key.is_valid(now)
         if not key or not account or not is_valid or not account.accepts(key.created_at):
-            raise Unauthorized(_NO_KEY)
-        await self._note_use(key, now)
+            raise Unauthorized(_INVALID_KEY)
+        await self._record_use(key, now)
         return key, account
 
-    async def _note_use(self, key: AccessKey, now: datetime) -> None:
-        """Write down when a key was last used, once for many calls; no call fails with it."""
-        uses = [time for time in (key.used_at, self._noted.get(key.key_id)) if time]
-        if uses and now - max(uses) <= USED_EVERY:
+    async def _record_use(self, key: AccessKey, now: datetime) -> None:
+        """Store when a key was last used, at most once per interval. A failure is only logged."""
+        uses = [moment for moment in (key.used_at, self._uses.get(key.key_id)) if moment]
+        if uses and now - max(uses) <= USE_INTERVAL:
             return
-        self._noted[key.key_id] = now
+        self._uses[key.key_id] = now
         try:
-            await AccessStore(self._access).keys.used(key.key_id, now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the key is valid
-            log.warning("key_use_not_noted", **error_fields(error))
+            await AccessStore(self._access).keys.record_use(key.key_id, now)
+        except Exception as error:  # noqa: BLE001 - the key is valid in any case
+            log.warning("key_use_not_noted", **describe(error))
 
     async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
-        """A key and its user's account, at once where the user is remembered."""
+        """Load a key and its user's account: in one round trip if the owner is cached."""
         store = AccessStore(self._access)
         owner = self._owners.get(key_id)
         if owner:
@@ -176,9 +176,9 @@ class Callers:
         key = await store.keys.get(key_id)
         if key is None:
             return None, None
-        if len(self._owners) >= _MAX_OWNERS:
+        if len(self._owners) >= _MAX_CACHED_OWNERS:
             self._owners.clear()
-            self._noted.clear()
+            self._uses.clear()
         self._owners[key_id] = key.user_id
         return key, await store.accounts.get(key.user_id)
 
@@ -186,5 +186,5 @@ class Callers:
 def _bearer(header: str) -> str:
     scheme, _, text = header.strip().partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized(f"This is no credential of Carrel's. {_HOW}")
+        raise Unauthorized(f"This credential is not valid. {_USAGE}")
     return text.strip()

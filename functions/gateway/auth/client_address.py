@@ -1,4 +1,4 @@
-"""From where a request comes, as far as that can be believed."""
+"""The network address of a client, as far as it can be trusted."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 _UNKNOWN: Final = "unknown"
-_ONE_HOME: Final = 64
-"""Bits of an IPv6 address that belong to one customer, who may choose the others at will."""
+_CUSTOMER_PREFIX: Final = 64
+"""The bits of an IPv6 address that identify a customer, who chooses the remaining bits freely."""
 
 
 def client_address(scope: Scope, trusted_proxies: int) -> str:
-    """The network address that a request comes from; of IPv6, the network of 64 bits.
+    """Return the network address that a request comes from; for IPv6, its /64 network.
 
-    Each proxy appends to `X-Forwarded-For` the address that it saw; what stands before the entries
-    of our own proxies was sent by the client, and proves nothing.
+    Each proxy appends the address of its peer to `X-Forwarded-For`. Only the entries of this
+    deployment's own proxies are trusted; the client may have sent the ones before them.
     """
-    text = _connected(scope)
+    text = _peer(scope)
     if trusted_proxies:
         hops = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
         text = hops[-trusted_proxies].strip() if len(hops) >= trusted_proxies else _UNKNOWN
@@ -33,9 +33,9 @@ def client_address(scope: Scope, trusted_proxies: int) -> str:
         return str(address)
     if address.ipv4_mapped:
         return str(address.ipv4_mapped)
-    return str(ip_network((address, _ONE_HOME), strict=False))
+    return str(ip_network((address, _CUSTOMER_PREFIX), strict=False))
 
 
-def _connected(scope: Scope) -> str:
+def _peer(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else _UNKNOWN

@@ -1,4 +1,4 @@
-"""Authentication of requests to the MCP endpoint: a 401 is HTTP, not MCP."""
+"""Authentication of requests to the MCP endpoint, in HTTP, before the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from functions.gateway.auth.callers import credential_in
+from functions.gateway.auth.callers import read_credential
 from functions.gateway.auth.client_address import client_address
 from functions.gateway.auth.public_url import challenge
 from functions.gateway.http_errors import error_response, retry_after_header
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from functions.gateway.auth.callers import Callers
-    from functions.gateway.auth.visitor import Reply
+    from functions.gateway.auth.visitor import ResponseChanges
     from shared.core.caller import Scope as CallerScope
     from shared.core.settings import Settings
 
 
-_OF_PROXIES: Final = (
+_PROXY_HEADERS: Final = (
     "forwarded",
     "via",
     "x-forwarded-for",
@@ -33,70 +33,69 @@ _OF_PROXIES: Final = (
     "x-forwarded-proto",
     "x-real-ip",
 )
-_NOT_FROM_HERE: Final = (
-    "Without signing in this server answers its own machine only, and a proxy sent this request."
-    " Start it with `make run ARGS=--sign-in`."
+_FORWARDED: Final = (
+    "Without sign-in, this server answers only its own machine, but this request came through a"
+    " proxy. Start the server with `make run ARGS=--sign-in`."
 )
-_NO_CREDENTIAL: Final = "Or send none: this server needs no sign-in."
+_NOT_NEEDED: Final = "You can leave the credential out: this server needs no sign-in."
 
 
 class Authentication:
-    """Lets nobody through whom the gateway does not know."""
+    """Middleware that attaches the visitor to a request, or answers 401."""
 
     def __init__(self, app: ASGIApp, settings: Settings, callers: Callers) -> None:
-        """Let in whom `callers` knows."""
+        """Verify credentials with `callers`."""
         self._app = app
         self._settings = settings
         self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its visitor, or say how to sign in."""
+        """Pass the request on with its visitor, or answer how to sign in."""
         headers = Headers(scope=scope)
         try:
-            credential = credential_in(headers)
+            credential = read_credential(headers)
             if credential is None and self._settings.local_user and _is_forwarded(headers):
-                raise Unauthorized(_NOT_FROM_HERE)
-            address = client_address(scope, self._settings.proxy_count)
+                raise Unauthorized(_FORWARDED)
+            address = client_address(scope, self._settings.proxies)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
-            await self._refusal(error, headers)(scope, receive, send)
+            await self._error_response(error, headers)(scope, receive, send)
             return
-        visitor.enter(scope)
-        await self._app(scope, receive, self._with_reply(visitor.reply, send))
+        visitor.attach(scope)
+        await self._app(scope, receive, self._with_changes(visitor.response, send))
 
-    def _refusal(self, error: CarrelError, headers: Headers) -> JSONResponse:
+    def _error_response(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
             return error_response(error)
-        sent = "authorization" in headers or "x-api-key" in headers
+        has_credential = "authorization" in headers or "x-api-key" in headers
         if self._settings.local_user:
-            # 401 would have clients look for a sign-in, and open a browser for nothing.
-            message = f"{error.message} {_NO_CREDENTIAL}" if sent else error.message
+            # After a 401, clients would look for a sign-in and open a browser for nothing.
+            message = f"{error.message} {_NOT_NEEDED}" if has_credential else error.message
             return error_response(Forbidden(message))
-        return error_response(
-            error, self._challenge(FULL_ACCESS, "invalid_token" if sent else None)
-        )
+        code = "invalid_token" if has_credential else None
+        return error_response(error, self._challenge(EVERYTHING, code))
 
     def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
-        """The header that says how to sign in; none on a laptop, where nobody can."""
+        """Return the header that says how to sign in; none on a laptop without sign-in."""
         if self._settings.local_user:
             return {}
         return {"www-authenticate": challenge(self._settings, scopes, code)}
 
-    def _with_reply(self, reply: Reply, send: Send) -> Send:
-        """Send an answer with what its handler wants of HTTP."""
+    def _with_changes(self, changes: ResponseChanges, send: Send) -> Send:
+        """Wrap `send` so that it applies the handler's changes to the response."""
 
-        async def send_with_reply(message: Message) -> None:
+        async def send_changed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                if reply.challenge:
-                    message["status"], code, scopes = reply.challenge
+                if changes.challenge:
+                    message["status"], code, scopes = changes.challenge
                     headers.update(self._challenge(scopes, code))
-                if reply.retry_after is not None:
-                    headers["retry-after"] = retry_after_header(reply.retry_after)
+                if changes.retry_after is not None:
+                    headers["retry-after"] = retry_after_header(changes.retry_after)
             await send(message)
 
-        return send_with_reply
+        return send_changed
 
 
 def _is_forwarded(headers: Headers) -> bool:
-    return any(name in headers for name in _OF_PROXIES)
+    return any(name in headers for name in _PROXY_HEADERS)

@@ -1,7 +1,4 @@
-"""The gateway's public address, and what a client is told there that has to sign in first.
-
-The latter is in RFC 6750 and RFC 9728.
-"""
+"""The gateway's public URLs, and the challenge to sign in (RFC 6750, RFC 9728)."""
 
 from __future__ import annotations
 
@@ -21,17 +18,17 @@ METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
 def issuer_of(settings: Settings) -> str:
-    """The authorization server's name: the public address, without a slash at its end."""
+    """Return the authorization server's name: the public URL without a trailing slash."""
     return settings.public_url.rstrip("/")
 
 
 def resource_of(settings: Settings) -> str:
-    """What access tokens are for: the MCP endpoint."""
+    """Return the resource of access tokens: the URL of the MCP endpoint."""
     return issuer_of(settings) + RESOURCE_PATH
 
 
 def hosts_of(settings: Settings) -> list[str]:
-    """How requests name our host; a laptop's, by whichever of its names."""
+    """Return the allowed `Host` headers: the public host, or every name of a laptop."""
     url = urlsplit(issuer_of(settings))
     if not is_loopback(url):
         return [url.netloc.lower()]
@@ -40,18 +37,18 @@ def hosts_of(settings: Settings) -> list[str]:
 
 
 def origins_of(settings: Settings) -> list[str]:
-    """How browsers name our pages."""
+    """Return the allowed `Origin` headers of this server's own pages."""
     scheme = urlsplit(issuer_of(settings)).scheme
     return [f"{scheme}://{host}" for host in hosts_of(settings)]
 
 
 def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:
-    """The value of `WWW-Authenticate`.
+    """Return the value of `WWW-Authenticate`.
 
     Args:
-        settings: Where the metadata is.
-        scopes: All that the request needs.
-        error: `invalid_token` or `insufficient_scope`; None where no credential was sent.
+        settings: The settings with the public URL.
+        scopes: All scopes that the request needs.
+        error: `invalid_token` or `insufficient_scope`; None if no credential was sent.
     """
     parts = {
         "error": error,

@@ -1,4 +1,4 @@
-"""Who sent a request, and what to add to its answer."""
+"""The visitor: who sent a request, and what to add to the HTTP response."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from shared.core.caller import Caller, Scope
 
-    Context = ServerRequestContext[Any, Any]
+    RequestContext = ServerRequestContext[Any, Any]
 
 _KEY: Final = "carrel.visitor"
 
 
 @dataclass(slots=True)
-class Reply:
-    """What a handler wants of the HTTP answer, which it cannot write itself.
+class ResponseChanges:
+    """Changes to the HTTP response that a handler requests, since it cannot write the response.
 
     Attributes:
-        challenge: That the caller must prove more: the HTTP status, the code of RFC 6750 (none
-            where no credential was sent), and all scopes that are needed.
+        challenge: The HTTP status, the error code of RFC 6750 (None if no credential was sent) and
+            all scopes that the caller needs; None if the credential suffices.
         retry_after: Seconds after which the call may succeed.
     """
 
@@ -37,53 +37,53 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who sent a request.
+    """The sender of a request.
 
     Attributes:
-        caller: On whose behalf; this is all that a tool learns.
-        counted_as: Whose limits a call counts against: a user, or an address. None on a laptop,
-            where nobody else calls.
-        embedding_key: Their key, where calls embed with the keys of their callers.
-        reply: What to add to the answer.
+        caller: The identity, which is all that a tool learns.
+        rate_limit_key: The user or network address whose rate limits apply; None for no limits, on
+            a laptop.
+        embedding_key: The caller's key for the embedding provider, if callers bring their own.
+        response: Changes to the HTTP response.
     """
 
     caller: Caller
-    counted_as: str | None
+    rate_limit_key: str | None
     embedding_key: SecretStr | None = None
-    reply: Reply = field(default_factory=Reply)
+    response: ResponseChanges = field(default_factory=ResponseChanges)
 
-    def ask_to_sign_in(self, scope: Scope) -> None:
-        """Have the HTTP answer say how to sign in, which is what clients offer people to do."""
-        self.reply.challenge = (Unauthorized.status, None, self.caller.scopes | {scope})
+    def require_sign_in(self, scope: Scope) -> None:
+        """Make the HTTP response a 401, upon which clients offer to sign in."""
+        self.response.challenge = (Unauthorized.status, None, self.caller.scopes | {scope})
 
-    def ask_for_scope(self, scope: Scope) -> frozenset[Scope]:
-        """Have the HTTP answer say that a credential needs this scope too; return all it needs."""
+    def require_scope(self, scope: Scope) -> frozenset[Scope]:
+        """Make the HTTP response a 403 that asks for this scope too; return all needed scopes."""
         needed = self.caller.scopes | {scope}
-        self.reply.challenge = (Forbidden.status, "insufficient_scope", needed)
+        self.response.challenge = (Forbidden.status, "insufficient_scope", needed)
         return needed
 
-    def enter(self, scope: MutableMapping[str, object]) -> None:
-        """Be found by whoever handles this request."""
+    def attach(self, scope: MutableMapping[str, object]) -> None:
+        """Attach the visitor to the request's ASGI scope."""
         scope[_KEY] = self
 
 
 LOCAL_USER: Final = "local"
-"""The user on a laptop: whoever starts a server there owns the machine."""
+"""The user id on a laptop, where the person who starts the server owns the machine."""
 
 
 def visitor_in(scope: MutableMapping[str, Any]) -> Visitor:
-    """Who sent a request that the gateway has let in."""
+    """Return the visitor attached to an ASGI scope."""
     visitor: Visitor = scope[_KEY]
     return visitor
 
 
-def visitor_of(context: Context) -> Visitor:
-    """Who sent a request that the gateway has let in, or the only one who can send any.
+def visitor_of(context: RequestContext) -> Visitor:
+    """Return the visitor of an MCP request; over stdio, the server's only visitor.
 
     Raises:
-        Unauthorized: Nobody let it in.
+        Unauthorized: The request was not authenticated.
     """
     visitor = context.request.scope.get(_KEY) if context.request else context.lifespan_context
     if not isinstance(visitor, Visitor):
-        raise Unauthorized("Nobody knows who sent this.")
+        raise Unauthorized("This request was not authenticated.")
     return visitor

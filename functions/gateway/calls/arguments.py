@@ -1,8 +1,8 @@
-"""Arguments that no tool can take, refused before a call is sent anywhere.
+"""Arguments that no tool can receive, rejected before the call is sent anywhere.
 
-Python's JSON parsers accept what cannot be passed on safely: numbers out of range (`1e999`) and
-lists nested as deep as the stack allows. An infinite number would reach the tool's function as
-null, which has another meaning.
+Python's JSON parsers accept values that cannot be passed on safely: numbers out of range (`1e999`)
+and lists nested as deep as the stack allows. An infinite number would reach the tool's function as
+null, which means something else.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""Levels of lists and objects below an argument's name. No tool's input has more than three."""
+"""The most levels of lists and objects in an argument. No tool's input needs more than three."""
 _NOT_FINITE: Final = "not a finite number"
 _TOO_DEEP: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
-def invalid_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
-    """The error for arguments that cannot be sent to a tool; None if they can."""
+def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
+    """Return the error for arguments that cannot be sent to a tool; None if they can."""
     problems: dict[str, str] = {}
-    for name, problem in _problems(arguments):
+    for name, problem in _find_problems(arguments):
         problems[name] = problem
         if len(problems) == MAX_REPORTED_PROBLEMS:
             break
     return argument_error(tool, problems) if problems else None
 
 
-def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The path and the problem of each bad value.
+def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the problem of each bad value.
 
-    A loop: a recursive function would fail where the nesting is as deep as the stack.
+    This is a loop because a recursive function would overflow the stack on very deep nesting.
     """
     path: list[int | str] = []
     levels = [_items(arguments)]

@@ -1,10 +1,10 @@
-"""What calls cost: set money aside before a call, then charge it or give it back.
+"""Billing of calls: set money aside before a call, then charge it or release it.
 
-Whoever calls a tool makes its bill with `bill_for` and reserves it, and `close`s it when the answer
-is there. That is one of `settle` (it was done), `cancel` (it is known that nothing was done) and
-`keep` (nobody knows: the money stays set aside until the same call is sent again, or for an hour).
-These three never fail: a call that has happened is not taken back because its bill could not be
-written. That is logged, and what was set aside expires.
+The pipeline makes a call's bill with `make_bill`, reserves it, and closes it with `close_bill` when
+the answer arrives. Closing settles the bill if the call succeeded, cancels it if the call certainly
+did nothing, and otherwise leaves it open: then the money stays set aside until the same call is
+sent again, or for an hour. These three never fail, because a finished call cannot be undone when
+its bill cannot be written: the error is logged, and the reserved money is released when it expires.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.accounts.account import dollars
-from shared.accounts.call_record import DONE, Bill, CallEntry, CallRecord, argument_sizes
+from shared.accounts.account import format_dollars
+from shared.accounts.call_record import SUCCESS, Bill, CallEntry, CallRecord, argument_sizes
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PlatformFault, Unauthorized, Unavailable
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
     from shared.runtime.messages import CallAnswer, CallRequest
 
-_IN_DOUBT: Final = (Unavailable.code, PlatformFault.code)
-"""Errors after which a call may have been done; all others say that it was not."""
+_UNCERTAIN: Final = (Unavailable.code, PlatformFault.code)
+"""The errors after which a call may have been done; any other error means that it was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a call was let in with.
+    """The money that was set aside for a call.
 
     Attributes:
-        bill: What it may cost.
-        record: What is written down of the call, which may have been sent before.
-        holder: Names this reservation among those that share the call's hold.
+        bill: What the call may cost.
+        record: The record of the call, which may have been sent before.
+        holder: The random id of this reservation among those that share the call's hold.
     """
 
     bill: Bill
@@ -52,43 +52,43 @@ class Reservation:
 
 
 class Billing(Protocol):
-    """Lets calls in that are covered, and charges them."""
+    """Admits calls that are covered, and charges them."""
 
     async def reserve(self, bill: Bill) -> Reservation:
-        """Set aside what a call may cost. A free call costs no work.
+        """Set aside what a call may cost. A free call costs no round trip.
 
         Raises:
-            PaymentRequired: The caller cannot pay it.
-            Unauthorized: Nobody is there to pay it.
-            Unavailable: It cannot be found out now.
+            PaymentRequired: The caller cannot pay.
+            Unauthorized: The call costs something and the caller is anonymous.
+            Unavailable: Whether the caller can pay cannot be determined now.
         """
         ...
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
-        """Charge a call that was done; return what it has cost, in micro-dollars, if anything."""
+        """Charge a call that succeeded; return what it has cost in all, in micro-dollars."""
         ...
 
     async def cancel(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Give back the money of a call that has done nothing."""
+        """Release the money of a call that did nothing."""
         ...
 
-    async def keep(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Leave the money of a call set aside whose outcome is unknown."""
+    async def leave_open(self, reservation: Reservation, entry: CallEntry) -> None:
+        """Leave the money of a call set aside, because its outcome is unknown."""
         ...
 
     async def aclose(self) -> None:
-        """Close what it has opened itself."""
+        """Close the connections that it opened."""
         ...
 
 
 class LedgerBilling:
-    """Keeps the accounts in the database `access`, and a record of each call that cost or wrote."""
+    """Billing by accounts in the database `access`, with a record of each paid or writing call."""
 
-    def __init__(self, access: Connection, clock: Clock, *, accounts: bool = True) -> None:
-        """Keep records there; and the accounts, unless a service outside does."""
+    def __init__(self, access: Connection, clock: Clock, *, with_accounts: bool = True) -> None:
+        """Store records there, and the accounts too unless an external service keeps them."""
         self._access = access
         self._clock = clock
-        self._accounts = accounts
+        self._with_accounts = with_accounts
 
     async def reserve(self, bill: Bill) -> Reservation:
         """Set aside what a call may cost: two round trips."""
@@ -96,8 +96,8 @@ class LedgerBilling:
             return Reservation(bill, CallRecord(bill=bill))
         if bill.user_id is None:
             raise Unauthorized(
-                f"{bill.tool} costs {dollars(bill.price)} a call: sign in first. Without signing in"
-                " there are only tools that cost nothing."
+                f"{bill.tool} costs {format_dollars(bill.price)} per call. Sign in first; without"
+                " signing in, only free tools are available."
             )
         holder = uuid.uuid4().hex
         return Reservation(bill, await self._records.reserve(bill, holder, self._clock()), holder)
@@ -105,35 +105,35 @@ class LedgerBilling:
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call."""
         bill = replace(reservation.bill, entry=entry)
-        with not_failing("settle", bill):
+        with logged_errors("settle", bill):
             if reservation.record.is_open:
                 return await self._records.settle(bill, cost, self._clock())
             await self._record_if_free(bill)
         return 0
 
     async def cancel(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Give back what a call holds."""
+        """Release the money of a call."""
         await self.release(reservation, entry)
 
     async def release(self, reservation: Reservation, entry: CallEntry) -> bool:
-        """Give back what a call holds; return whether nothing is held for it any more."""
+        """Give up a reservation; return whether no money is on hold for the call any more."""
         bill = replace(reservation.bill, entry=entry)
-        with not_failing("cancel", bill):
+        with logged_errors("cancel", bill):
             if reservation.record.is_open:
                 return await self._records.cancel(bill, reservation.holder, self._clock())
         return False
 
-    async def keep(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Note what is known."""
+    async def leave_open(self, reservation: Reservation, entry: CallEntry) -> None:
+        """Update the call's audit entry only."""
         bill = replace(reservation.bill, entry=entry)
-        with not_failing("keep", bill):
+        with logged_errors("keep", bill):
             if reservation.record.is_open:
-                await self._records.keep(bill, self._clock())
+                await self._records.update_entry(bill, self._clock())
             else:
                 await self._record_if_free(bill)
 
     async def aclose(self) -> None:
-        """Close nothing: the database is not its own."""
+        """Do nothing: the database connection belongs to the caller."""
 
     async def _record_if_free(self, bill: Bill) -> None:
         if bill.writes and not bill.price:
@@ -141,21 +141,21 @@ class LedgerBilling:
 
     @property
     def _records(self) -> CallRecords:
-        return CallRecords(AccessStore(self._access).database, ours=self._accounts)
+        return CallRecords(AccessStore(self._access).database, with_accounts=self._with_accounts)
 
 
 @contextmanager
-def not_failing(operation: str, bill: Bill) -> Iterator[None]:
-    """Log what goes wrong, and go on: the call has happened."""
+def logged_errors(operation: str, bill: Bill) -> Iterator[None]:
+    """Log any error and go on, because the call is already done."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets the answer
+    except Exception as error:  # noqa: BLE001 - the caller gets the answer in any case
         context = {"operation": operation, "call_id": bill.call_id, "tool": bill.tool}
         log.error("billing_failed", **context, **error_fields(error))
 
 
-def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
-    """The bill of a call that is about to be sent."""
+def make_bill(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
+    """Make the bill of a call that is about to be sent."""
     properties = tool.input_schema.get("properties", {})
     return Bill(
         call_id=request.call_id,
@@ -171,29 +171,29 @@ def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
     )
 
 
-async def close(
+async def close_bill(
     billing: Billing, reservation: Reservation, tool: Declaration, answer: CallAnswer
 ) -> int:
-    """Charge a call that was answered, or give the money back; return what it has cost."""
+    """Charge a call that was answered, or release its money; return what it has cost."""
     entry = _with_outcome(reservation.bill.entry, answer)
     if answer.error is None:
         cost = tool.price if answer.receipt.price is None else answer.receipt.price
         return await billing.settle(reservation, cost, entry)
-    if _is_in_doubt(tool, answer):
-        await billing.keep(reservation, entry)
+    if _is_uncertain(tool, answer):
+        await billing.leave_open(reservation, entry)
     else:
         await billing.cancel(reservation, entry)
     return 0
 
 
-def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
-    """Whether a call that failed may have changed something for good.
+def _is_uncertain(tool: Declaration, answer: CallAnswer) -> bool:
+    """Tell whether a call that failed may have changed something.
 
-    What only reads is not charged for that, nor what goes on where it stopped, sent again.
+    A read changes nothing, and an idempotent call is repeated to complete it: neither is charged.
     """
     if answer.error is None or tool.effect is Effect.READ or tool.idempotent:
         return False
-    if answer.error.code not in _IN_DOUBT:
+    if answer.error.code not in _UNCERTAIN:
         return False
     return answer.error.details.get("outcome") != WriteState.NOTHING_DONE
 
@@ -201,7 +201,7 @@ def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
 def _with_outcome(entry: CallEntry, answer: CallAnswer) -> CallEntry:
     return replace(
         entry,
-        outcome=answer.error.code if answer.error else DONE,
+        outcome=answer.error.code if answer.error else SUCCESS,
         milliseconds=answer.receipt.milliseconds,
         documents_read=answer.receipt.documents_read,
         documents_written=answer.receipt.documents_written,

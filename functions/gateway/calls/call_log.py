@@ -1,7 +1,7 @@
-"""One line of the log for each call: who, what, how long, for how much. Never what was said.
+"""The log line of a call: who, what, how long and at what price, but never any content.
 
 The log-based metrics in `infra/build/log_metrics.json` read these fields. A distribution cannot
-convert units, so what they read is in seconds.
+convert units, so durations are logged in seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVENT: Final = "tool_call"
 _TASK: Final = "task in the log"
 _TASK_LENGTH: Final = 16
-"""Characters of a signature that tell the tasks of one user apart."""
+"""The characters kept of a task's hash, enough to distinguish the tasks of one user."""
 
 
 def log_call(
@@ -31,18 +31,18 @@ def log_call(
     *,
     seconds: float,
 ) -> None:
-    """Write the line.
+    """Write the log line.
 
     Args:
-        tool: What was called.
+        tool: The tool that was called.
         request: The call.
-        answer: What came of it; its receipt holds what it cost the caller in the end.
-        keyring: Hashes the name of the task.
-        seconds: From the call's arrival to its answer.
+        answer: The answer, whose receipt has the final price.
+        keyring: The keyring that hashes the name of the task.
+        seconds: The time from the call's arrival to its answer.
     """
     receipt = answer.receipt
     task = receipt.task or request.caller.task
-    facts = {
+    fields = {
         "task": task and task_hash(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
@@ -62,14 +62,14 @@ def log_call(
         round_trips=receipt.round_trips,
         milliseconds=receipt.milliseconds,
         seconds=round(seconds, 4),
-        **{name: value for name, value in facts.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
     )
 
 
 def task_hash(task: str, user_id: str | None, keyring: Keyring) -> str:
-    """Hash a task's name, with a key: people write what they work on there, in a word or two.
+    """Hash a task's name with a key, because names say what people work on.
 
-    When the secrets rotate, the hashes change.
+    The hashes change when the secrets rotate.
     """
     return keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
 

@@ -1,6 +1,6 @@
-"""From the gateway to a tool. In the cloud that is another function, reached over HTTPS.
+"""Dispatch of a call to its tool, which in the cloud is another function, reached over HTTPS.
 
-Only the gateway's account may invoke it, and proves by a Google ID token that it is the gateway.
+Only the gateway's service account may invoke a function; it sends a Google ID token as proof.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallRequest
 
-BROKEN: Final = frozenset({Unavailable.code, PlatformFault.code})
-"""Codes by which a function that answers says that it does not work."""
+FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
+"""Errors that mean that the function itself is failing."""
 GRACE: Final = 1.0
-"""Seconds past a call's deadline, which the tool keeps itself, for its answer to arrive."""
+"""Seconds to wait for the answer after the deadline, which the tool itself enforces."""
 
 
 class Dispatcher(Protocol):
-    """Takes a call to its tool and brings back the answer."""
+    """Sends a call to its tool and returns the answer."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Run the call. Whatever happens on the way becomes an answer too."""
+        """Run the call. Every failure on the way becomes an answer too."""
         ...
 
     async def health(self) -> dict[str, str]:
-        """What each part that calls depend on says of itself: `ok`, or what is wrong."""
+        """Return the state of each part that calls depend on: `ok`, or what is wrong."""
         ...
 
 
 class HttpDispatcher:
-    """Calls each tool's own function, with a Google ID token where it is reached over HTTPS.
+    """Calls each tool's own function, with a Google ID token if the URL is HTTPS.
 
-    A function that keeps failing is left alone for a while: its calls are refused at once.
+    A circuit breaker per function rejects calls at once while the function keeps failing.
     """
 
     def __init__(
@@ -58,49 +58,49 @@ class HttpDispatcher:
         names: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reach the tools at these URLs.
+        """Call the tools at these URLs.
 
         Args:
-            urls: Of each tool's function, by name.
-            tokens: Prove to them who calls.
-            names: Tools that there should be: those without a URL are missed, and URLs of others
-                are left alone. None: those of the URLs.
-            clock: Seconds, by which functions are left alone.
+            urls: The URL of each tool's function, by the tool's name.
+            tokens: The source of ID tokens.
+            names: The tools that should exist: one without a URL is reported as not deployed, and
+                the URL of any other tool is ignored. By default, the tools of the URLs.
+            clock: Monotonic seconds, for the circuit breakers.
         """
         self._names = urls.keys() if names is None else names
         self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: CircuitBreaker(name, clock) for name in self._urls}
-        # Whole calls are timed below: a tool that drips may keep each single read short.
+        self._breakers = {name: Breaker(name, clock) for name in self._urls}
+        # Calls have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Post the call to the tool's function, unless that has been failing."""
+        """Post the call to the tool's function, unless its circuit breaker is open."""
         url, breaker = self._urls.get(tool.name), self._breakers.get(tool.name)
         if url is None or breaker is None:
             log.error("tool_without_url", tool=tool.name)
             return CallAnswer.failed(PlatformFault(f"{tool.name} is not deployed."))
         try:
             with breaker.attempt() as attempt:
-                answer, attempt.well = await self._try(url, tool, request)
+                answer, attempt.well = await self._send(url, tool, request)
         except Unavailable as error:
             return _unreachable(tool, request, WriteState.NOTHING_DONE, error.retry_after)
         return answer
 
     async def health(self) -> dict[str, str]:
-        """Ask every tool's function how it is."""
+        """Request the health of every tool's function."""
         states = await asyncio.gather(*(self._health(url) for url in self._urls.values()))
         missing = dict.fromkeys(self._names, "not deployed")
         return missing | dict(zip(self._urls, states, strict=True))
 
-    async def _try(
+    async def _send(
         self, url: str, tool: Declaration, request: CallRequest
     ) -> tuple[CallAnswer, bool | None]:
-        """What there is to say of a call, and whether the function is well, if that was learned."""
+        """Return the answer, and whether the function is healthy; None if that is unclear."""
         sent = False
         try:
             async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE):
-                headers = await self._tokens.header(url)
+                headers = await self._tokens.authorization(url)
                 sent = True
                 response = await self._post(url, request, headers)
         except (httpx2.HTTPError, OSError, TimeoutError) as error:
@@ -109,21 +109,23 @@ class HttpDispatcher:
             never_sent = not sent or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             outcome = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
             return _unreachable(tool, request, outcome), False
-        return _read(response, tool, request)
+        return _parse(response, tool, request)
 
     async def _post(
         self, url: str, request: CallRequest, headers: Mapping[str, str]
     ) -> httpx2.Response:
         return await self._client.post(
             url,
-            content=request.model_dump_json().encode(),  # the client would keep both
-            headers={"content-type": "application/json", **headers, **traceparent_header()},
+            content=request.model_dump_json().encode(),  # bytes: the client would keep both
+            headers={"content-type": "application/json", **headers, **traceparent()},
         )
 
     async def _health(self, url: str) -> str:
         try:
             async with asyncio.timeout(5):
-                response = await self._client.get(url, headers=await self._tokens.header(url))
+                response = await self._client.get(
+                    url, headers=await self._tokens.authorization(url)
+                )
         except (httpx2.HTTPError, OSError, TimeoutError) as error:
             return f"unreachable ({type(error).__name__})"
         return "ok" if response.status_code == httpx2.codes.OK else f"HTTP {response.status_code}"
@@ -133,21 +135,21 @@ class HttpDispatcher:
         await self._client.aclose()
 
 
-def _read(
+def _parse(
     response: httpx2.Response, tool: Declaration, request: CallRequest
 ) -> tuple[CallAnswer, bool | None]:
-    broken = httpx2.codes.is_server_error(response.status_code)
+    is_server_error = httpx2.codes.is_server_error(response.status_code)
     try:
         answer = CallAnswer.model_validate_json(response.content)
     except ValidationError:
         status = response.status_code
         log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, status=status)
-        # The front end refuses with 4xx whom and what it does not let through to the function.
-        refused = httpx2.codes.is_client_error(status)
-        outcome = WriteState.NOTHING_DONE if refused else WriteState.UNKNOWN
-        return _unreachable(tool, request, outcome), False if broken else None
-    failing = broken and answer.error is not None and answer.error.code in BROKEN
-    return answer, not failing
+        # Cloud Run's front end answers 4xx to a request that it does not pass to the function.
+        rejected = httpx2.codes.is_client_error(status)
+        outcome = WriteState.NOTHING_DONE if rejected else WriteState.UNKNOWN
+        return _unreachable(tool, request, outcome), False if is_server_error else None
+    is_failing = is_server_error and answer.error and answer.error.code in FAILURE_CODES
+    return answer, not is_failing
 
 
 def _unreachable(
@@ -160,17 +162,17 @@ def _unreachable(
 
 
 class IdTokens:
-    """Fetches a token per function from the metadata server, and keeps it until it expires."""
+    """ID tokens from the metadata server, one per function, cached until they expire."""
 
     def __init__(self) -> None:
         """Fetch nothing yet."""
         self._credentials: dict[str, Credentials] = {}
 
-    async def header(self, url: str) -> dict[str, str]:
-        """The `Authorization` header for a function; none over plain HTTP, which stays on a laptop.
+    async def authorization(self, url: str) -> dict[str, str]:
+        """Return the `Authorization` header for a function; none over plain HTTP, as on a laptop.
 
         Raises:
-            OSError: No token can be had.
+            OSError: The metadata server gives no token.
         """
         if urlsplit(url).scheme != "https":
             return {}
@@ -188,7 +190,7 @@ class IdTokens:
             if not credentials.valid:
                 credentials.refresh(Request())
         except (GoogleAuthError, KeyError, ValueError) as error:
-            # What is no token at all escapes the library as a KeyError or a ValueError.
+            # The library raises KeyError or ValueError for a response that is not a token.
             raise OSError("no ID token from Google") from error
         self._credentials[audience] = credentials
         return str(credentials.token)

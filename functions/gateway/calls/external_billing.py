@@ -1,14 +1,14 @@
-"""A billing service outside, in place of our accounts.
+"""Billing by an external service, in place of the accounts in the database.
 
-It takes `POST {url}/reserve`, `/settle` and `/cancel` with
+The service accepts `POST {url}/reserve`, `/settle` and `/cancel` with
 
     {"call_id": ..., "user_id": ..., "tool": ..., "amount": ..., "currency": "USD-micros"}
 
-and answers 200 with `{"state": "reserved"}`, `"settled"` or `"cancelled"`, or 402 where the user
-cannot pay. `amount` is the most that the call may cost, and for `/settle` what it has cost. The
-same `Idempotency-Key` asks for the same thing once more. A call that is sent again after it was
-cancelled has another `call_id` there. The service must give back by itself, after an hour or more,
-what is neither settled nor cancelled: where that fails it is logged, and not tried again later.
+and answers 200 with `{"state": "reserved"}`, `"settled"` or `"cancelled"`, or 402 if the user
+cannot pay. `amount` is the most that the call may cost; for `/settle`, what it has cost. A request
+with the same `Idempotency-Key` is a retry. A call that is repeated after it was cancelled has a new
+`call_id`. The service must release by itself, after an hour or more, what is neither settled nor
+cancelled: a settlement or cancellation that fails is logged, and not retried later.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, Literal
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from functions.gateway.calls.billing import LedgerBilling, not_failing
-from shared.accounts.account import dollars
-from shared.core.circuit_breaker import CircuitBreaker
+from functions.gateway.calls.billing import LedgerBilling, logged_errors
+from shared.accounts.account import format_dollars
+from shared.core.circuit_breaker import Breaker
 from shared.core.dates import utc_now
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
 from shared.core.http import parse_retry_after
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     Operation = Literal["reserve", "settle", "cancel"]
 
 TIMEOUT: Final = 5.0
-"""Seconds for an answer, a second try included."""
+"""Seconds for a request to the service, including one retry."""
 RETRY_AFTER: Final = 5
-"""Seconds to suggest where the service suggests none."""
-_DONE: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
+"""Seconds to suggest to the caller if the service suggests none."""
+_EXPECTED_STATES: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 
 class ExternalBilling:
-    """Asks the service; the records of calls are ours, and tell whether a call was paid before."""
+    """Billing by the service. The database only records calls, to tell which are already paid."""
 
-    def __init__(  # noqa: PLR0913 - each is another capability
+    def __init__(  # noqa: PLR0913 - each is an independent part
         self,
         url: str,
         token: SecretStr | None,
@@ -58,76 +58,76 @@ class ExternalBilling:
         breaker: CircuitBreaker | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """Reach the service at `url`, with `token` as the bearer token."""
+        """Use the service at `url`, with `token` as the bearer token."""
         headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
-        # Whole exchanges are timed below: a service that drips may keep each single read short.
+        # Requests have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)
-        self._records = LedgerBilling(access, clock, accounts=False)
-        self._breaker = breaker or CircuitBreaker("The billing service")
+        self._records = LedgerBilling(access, clock, with_accounts=False)
+        self._breaker = breaker or Breaker("The billing service")
         self._timeout = timeout
 
     async def reserve(self, bill: Bill) -> Reservation:
-        """Set aside what a call may cost: in a record of ours, then at the service."""
+        """Set aside what a call may cost: first in the record, then at the service."""
         reservation = await self._records.reserve(bill)
         if reservation.record.is_open:
             try:
-                await self._ask("reserve", reservation, bill.price)
+                await self._request("reserve", reservation, bill.price)
             except PaymentRequired:
                 await self._records.release(reservation, bill.entry)
                 raise
         return reservation
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
-        """Charge a call; where that fails, its record goes on saying `reserved`."""
+        """Charge a call. If the service fails, the record stays `reserved`."""
         record = reservation.record
         charge = record.charge(cost, entry)
-        if record.is_open and not await self._tried("settle", reservation, charge):
-            await self._records.keep(reservation, entry)
+        if record.is_open and not await self._try("settle", reservation, charge):
+            await self._records.leave_open(reservation, entry)
             return 0
         return await self._records.settle(reservation, cost, entry)
 
     async def cancel(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Give back what a call holds, unless the same call is under way elsewhere."""
+        """Release the money of a call, unless the same call is running elsewhere."""
         if await self._records.release(reservation, entry):
-            await self._tried("cancel", reservation, reservation.bill.price)
+            await self._try("cancel", reservation, reservation.bill.price)
 
-    async def keep(self, reservation: Reservation, entry: CallEntry) -> None:
-        """Note what is known."""
-        await self._records.keep(reservation, entry)
+    async def leave_open(self, reservation: Reservation, entry: CallEntry) -> None:
+        """Update the call's audit entry only."""
+        await self._records.leave_open(reservation, entry)
 
     async def aclose(self) -> None:
         """Close the connections to the service."""
         await self._client.aclose()
 
-    async def _tried(self, operation: Operation, reservation: Reservation, amount: int) -> bool:
-        with not_failing(operation, reservation.bill):
-            await self._ask(operation, reservation, amount)
+    async def _try(self, operation: Operation, reservation: Reservation, amount: int) -> bool:
+        with logged_errors(operation, reservation.bill):
+            await self._request(operation, reservation, amount)
             return True
         return False
 
-    async def _ask(self, operation: Operation, reservation: Reservation, amount: int) -> None:
-        """Have the service do something.
+    async def _request(self, operation: Operation, reservation: Reservation, amount: int) -> None:
+        """Send an operation to the service.
 
         Raises:
             PaymentRequired: The user cannot pay.
-            PlatformFault: It refused what we sent.
-            Unavailable: It is down, busy, or answers nonsense.
+            PlatformFault: The service rejected the request.
+            Unavailable: The service is down or busy, or its answer is not valid.
         """
         with self._breaker.attempt() as attempt:
             try:
                 async with asyncio.timeout(self._timeout):
-                    response = await self._answer(operation, reservation, amount)
+                    response = await self._send_operation(operation, reservation, amount)
             except (httpx2.HTTPError, OSError, TimeoutError, _InvalidAnswer) as error:
                 attempt.well = False
                 message = "The billing service cannot be reached. The call was not started."
                 raise Unavailable(message, retry_after=RETRY_AFTER) from error
             attempt.well = True
-        _refuse(response, reservation.bill)
+        _raise_for_status(response, reservation.bill)
 
-    async def _answer(
+    async def _send_operation(
         self, operation: Operation, reservation: Reservation, amount: int
     ) -> httpx2.Response:
-        """Its answer that has a meaning, at the second try if need be."""
+        """Return a client error or a valid answer."""
         bill = reservation.bill
         call_id = f"{bill.call_id}-{reservation.record.attempt}"
         request = self._client.build_request(
@@ -142,13 +142,13 @@ class ExternalBilling:
                 "currency": "USD-micros",
             },
         )
-        response = await self._sent(request)
+        response = await self._send(request)
         if not response.is_client_error:
-            _check(response, _DONE[operation])
+            _check(response, _EXPECTED_STATES[operation])
         return response
 
-    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """Send it; and once more where the connection broke or the service stumbled."""
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request, with one retry if the connection broke or the service failed."""
         try:
             response = await self._client.send(request)
         except httpx2.TransportError:
@@ -156,35 +156,35 @@ class ExternalBilling:
         return await self._client.send(request) if response.is_server_error else response
 
 
-class _Answer(BaseModel):
+class _ServiceAnswer(BaseModel):
     state: str
 
 
 class _InvalidAnswer(Exception):
-    """An answer without a meaning."""
+    """The service's answer is not valid."""
 
 
 def _check(response: httpx2.Response, state: str) -> None:
     try:
-        answer = _Answer.model_validate_json(response.content)
+        answer = _ServiceAnswer.model_validate_json(response.content)
     except ValidationError as error:
         raise _InvalidAnswer from error
     if not response.is_success or answer.state != state:
         raise _InvalidAnswer
 
 
-def _refuse(response: httpx2.Response, bill: Bill) -> None:
-    """Say in our words what the service says by its status; nothing else of its answer is told."""
+def _raise_for_status(response: httpx2.Response, bill: Bill) -> None:
+    """Raise the error for a status. The caller learns nothing else of the service's answer."""
     if response.status_code == httpx2.codes.PAYMENT_REQUIRED:
         raise PaymentRequired(
-            f"This call may cost {dollars(bill.price)}, which your balance or your budget at the"
-            " billing service does not cover. Top it up there, or use a tool that costs less.",
+            f"This call may cost {format_dollars(bill.price)}, which your balance or budget at the"
+            " billing service does not cover. Top it up there, or use a cheaper tool.",
             details={"price": bill.price},
         )
     if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-        asked = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
-        wait = RETRY_AFTER if asked is None else max(1, math.ceil(asked))
+        seconds = retry_after(response.headers.get("retry-after", ""), utc_now())
+        wait = RETRY_AFTER if seconds is None else max(1, math.ceil(seconds))
         raise Unavailable(f"The billing service is busy. Try again in {wait} s.", retry_after=wait)
     if response.is_client_error:
         log.error("billing_refused", tool=bill.tool, status=response.status_code)
-        raise PlatformFault("The billing service refused our request.")
+        raise PlatformFault("The billing service rejected the request.")

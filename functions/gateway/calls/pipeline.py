@@ -1,4 +1,4 @@
-"""One call of a tool, whoever needs it: limited, paid, dispatched, logged."""
+"""The pipeline of a tool call: rate limit, billing, dispatch, log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls.arguments import invalid_arguments
-from functions.gateway.calls.billing import bill_for, close
+from functions.gateway.calls.arguments import check_arguments
+from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_error
 from shared.core.log import error_fields, log
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 
-class Calls:
-    """Takes calls to their tools."""
+class CallPipeline:
+    """Runs tool calls for tools, resources and completions alike."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Calls:
         clock: Clock,
         keyring: Keyring,
     ) -> None:
-        """Send calls by this dispatcher, as often as the limits allow and if somebody pays."""
+        """Combine the dispatcher with the limits and the billing."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing
@@ -50,9 +50,9 @@ class Calls:
     async def call(
         self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
     ) -> CallAnswer:
-        """Call a tool that the visitor may call. Whatever happens becomes an answer."""
-        began = time.perf_counter()
-        invalid = invalid_arguments(tool.name, arguments)
+        """Call a tool that the visitor may call. Every error becomes an answer."""
+        started = time.perf_counter()
+        invalid = check_arguments(tool.name, arguments)
         request = CallRequest(
             call_id=call_id(tool, arguments, visitor),
             arguments={} if invalid else arguments,
@@ -64,49 +64,52 @@ class Calls:
             await self._limits.take(visitor, tool.effect)
             if invalid:
                 raise invalid
-            answer = await self._paid(tool, request)
+            answer = await self._dispatch_billed(tool, request)
         except CarrelError as error:
             answer = CallAnswer.failed(error)
             if isinstance(error, Unauthorized):
-                visitor.ask_to_sign_in(tool.effect.scope)
+                visitor.require_sign_in(tool.effect.scope)
         except asyncio.CancelledError:
-            self._log(tool, request, _UNANSWERED, began)
+            self._log(tool, request, _ABANDONED, started)
             raise
-        self._log(tool, request, answer, began)
-        visitor.reply.retry_after = answer.error.retry_after if answer.error else None
+        self._log(tool, request, answer, started)
+        visitor.response.retry_after = answer.error.retry_after if answer.error else None
         return answer
 
     def _log(
-        self, tool: Declaration, request: CallRequest, answer: CallAnswer, began: float
+        self, tool: Declaration, request: CallRequest, answer: CallAnswer, started: float
     ) -> None:
-        log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - began)
+        log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - started)
 
-    async def _paid(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Reserve what the call may cost before any work; charge what it did cost."""
-        reservation = await self._billing.reserve(bill_for(tool, request, self._clock()))
-        answer = await self._sent(tool, request)
-        price = await close(self._billing, reservation, tool, answer)
+    async def _dispatch_billed(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Reserve the price before the call, and charge the actual cost after it."""
+        reservation = await self._billing.reserve(make_bill(tool, request, self._clock()))
+        answer = await self._dispatch(tool, request)
+        price = await close_bill(self._billing, reservation, tool, answer)
         receipt = answer.receipt.model_copy(update={"price": price if tool.price else None})
         return answer.model_copy(update={"receipt": receipt})
 
-    async def _sent(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+    async def _dispatch(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         try:
             return await self._dispatcher.call(tool, request)
         except MCPError:
             raise
-        except Exception as error:  # noqa: BLE001 - a fault of ours is an answer too, and is billed
-            log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
-            return CallAnswer.failed(internal_error(tool.name, request.call_id))
+        except Exception as error:  # noqa: BLE001 - an internal error is answered and billed too
+            log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
+            return CallAnswer.failed(fault(tool.name, request.call_id))
 
 
-_UNANSWERED: Final = CallAnswer.failed(Unavailable("The caller left before there was an answer."))
-"""What the log says of such a call. Money that was set aside for it is given back after a while."""
+_ABANDONED: Final = CallAnswer.failed(Unavailable("The caller left before the answer was ready."))
+"""The logged answer of a call whose client disconnected. Its reserved money expires by itself."""
 
 
 def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:
-    """What names a call; the same call of the same user, sent again, has the same name."""
+    """Return a call's id, which is the same when the same user repeats an idempotent call.
+
+    Without an idempotency key, or without a user, the id is random.
+    """
     key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
     if not isinstance(key, str) or user_id is None:
         return uuid.uuid4().hex
-    name = json.dumps([user_id, tool.name, key])
-    return hashlib.sha256(name.encode()).hexdigest()[:32]
+    identity = json.dumps([user_id, tool.name, key])
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""MCP completion: names that go on as somebody began to type."""
+"""MCP completion: names and ids that begin with what a person has typed."""
 
 from __future__ import annotations
 
@@ -13,66 +13,68 @@ from functions.gateway.mcp.resource_links import variable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.gateway.auth.visitor import Context, Visitor
-    from functions.gateway.calls.pipeline import Calls
+    from functions.gateway.auth.visitor import RequestContext, Visitor
+    from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
     from functions.gateway.mcp.prompts import Prompts
 
 MAX_VALUES: Final = 100
-"""Values that the protocol allows in one answer."""
+"""The most values that the protocol allows in a response."""
 _ID: Final = "_id"
 
 
 class Completions:
     """Answers `completion/complete`."""
 
-    def __init__(self, catalog: Catalog, calls: Calls, prompts: Prompts) -> None:
-        """Complete arguments of these prompts, and of the catalogue's resource templates."""
+    def __init__(self, catalog: Catalog, pipeline: CallPipeline, prompts: Prompts) -> None:
+        """Complete the arguments of these prompts and of the catalogue's resource templates."""
         self._catalog = catalog
-        self._calls = calls
+        self._pipeline = pipeline
         self._prompts = prompts
 
     async def complete(
-        self, context: Context, params: types.CompleteRequestParams
+        self, context: RequestContext, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """Complete a value: of a prompt's argument to names, of a template's variable to ids."""
+        """Complete a prompt's argument to names, or a template's variable to ids."""
         visitor, argument = visitor_of(context), params.argument
         if isinstance(params.ref, types.PromptReference):
-            return await self._name(params.ref.name, argument, visitor)
-        return await self._id(params.ref.uri, argument, visitor)
+            return await self._complete_name(params.ref.name, argument, visitor)
+        return await self._complete_id(params.ref.uri, argument, visitor)
 
-    async def _name(
+    async def _complete_name(
         self, prompt: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        declared = self._prompts.named(prompt).argument(argument.name)
+        declared = self._prompts.find(prompt).find_argument(argument.name)
         if declared and declared.choices:
             choices = declared.choices
             return _result([choice for choice in choices if choice.startswith(argument.value)])
         if declared and declared.kind:
-            return await self._ask(declared.kind, "name", argument.value, visitor)
+            return await self._look_up(declared.kind, "name", argument.value, visitor)
         return _result([])
 
-    async def _id(
+    async def _complete_id(
         self, uri: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        templates = [template.uri for _, template in self._catalog.readable(visitor.caller)]
+        templates = [
+            template.uri for _, template in self._catalog.resource_templates(visitor.caller)
+        ]
         if uri not in templates:
             names = ", ".join(templates)
-            message = f"There is no resource template {uri[:200]!r}. There are: {names}"
+            message = f"There is no resource template {uri[:200]!r}. The templates are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
         if argument.name != variable(uri) or not argument.name.endswith(_ID):
             return _result([])
-        return await self._ask(argument.name.removesuffix(_ID), "id", argument.value, visitor)
+        return await self._look_up(argument.name.removesuffix(_ID), "id", argument.value, visitor)
 
-    async def _ask(
+    async def _look_up(
         self, kind: str, field: str, prefix: str, visitor: Visitor
     ) -> types.CompleteResult:
-        """Ask the tool that completes this kind. While it fails, nothing is completed."""
-        tool = self._catalog.completing(kind, visitor.caller)
+        """Call the tool that completes this kind. If it fails, there are no completions."""
+        tool = self._catalog.find_completer(kind, visitor.caller)
         if tool is None:
             return _result([])
         arguments = {"kind": kind, "prefix": prefix}
-        answer = await self._calls.call(tool, arguments, visitor)
+        answer = await self._pipeline.call(tool, arguments, visitor)
         if answer.result is None:
             return _result([])
         names, total = answer.result["names"], answer.result["total"]

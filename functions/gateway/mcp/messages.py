@@ -1,8 +1,8 @@
-"""JSON-RPC messages of the revisions with a handshake, checked before the SDK reads them.
+"""Validation of JSON-RPC messages in the revisions with a handshake, before the SDK reads them.
 
-There the SDK drops a request whose id is of the wrong type as if it were a notification, and
-answers what is no message with pydantic's own text, which quotes the message at length. From
-2026-07-28 on it checks messages itself.
+In those, the SDK drops a request whose id has the wrong type as if it were a notification, and
+answers an invalid message with pydantic's own text, which quotes the message at length. From
+2026-07-28 on, the SDK validates messages itself.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_NO_JSON: Final = "The body is not valid JSON in UTF-8. Correct that and send it again."
+_NO_JSON: Final = "The body is not valid JSON in UTF-8. Correct it and send it again."
 _TOO_DEEP: Final = (
-    "This request was not run. Its lists and objects are nested too deeply: an argument may have"
-    f" {MAX_DEPTH} levels of them. Correct this and send it again."
+    "This request was not run. Its lists and objects are nested too deeply: an argument may have at"
+    f" most {MAX_DEPTH} levels. Correct it and send it again."
 )
 _NO_MESSAGE: Final = (
     'The body is not a JSON-RPC 2.0 message. Send one object with "jsonrpc": "2.0", a "method" that'
@@ -37,21 +37,21 @@ _NO_MESSAGE: Final = (
 
 
 class CheckedMessages:
-    """Answers what is not a JSON-RPC message in words, with the status 400."""
+    """Middleware that answers 400 with an explanation if the body is not a JSON-RPC message."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Guard this app, which hears of whole bodies only."""
+        """Guard this app, which receives whole bodies."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a message on, or say what is wrong with it."""
+        """Pass a message on, or answer what is wrong with it."""
         version = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._app(scope, receive, send)
             return
-        # The empty part comes last: the SDK copies parts, and holds the last one to the end.
+        # The empty part is sent last, because the SDK copies the parts and keeps the last.
         parts = [b"", await Request(scope, receive).body()]
-        answer = _refusal(parts[-1]) or self._app
+        app = _rejection(parts[-1]) or self._app
 
         async def replay() -> Message:
             if not parts:
@@ -59,14 +59,14 @@ class CheckedMessages:
             part = parts.pop()
             return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
-        await answer(scope, replay, send)
+        await app(scope, replay, send)
 
 
-def _refusal(body: bytes) -> JSONResponse | None:
+def _rejection(body: bytes) -> JSONResponse | None:
     try:
         content = pydantic_core.from_json(body)
     except ValueError as error:
-        # The parser takes about 200 levels, and has no other sign of this than its message.
+        # The parser's limit is about 200 levels; only the message tells this error from others.
         if str(error).startswith("recursion limit exceeded"):
             return json_rpc_error(400, _TOO_DEEP)
         return json_rpc_error(400, _NO_JSON, code=PARSE_ERROR)

@@ -1,4 +1,4 @@
-"""MCP prompts: what is listed, and how arguments become a text."""
+"""MCP prompts: their declarations, and the handlers that list and render them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from shared.core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from functions.gateway.auth.visitor import Context
+    from functions.gateway.auth.visitor import RequestContext
 
 MAX_LENGTH: Final = 300
-"""Characters that an argument may have: it is a name, a topic or a question."""
+"""The most characters of an argument, which is a name, a topic or a question."""
 _CONTROL: Final = "Cc"
 """The Unicode category of control characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """What people may fill in.
+class PromptArgument:
+    """An argument of a prompt, which a person fills in.
 
     Attributes:
-        name: What programs call it.
-        title: What people see.
+        name: The name for programs.
+        title: The name for people.
         description: What to fill in.
-        required: Whether the prompt makes no sense without it.
-        kind: The kind of names that it is one of, and is completed to.
-        choices: The values it may have, if they are few and known.
+        required: Whether the prompt needs it.
+        kind: The kind of name that completion offers, such as `author`.
+        choices: The allowed values, if they are fixed.
     """
 
     name: str
@@ -49,21 +49,21 @@ class Prompt:
     """A prompt.
 
     Attributes:
-        name: What programs call it.
-        title: What people see.
-        description: What it brings about.
-        arguments: What people may fill in.
-        text: Makes the text of the arguments that were given, each of them in quotation marks.
+        name: The name for programs.
+        title: The name for people.
+        description: What the prompt does.
+        arguments: The arguments.
+        text: Makes the text from the given arguments, each of which is in quotation marks.
     """
 
     name: str
     title: str
     description: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[PromptArgument, ...]
     text: Callable[[Mapping[str, str]], str]
 
     def to_mcp(self) -> types.Prompt:
-        """The prompt as MCP lists it."""
+        """Convert the prompt to MCP's format."""
         arguments = [
             types.PromptArgument(
                 name=argument.name,
@@ -77,24 +77,26 @@ class Prompt:
             name=self.name, title=self.title, description=self.description, arguments=arguments
         )
 
-    def argument(self, name: str) -> Argument | None:
-        """The argument of this name, if there is one."""
+    def find_argument(self, name: str) -> PromptArgument | None:
+        """Find the argument with this name."""
         return next((argument for argument in self.arguments if argument.name == name), None)
 
-    def render(self, given: Mapping[str, str]) -> str:
-        """The prompt's text for these arguments; an empty one counts as left out.
+    def render(self, arguments: Mapping[str, str]) -> str:
+        """Render the prompt's text; an empty argument counts as left out.
 
         Raises:
             InvalidInput: An argument is missing, unknown, or not a short line of text.
         """
-        lines = {name: line for name, value in given.items() if (line := " ".join(value.split()))}
-        if given.keys() - {argument.name for argument in self.arguments}:
-            raise InvalidInput(f"{self.name} takes {self._names()}, and nothing else.")
-        needed = [argument.name for argument in self.arguments if argument.required]
-        if missing := [name for name in needed if name not in lines]:
+        lines = {
+            name: line for name, value in arguments.items() if (line := " ".join(value.split()))
+        }
+        if arguments.keys() - {argument.name for argument in self.arguments}:
+            raise InvalidInput(f"{self.name} takes only these arguments: {self._names()}.")
+        required = [argument.name for argument in self.arguments if argument.required]
+        if missing := [name for name in required if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
-        filled = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({arg.name: _quoted(arg, lines[arg.name]) for arg in filled})
+        given = [argument for argument in self.arguments if argument.name in lines]
+        return self.text({arg.name: _quoted(arg, lines[arg.name]) for arg in given})
 
     def _names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)
@@ -104,22 +106,22 @@ class Prompts:
     """Answers `prompts/list` and `prompts/get`."""
 
     def __init__(self, prompts: Sequence[Prompt]) -> None:
-        """Offer these prompts."""
+        """Serve these prompts."""
         self._by_name = {prompt.name: prompt for prompt in prompts}
 
-    async def show(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
+    async def list_prompts(
+        self, _context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """List all prompts."""
         return types.ListPromptsResult(
             prompts=[prompt.to_mcp() for prompt in self._by_name.values()]
         )
 
-    async def get(
-        self, _context: Context, params: types.GetPromptRequestParams
+    async def get_prompt(
+        self, _context: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        """Write one out."""
-        prompt = self.named(params.name)
+        """Render a prompt."""
+        prompt = self.find(params.name)
         try:
             text = prompt.render(params.arguments or {})
         except InvalidInput as error:
@@ -130,8 +132,8 @@ class Prompts:
             messages=[types.PromptMessage(role="user", content=content)],
         )
 
-    def named(self, name: str) -> Prompt:
-        """The prompt of this name.
+    def find(self, name: str) -> Prompt:
+        """Find the prompt with this name.
 
         Raises:
             MCPError: There is none.
@@ -142,8 +144,8 @@ class Prompts:
         raise MCPError(types.INVALID_PARAMS, message)
 
 
-def _quoted(argument: Argument, line: str) -> str:
-    """A value as a JSON string, so that it cannot be taken for the text around it."""
+def _quoted(argument: PromptArgument, line: str) -> str:
+    """Quote a value as a JSON string, so that it cannot be mistaken for the surrounding text."""
     if len(line) > MAX_LENGTH or any(unicodedata.category(char) == _CONTROL for char in line):
         raise InvalidInput(f"{argument.name} must be one line of at most {MAX_LENGTH} characters.")
     if argument.choices and line not in argument.choices:

@@ -1,7 +1,7 @@
-"""Resource URIs: their templates, and the resources that a tool's result names.
+"""Resource URIs: their templates, and the links in a tool's result.
 
-A template has one variable, in braces. Ids are unreserved characters only, so that nothing is ever
-percent-encoded.
+A template has one variable, in braces. Ids have only unreserved characters, so that nothing needs
+percent-encoding.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
 def variable(template: str) -> str:
-    """The name of a template's variable."""
+    """Return the name of a template's variable."""
     [name] = _VARIABLE.findall(template)
     return str(name)
 
 
 def expand(template: str, values: Mapping[str, Any]) -> str:
-    """The URI that a template makes of a value for its variable."""
-    return _VARIABLE.sub(lambda name: str(values[name[1]]), template)
+    """Fill in a template's variable."""
+    return _VARIABLE.sub(lambda match: str(values[match[1]]), template)
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """The variable and the value that make a template this URI, if any value does."""
+    """Match a URI against a template; return the variable and its value, or None."""
     before, name, after = _VARIABLE.split(template)
-    value = re.fullmatch(f"{re.escape(before)}([^/?#]+){re.escape(after)}", uri)
-    return {name: value[1]} if value else None
+    matched = re.fullmatch(f"{re.escape(before)}([^/?#]+){re.escape(after)}", uri)
+    return {name: matched[1]} if matched else None
 
 
 def linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
-    """The resources in a result, in its order."""
+    """Return the resources that a result names, in its order."""
     return [
         types.Resource(uri=uri, name=name, mime_type=MIME_TYPE)
-        for uri, name in _named(result, links)
+        for uri, name in _links_in(result, links)
     ]
 
 
 def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
-    """The same as content of a tool's answer."""
+    """Return the same as content blocks of a tool result."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
-        for uri, name in _named(result, links)
+        for uri, name in _links_in(result, links)
     ]
 
 
-def _named(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
-    """Their URIs and names. A tool deployed earlier or later may lack what its declaration says."""
+def _links_in(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
+    """Yield URIs and names. A tool of another release may lack the declared fields."""
     for item in result.get(links.items) or []:
         if identifier := item.get(variable(links.uri)):
             yield expand(links.uri, item), str(item.get(links.name) or identifier)

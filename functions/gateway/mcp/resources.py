@@ -1,4 +1,4 @@
-"""MCP resources: tools' answers under a URI. Which tool answers which is in the declarations."""
+"""MCP resources: the answers of certain tools under a URI, as their declarations say."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from functions.gateway.auth.visitor import Context, Visitor
-    from functions.gateway.calls.pipeline import Calls
+    from functions.gateway.auth.visitor import RequestContext, Visitor
+    from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog, Declaration
     from shared.runtime.messages import CallAnswer
     from shared.runtime.tool import Links
 
-START_OVER: Final = "This cursor is not valid, or no longer is. Start over without a cursor."
+INVALID_CURSOR: Final = "This cursor is not valid, or not any more. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
-"""Characters of a URI that an error repeats."""
-NOT_FOUND_WITH_HANDSHAKE: Final = -32002
-"""What the revisions with a handshake call a missing resource; the later ones retired the code."""
+"""The most characters of a URI that an error repeats."""
+HANDSHAKE_NOT_FOUND: Final = -32002
+"""The error code of a missing resource in the revisions with a handshake; later ones dropped it."""
 
 
 class Resources:
     """Answers `resources/list`, `resources/templates/list` and `resources/read`."""
 
-    def __init__(self, catalog: Catalog, calls: Calls) -> None:
-        """Offer what the catalogue says is a resource."""
+    def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
+        """Serve the resources of this catalogue."""
         self._catalog = catalog
-        self._calls = calls
+        self._pipeline = pipeline
 
-    async def show(
-        self, context: Context, params: types.PaginatedRequestParams | None
+    async def list_resources(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """List resources, a page at a time."""
+        """List a page of resources."""
         visitor = visitor_of(context)
         return await self._page(visitor, params.cursor if params else None)
 
-    async def show_templates(
-        self, context: Context, _params: types.PaginatedRequestParams | None
+    async def list_templates(
+        self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List the kinds of resources."""
+        """List the resource templates."""
         templates = [
             types.ResourceTemplate(
                 uri_template=template.uri,
@@ -56,20 +56,20 @@ class Resources:
                 description=template.description,
                 mime_type=MIME_TYPE,
             )
-            for _, template in self._catalog.readable(visitor_of(context).caller)
+            for _, template in self._catalog.resource_templates(visitor_of(context).caller)
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read(
-        self, context: Context, params: types.ReadResourceRequestParams
+        self, context: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """Read one: call the tool that answers under its URI."""
+        """Read a resource by calling the tool that serves its URI."""
         visitor = visitor_of(context)
-        answer = await self._answer(params.uri, visitor)
+        answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
-            templates = self._catalog.readable(visitor.caller)
+            templates = self._catalog.resource_templates(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
-            message = f"There is no resource {params.uri[:200]!r}. They look like this: {uris}"
+            message = f"There is no resource {params.uri[:200]!r}. Valid URIs look like: {uris}"
             raise _not_found(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _not_found(context, params.uri, answer.error.message)
@@ -77,76 +77,79 @@ class Resources:
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content], _meta=meta(answer))
 
-    async def _answer(self, uri: str, visitor: Visitor) -> CallAnswer | None:
-        for tool, template in self._catalog.readable(visitor.caller):
+    async def _call_tool(self, uri: str, visitor: Visitor) -> CallAnswer | None:
+        for tool, template in self._catalog.resource_templates(visitor.caller):
             if arguments := match(template.uri, uri):
-                return await self._calls.call(tool, arguments, visitor)
+                return await self._pipeline.call(tool, arguments, visitor)
         return None
 
     async def _page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
-        """One page: the first one, or the one at a cursor that an earlier page ended with.
+        """Return the first page, or the page at a cursor of an earlier one.
 
         Raises:
-            MCPError: The cursor is broken, or a tool failed.
+            MCPError: The cursor is not valid, or a tool failed.
         """
-        listings = self._catalog.listed(visitor.caller)
-        inner = None
+        listings = self._catalog.resource_listings(visitor.caller)
+        tool_cursor = None
         if cursor is not None:
-            name, inner = from_cursor(cursor)
+            name, tool_cursor = from_cursor(cursor)
             names = [tool.name for tool, _ in listings]
             if name not in names:
-                raise MCPError(types.INVALID_PARAMS, START_OVER)
+                raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
             listings = listings[names.index(name) :]
-        return await self._first_of(listings, inner, visitor)
+        return await self._next_page(listings, tool_cursor, visitor)
 
-    async def _first_of(
+    async def _next_page(
         self, listings: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
     ) -> types.ListResourcesResult:
-        """The next page that holds something, of the first tool or of one behind it."""
+        """Return the next non-empty page, of the first tool or of a later one."""
         if not listings:
             return types.ListResourcesResult(resources=[])
         (tool, links), *others = listings
         result = await self._call_page(tool, links, cursor, visitor)
-        resources, rest = linked_resources(result, links), result.get("next_cursor")
-        if not resources and not rest:
-            return await self._first_of(others, None, visitor)
-        positions = [(tool.name, rest)] if rest else [(other.name, None) for other, _ in others]
-        following = to_cursor(*positions[0]) if positions else None
-        return types.ListResourcesResult(resources=resources, next_cursor=following)
+        resources, next_cursor = linked_resources(result, links), result.get("next_cursor")
+        if not resources and not next_cursor:
+            return await self._next_page(others, None, visitor)
+        position = None
+        if next_cursor:
+            position = to_cursor(tool.name, next_cursor)
+        elif others:
+            position = to_cursor(others[0][0].name, None)
+        return types.ListResourcesResult(resources=resources, next_cursor=position)
 
     async def _call_page(
         self, tool: Declaration, links: Links, cursor: str | None, visitor: Visitor
     ) -> dict[str, Any]:
         arguments = {**links.walk, "cursor": cursor} if cursor else dict(links.walk)
-        answer = await self._calls.call(tool, arguments, visitor)
+        answer = await self._pipeline.call(tool, arguments, visitor)
         if cursor and answer.error and answer.error.code == InvalidInput.code:
-            raise MCPError(types.INVALID_PARAMS, START_OVER)
+            raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
         return result_of(answer)
 
 
-def _not_found(context: Context, uri: str, message: str) -> MCPError:
-    modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    code = types.INVALID_PARAMS if modern else NOT_FOUND_WITH_HANDSHAKE
+def _not_found(context: RequestContext, uri: str, message: str) -> MCPError:
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    code = types.INVALID_PARAMS if is_modern else HANDSHAKE_NOT_FOUND
     return MCPError(code, message, data={"uri": uri[:MAX_URI_LENGTH]})
 
 
 def to_cursor(tool: str, cursor: str | None) -> str:
-    """Where the list goes on: at a page of this tool, by default its first."""
+    """Make the cursor of a page of this tool; None for its first page."""
     return to_base64url(json.dumps([tool, cursor]).encode())
 
 
 def from_cursor(cursor: str) -> tuple[str, str | None]:
-    """The tool and the page of a cursor that `to_cursor` made.
+    """Return the tool and its cursor from a cursor that `to_cursor` made.
 
     Raises:
-        MCPError: This is no such cursor.
+        MCPError: The cursor is not valid.
     """
     try:
         position = json.loads(from_base64url(cursor))
     except (ValueError, RecursionError):
         position = None
     match position:
-        case [str(tool), (str() | None) as inner]:
-            return tool, inner
+        case [str(tool), (str() | None) as tool_cursor]:
+            return tool, tool_cursor
         case _:
-            raise MCPError(types.INVALID_PARAMS, START_OVER)
+            raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)

@@ -1,4 +1,4 @@
-"""What came of a call as MCP has it: a tool's result, a resource's text, or a JSON-RPC error."""
+"""A call's answer in MCP's terms: a tool result, a resource's text, or a JSON-RPC error."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""
 TOOL_FAILURE: Final = -32010
-"""JSON-RPC's code for what a caller can act on, of those left to servers; `data` says the rest."""
+"""The JSON-RPC error code of tool errors, from the range for servers; `data` has the details."""
 REPLAYED: Final = (
-    "This call was done before, with the same idempotency_key: nothing was done now. This is the"
-    " answer of that time, and what it tells of may have changed since."
+    "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
+    " earlier answer; the data may have changed since."
 )
-"""What is said beside such an answer: a model sees no `_meta`."""
+"""The text added to a replayed answer, since models do not see `_meta`."""
 
 
 def to_result(
     answer: CallAnswer, tool: Declaration, *, links: Links | None = None
 ) -> types.CallToolResult:
-    """A tool's answer as MCP has it, with links to the resources that it names.
+    """Convert an answer to a tool result, with links to the resources that it names.
 
-    An error carries no structured content, unless the tool's own schema has room for it: some
-    clients check that against the schema even then, and would hide the message.
+    An error has no structured content unless the tool's output schema includes errors: some clients
+    validate it against the schema even then, and would hide the message.
     """
     structured = _structured(answer, tool)
     error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
-    words = answer.text or compact(structured or error or {})
-    texts = [words, *([REPLAYED] if answer.receipt.replayed else [])]
+    text = answer.text or compact(structured or error or {})
+    texts = [text, *([REPLAYED] if answer.receipt.replayed else [])]
     return types.CallToolResult(
         content=[
             *(types.TextContent(type="text", text=text) for text in texts),
@@ -59,10 +59,10 @@ def _structured(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
 
 
 def result_of(answer: CallAnswer) -> dict[str, Any]:
-    """The result of a call, where the protocol has no room for a tool's error.
+    """Return the result of a call, for methods whose results cannot express a tool error.
 
     Raises:
-        MCPError: The call failed; the error says so in the tool's words.
+        MCPError: The call failed; the error has the tool's message.
     """
     if answer.error:
         is_fault = answer.error.code == PlatformFault.code
@@ -73,10 +73,10 @@ def result_of(answer: CallAnswer) -> dict[str, Any]:
 
 
 def meta(answer: CallAnswer) -> dict[str, Any]:
-    """What a call cost, where MCP has room for it."""
+    """Return a result's `_meta` with the call's receipt."""
     return {RECEIPT: answer.receipt.cost()}
 
 
 def compact(value: dict[str, Any]) -> str:
-    """JSON without a wasted character."""
+    """Serialize to JSON without whitespace."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,11 +1,11 @@
-"""What a program asks a person for, and the authorization code that it gets if they agree.
+"""Authorization requests, and the codes that programs receive when a person approves.
 
-The request travels, signed, in the address of the consent page. So nothing is stored before
-somebody has approved, and nobody fills the database by asking.
+The signed request travels in the URL of the consent page. So nothing is stored before a person
+approves, and requests alone cannot fill the database.
 
 A code is a signature by the deployment's keyring over the id of its grant, and is not stored, not
-even hashed. So a stolen database opens nothing, and a code that was forged, cut or given to another
-program is known without a look into it.
+even hashed. So a stolen database contains no codes, and a code that was forged, cut or issued to
+another program is rejected without a database read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.gateway.oauth.redirect_uris import redirect_with
+from functions.gateway.oauth.redirect_uris import add_query
 from shared.accounts.grant import CODE_LIFETIME, Grant, Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.base64url import from_base64url, to_base64url
@@ -31,27 +31,28 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 CONSENT_PATH: Final = "/consent"
-"""Where a person decides; the request is its parameter `request`."""
+"""The path of the consent page, whose parameter `request` is the sealed request."""
 LIFETIME: Final = timedelta(minutes=10)
 """How long a person may take to decide."""
 _GRANT_ID_BYTES: Final = 16
 _REQUEST_PURPOSE: Final = "authorization request"
 _CODE_PURPOSE: Final = "authorization code"
+_START_AGAIN: Final = "Start again from the program that sent you here."
 _CODE: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationRequest:
-    """A request whose client, redirect address, scopes and code challenge were checked.
+    """A request whose client, redirect URI, scopes and code challenge were validated.
 
     Attributes:
-        client_id: The program that asks.
-        client_name: What it calls itself; nobody has verified that.
-        redirect_uri: Where the answer goes.
-        redirect_uri_given: Whether the program named that address, or it was the only one.
-        scopes: What it asks for.
-        state: What it wants to get back with the answer.
-        code_challenge: The SHA-256 of its secret verifier (RFC 7636).
+        client_id: The program's id.
+        client_name: The program's unverified name for itself.
+        redirect_uri: Where the response goes.
+        redirect_uri_given: Whether the request named that URI; otherwise it is the only one.
+        scopes: The requested scopes.
+        state: The program's own value, which the response returns.
+        code_challenge: The SHA-256 of the program's secret verifier (RFC 7636).
     """
 
     client_id: str
@@ -64,38 +65,42 @@ class AuthorizationRequest:
 
 
 def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
-    """A text for an address, which only we can make and which is valid for ten minutes."""
-    asked_at = to_microseconds(clock())
+    """Serialize and sign a request for a URL, valid for ten minutes."""
+    asked_at = microseconds(clock())
     fields = asdict(request) | {"scopes": sorted(request.scopes), "asked_at": asked_at}
-    plain = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    body = to_base64url(plain.encode())
+    payload = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    body = to_base64url(payload.encode())
     return f"{body}.{keyring.sign(_REQUEST_PURPOSE, body)}"
 
 
 def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
-    """The request that `seal` made this text of.
+    """Verify a sealed request and return it.
 
     Raises:
-        InvalidInput: It was not made by us, or longer than ten minutes ago.
+        InvalidInput: This server did not seal it, or more than ten minutes ago.
     """
     body, _, signature = text.partition(".")
-    if not keyring.verifies(_REQUEST_PURPOSE, body, signature):
-        raise InvalidInput("This address is damaged. Start again from the program that sent you.")
+    if not keyring.verify(_REQUEST_PURPOSE, body, signature):
+        raise InvalidInput(
+            "This address is not valid. Start again from the program that sent you here."
+        )
     fields = json.loads(from_base64url(body))
     if clock() - from_microseconds(fields.pop("asked_at")) > LIFETIME:
-        raise InvalidInput("This page waited too long. Start again from the program that sent you.")
+        raise InvalidInput(
+            "This page has expired. Start again from the program that sent you here."
+        )
     scopes = frozenset(Scope(name) for name in fields.pop("scopes"))
     return AuthorizationRequest(**fields, scopes=scopes)
 
 
 class Approvals:
-    """Turns what a person decided into the address where their browser goes next.
+    """Turns a person's decision into the URL that their browser goes to next.
 
-    Codes are made nowhere else, and nobody gets one without a proof.
+    Codes are made nowhere else, and only with a proof of who the person is.
     """
 
     def __init__(self, keyring: Keyring, access: Connection, issuer: str, clock: Clock) -> None:
-        """Keep grants through `access`, in the name of `issuer`."""
+        """Store grants through `access`, in the name of `issuer`."""
         self._keyring = keyring
         self._access = access
         self._issuer = issuer
@@ -104,25 +109,25 @@ class Approvals:
     async def approve(
         self, request: AuthorizationRequest, proof: Proof, allowed: frozenset[Scope]
     ) -> str:
-        """Grant what was asked, and return the address that takes the code to the program.
+        """Store a grant, and return the URL that takes the code to the program.
 
-        Whether the key of a proof is still valid is looked up again with every exchange.
+        Every later exchange checks again whether the key of the proof is valid.
 
         Args:
-            request: What was asked.
+            request: The request.
             proof: Who grants it.
-            allowed: What they may hand on: no key hands on more than it allows itself.
+            allowed: The scopes that the person may grant, at most those of their key.
 
         Raises:
             Unauthorized: There is no proof.
-            Forbidden: They may hand on nothing of what was asked.
+            Forbidden: The person may grant none of the requested scopes.
             Unavailable: The database does not answer; nothing was granted.
         """
         if not isinstance(proof, Proof):
-            raise Unauthorized("Nobody has proved who they are.")
+            raise Unauthorized("The sign-in has no proof of identity.")
         scopes = request.scopes & allowed
         if not scopes:
-            raise Forbidden("This key allows nothing of what the program asks for.")
+            raise Forbidden("This key has none of the scopes that the program asks for.")
         now = self._clock()
         grant = Grant(
             grant_id=secrets.token_hex(_GRANT_ID_BYTES),
@@ -137,12 +142,12 @@ class Approvals:
             expires_at=now + CODE_LIFETIME,
         )
         await AccessStore(self._access).grants.add(grant)
-        code = code_of(self._keyring, grant.grant_id, grant.client_id)
-        return redirect_with(request.redirect_uri, code=code, state=request.state, iss=self._issuer)
+        code = make_code(self._keyring, grant.grant_id, grant.client_id)
+        return add_query(request.redirect_uri, code=code, state=request.state, iss=self._issuer)
 
     def deny(self, request: AuthorizationRequest) -> str:
-        """The address that tells the program that the person refused."""
-        return redirect_with(
+        """Return the URL that tells the program that the person refused."""
+        return add_query(
             request.redirect_uri,
             error="access_denied",
             error_description="The person refused.",
@@ -151,14 +156,14 @@ class Approvals:
         )
 
 
-def code_of(keyring: Keyring, grant_id: str, client_id: str) -> str:
-    """The code of a grant, for the program that it was given to."""
+def make_code(keyring: Keyring, grant_id: str, client_id: str) -> str:
+    """Make the code of a grant, for its program."""
     return f"{grant_id}.{keyring.sign(_CODE_PURPOSE, f'{grant_id}.{client_id}')}"
 
 
-def grant_of_code(keyring: Keyring, code: str, client_id: str) -> str | None:
-    """The id of the grant whose code this is; None if we did not make it for this program."""
+def grant_id_of_code(keyring: Keyring, code: str, client_id: str) -> str | None:
+    """Return the grant id of a code; None if this server did not make it for this program."""
     match = _CODE.fullmatch(code)
-    if not match or not keyring.verifies(_CODE_PURPOSE, f"{match[1]}.{client_id}", match[2]):
+    if not match or not keyring.verify(_CODE_PURPOSE, f"{match[1]}.{client_id}", match[2]):
         return None
     return match[1]

@@ -1,8 +1,8 @@
-"""Clients whose id is a URL, where a document says who they are.
+"""Clients whose id is the URL of a document that describes them.
 
 "OAuth Client ID Metadata Document" (draft-ietf-oauth-client-id-metadata-document-02). One rule of
-its section 5.2 is broken on purpose: a failure is remembered for a minute, or whoever opens our
-sign-in page in a loop would have us knock at a third party's door as often.
+its section 5.2 is broken on purpose: failures are cached for a minute. Otherwise a loop that opens
+the sign-in page would make this server send as many requests to a third party.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.shared.auth import OAuthClientMetadata
 from pydantic import ValidationError
 
-from functions.gateway.oauth.redirect_uris import allowed
-from functions.gateway.oauth.safe_fetch import SECONDS, DocumentRefused, PublicUrl, SafeFetch
+from functions.gateway.oauth.redirect_uris import parse_redirect_uri
+from functions.gateway.oauth.safe_fetch import TIMEOUT, DocumentRejected, PublicUrl, SafeFetch
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.log import log
@@ -30,21 +30,25 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 MAX_LIFETIME: Final = timedelta(hours=1)
-"""How long a document is taken to be as it was, whatever its server says."""
+"""The longest time to cache a document, whatever its server says."""
 DEFAULT_LIFETIME: Final = timedelta(minutes=15)
-"""The same, where its server says nothing."""
+"""How long to cache a document if its server does not say."""
 FAILURE_LIFETIME: Final = timedelta(minutes=1)
-"""How long a failure is remembered."""
+"""How long to cache a failure."""
 MAX_CACHED: Final = 200
+"""The number of cached documents and failures."""
 MAX_CONCURRENT: Final = 16
-"""Fetches at one time; whoever comes then has to come again."""
-_CLIENT: Final = "The program that sent you says who it is by a document at its own address, and"
-_UNREACHABLE: Final = f"{_CLIENT} that document cannot be fetched right now. Try again in a minute."
-_UNKNOWN_HOST: Final = (
-    f"{_CLIENT} there is no server of that name. Check the address in the program's settings; if it"
-    " is right, try again in a minute."
+"""The most fetches at the same time; further ones are rejected."""
+_UNREACHABLE: Final = (
+    "The program that sent you identifies itself by a document at its own address, but that"
+    " document cannot be fetched right now. Try again in a minute."
 )
-_BUSY: Final = "Too many programs are being looked up here at once. Try again in a few seconds."
+_UNKNOWN_HOST: Final = (
+    "The program that sent you identifies itself by a document at its own address, but the server"
+    " of that address does not exist. Check the address in the program's settings; if it is right,"
+    " try again in a minute."
+)
+_BUSY: Final = "Too many programs are being looked up at the same time. Try again in a few seconds."
 _TEMPORARY: Final = {
     "host_unknown": _UNKNOWN_HOST,
     "server_busy": _UNREACHABLE,
@@ -52,127 +56,123 @@ _TEMPORARY: Final = {
     "too_slow": _UNREACHABLE,
     "unreachable": _UNREACHABLE,
 }
-"""What to say where a reason tells nothing about the document: a later attempt may succeed."""
+"""The messages for reasons that say nothing about the document, so a retry may succeed."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Lookup:
     client: OAuthClientMetadata | None
     lifetime: timedelta
-    temporary_problem: str | None = None
+    temporary_error: str | None = None
 
     @classmethod
-    def of(cls, error: DocumentRefused) -> _Answer:
+    def of(cls, error: DocumentRejected) -> _Lookup:
         return cls(None, FAILURE_LIFETIME, _TEMPORARY.get(error.reason))
 
 
 class ClientDocuments:
-    """Looks clients up by the URL of their document, and remembers them for a while."""
+    """Looks up clients by the URL of their document, with a cache."""
 
     def __init__(self, fetch: SafeFetch | None = None, clock: Clock = utc_now) -> None:
-        """Fetch with `fetch`."""
+        """Fetch documents with `fetch`."""
         self._fetch = fetch or SafeFetch()
         self._clock = clock
-        self._cache: OrderedDict[str, tuple[_Answer, datetime]] = OrderedDict()
-        self._running: dict[str, asyncio.Task[_Answer]] = {}
+        self._cache: OrderedDict[str, tuple[_Lookup, datetime]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[_Lookup]] = {}
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """The client with this id, a URL; None if its document is not valid.
+        """Return the client with this id, a URL; None if its document is not valid.
 
         Its `token_endpoint_auth_method` is always `none`.
 
         Raises:
-            Unavailable: The document cannot be had now.
+            Unavailable: The document cannot be fetched now.
         """
-        answer = await self._answer(client_id)
-        if answer.temporary_problem:
-            raise Unavailable(
-                answer.temporary_problem, retry_after=FAILURE_LIFETIME.total_seconds()
-            )
-        return answer.client
+        lookup = await self._look_up(client_id)
+        if lookup.temporary_error:
+            raise Unavailable(lookup.temporary_error, retry_after=FAILURE_LIFETIME.total_seconds())
+        return lookup.client
 
-    async def _answer(self, client_id: str) -> _Answer:
-        answer, until = self._cache.get(client_id, (None, None))
-        if answer and until and self._clock() < until:
-            return answer
+    async def _look_up(self, client_id: str) -> _Lookup:
+        lookup, expires_at = self._cache.get(client_id, (None, None))
+        if lookup and expires_at and self._clock() < expires_at:
+            return lookup
         try:
-            lookup = self._running.get(client_id) or self._start(client_id)
-        except DocumentRefused as error:
+            task = self._running.get(client_id) or self._start(client_id)
+        except DocumentRejected as error:
             log.warning("client_document_refused", reason=error.reason)
-            return _Answer.of(error)
-        # The first who asks may leave before the answer comes; the others still want it.
-        return await asyncio.shield(lookup)
+            return _Lookup.of(error)
+        # The first caller may disconnect while others still wait for the same fetch.
+        return await asyncio.shield(task)
 
-    def _start(self, client_id: str) -> asyncio.Task[_Answer]:
+    def _start(self, client_id: str) -> asyncio.Task[_Lookup]:
         url = PublicUrl.parse(client_id)
         if len(self._running) >= MAX_CONCURRENT:
             log.warning("client_document_refused", reason="busy")
-            raise Unavailable(_BUSY, retry_after=SECONDS)
-        lookup = asyncio.create_task(self._look_up(url), name="client document")
-        self._running[client_id] = lookup
-        lookup.add_done_callback(lambda _: self._running.pop(client_id))
+            raise Unavailable(_BUSY, retry_after=TIMEOUT)
+        task = asyncio.create_task(self._fetch_and_cache(url), name="client document")
+        self._running[client_id] = task
+        task.add_done_callback(lambda _: self._running.pop(client_id))
+        return task
+
+    async def _fetch_and_cache(self, url: PublicUrl) -> _Lookup:
+        try:
+            document = await self._fetch.get(url)
+            client = parse_client(document.body, url.text)
+            lookup = _Lookup(client, _lifetime(document.cache_control))
+        except DocumentRejected as error:
+            log.warning("client_document_refused", host=url.host, reason=error.reason)
+            lookup = _Lookup.of(error)
+        self._store(url.text, lookup)
         return lookup
 
-    async def _look_up(self, url: PublicUrl) -> _Answer:
-        try:
-            answer = await self._read(url)
-        except DocumentRefused as error:
-            log.warning("client_document_refused", host=url.host, reason=error.reason)
-            answer = _Answer.of(error)
-        self._remember(url.text, answer)
-        return answer
-
-    async def _read(self, url: PublicUrl) -> _Answer:
-        fetched = await self._fetch.get(url)
-        return _Answer(client_in(fetched.body, url.text), _lifetime(fetched.cache_control))
-
-    def _remember(self, client_id: str, answer: _Answer) -> None:
+    def _store(self, client_id: str, lookup: _Lookup) -> None:
         self._cache.pop(client_id, None)
-        if answer.lifetime:
-            self._cache[client_id] = (answer, self._clock() + answer.lifetime)
+        if lookup.lifetime:
+            self._cache[client_id] = (lookup, self._clock() + lookup.lifetime)
         if len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
 
 
-def client_in(body: bytes, client_id: str) -> OAuthClientMetadata:
-    """The client that a document describes.
+def parse_client(body: bytes, client_id: str) -> OAuthClientMetadata:
+    """Parse the client that a document describes.
 
     Raises:
-        DocumentRefused: It describes none, another, or one that we cannot serve.
+        DocumentRejected: It describes no client, another client, or an unsupported one.
     """
-    document = _object(body)
+    document = _parse_object(body)
     if document.get("client_id") != client_id:
-        raise DocumentRefused("client_id")
+        raise DocumentRejected("client_id")
     if any(name in document for name in _SECRETS):
-        raise DocumentRefused("client_secret")
+        raise DocumentRejected("client_secret")
     if document.get("token_endpoint_auth_method", "none") != "none":
-        raise DocumentRefused("auth_method")
+        raise DocumentRejected("auth_method")
     uris = document.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
-        raise DocumentRefused("redirect_uris")
-    if not all(isinstance(uri, str) and allowed(uri) for uri in uris):
-        raise DocumentRefused("redirect_uris")
+        raise DocumentRejected("redirect_uris")
+    if not all(isinstance(uri, str) and parse_redirect_uri(uri) for uri in uris):
+        raise DocumentRejected("redirect_uris")
     try:
         client = OAuthClientMetadata.model_validate(document)
     except ValidationError as error:
-        raise DocumentRefused("metadata") from error
+        raise DocumentRejected("metadata") from error
     return client.model_copy(update={"token_endpoint_auth_method": "none"})
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise DocumentRefused("json") from error
+        raise DocumentRejected("json") from error
     if not isinstance(document, dict):
-        raise DocumentRefused("json")
+        raise DocumentRejected("json")
     return document
 
 
 def _lifetime(cache_control: str) -> timedelta:
-    """How long to keep a document; of all that HTTP caching knows, what servers say in practice."""
+    """Return how long to cache a document, by the directives that servers use in practice."""
     directives = [part.strip().lower() for part in cache_control.split(",")]
     if "no-store" in directives or "no-cache" in directives:
         return timedelta()

@@ -1,8 +1,8 @@
-"""Programs that sign people in, in the SDK's terms: by registration, or by a document at a URL.
+"""OAuth clients: programs that registered, or that publish a metadata document at a URL.
 
-A client id and a client secret are signatures by the deployment's keyring, and the secret is not
-stored, not even hashed. So an id that was not issued by this server costs no look into the
-database, and a stolen database holds no secret.
+Client ids and secrets are signatures by the deployment's keyring, and secrets are not stored, not
+even hashed. So an id that was not issued by this server costs no database read, and a stolen
+database contains no secrets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, Field
 
-from functions.gateway.oauth.redirect_uris import MAX_LENGTH, allowed, matches
+from functions.gateway.oauth.redirect_uris import MAX_LENGTH, is_registered, parse_redirect_uri
 from shared.accounts.grant import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope, with_implied_scopes
@@ -36,24 +36,25 @@ if TYPE_CHECKING:
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 PUBLIC: Final = "none"
-IN_FORM: Final = "client_secret_post"
-"""The ways to authenticate at the token endpoint: not at all, or with a secret in the form."""
+"""Public clients do not authenticate at the token endpoint."""
+SECRET_IN_FORM: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
+"""Confidential clients send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
-EXTENDED_EVERY: Final = timedelta(days=1)
-"""How exact the end of a registration that is in use is known: each time costs a write."""
+EXTENSION_INTERVAL: Final = timedelta(days=1)
+"""How often the expiry of a used registration is extended, since each time costs a write."""
 _ID_PURPOSE: Final = "client id"
-_SECRET_PURPOSE: Final = "client secret"  # noqa: S105 - what is signed for, and no secret
+_SECRET_PURPOSE: Final = "client secret"  # noqa: S105 - a purpose of signatures, not a secret
 _ID: Final = re.compile(r"([0-9a-f-]{36})\.([A-Za-z0-9_-]{8})")
 _CHECK_LENGTH: Final = 8
-"""Characters of the signature at the end of a client id."""
+"""The length of the signature at the end of a client id."""
 
 
 class Client(OAuthClientInformationFull):
     """A client as it registered, or as its metadata document describes it.
 
     Attributes:
-        expires_at: When its registration ends, unless it is used; None if it did not register.
+        expires_at: When its registration expires unless it is used; None without a registration.
     """
 
     expires_at: datetime | None = Field(default=None, exclude=True)
@@ -68,82 +69,80 @@ class Client(OAuthClientInformationFull):
         secret: str | None = None,
         expires_at: datetime | None = None,
     ) -> Client:
-        """A client with, or without, a secret."""
+        """Make a client, with a secret or without."""
         return cls(
             client_id=client_id,
             client_name=name,
             redirect_uris=[AnyUrl(uri) for uri in redirect_uris],
             client_secret=secret,
-            token_endpoint_auth_method=IN_FORM if secret else PUBLIC,
+            token_endpoint_auth_method=SECRET_IN_FORM if secret else PUBLIC,
             expires_at=expires_at,
         )
 
     def validate_scope(self, requested_scope: str | None) -> list[str] | None:
-        """The scopes to ask the person for: any of ours, and all of them if it named none.
+        """Return the scopes to request from the person: all scopes if the client named none.
 
         Raises:
-            InvalidScopeError: There is no such scope here.
+            InvalidScopeError: There is no such scope.
         """
         names = (requested_scope or "").split()
-        if not set(names) <= FULL_ACCESS:
-            raise InvalidScopeError(f"the scopes here are {' and '.join(ALL_SCOPES)}")
-        return sorted(with_implied_scopes(frozenset(Scope(name) for name in names))) or [
-            *ALL_SCOPES
-        ]
+        if not set(names) <= EVERYTHING:
+            raise InvalidScopeError(f"the scopes are {' and '.join(ALL_SCOPES)}")
+        return sorted(implied(frozenset(Scope(name) for name in names))) or [*ALL_SCOPES]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
-        """Where the answer goes: to the only address, or to the one that was asked for.
+        """Return the redirect URI: the requested one, or the client's only one.
 
-        Addresses are compared as URLs, of a loopback one all but the port (RFC 8252, 7.3).
+        URIs are compared as URLs, and loopback ones without the port (RFC 8252, 7.3).
 
         Raises:
-            InvalidRedirectUriError: The client has no such address.
+            InvalidRedirectUriError: The client did not register this URI.
         """
-        # The SDK parses them in two ways; parsed once more, `http://host` and `http://host/` agree.
+        # The SDK parses URIs in two ways. Parsed again, `http://host` and `http://host/` are equal.
         registered = [str(AnyUrl(str(uri))) for uri in self.redirect_uris or []]
         if redirect_uri is None and len(registered) == 1:
             return AnyUrl(registered[0])
-        if redirect_uri is None or not matches(str(AnyUrl(str(redirect_uri))), registered):
-            raise InvalidRedirectUriError("this redirect_uri is none of the client's")
+        if redirect_uri is None or not is_registered(str(AnyUrl(str(redirect_uri))), registered):
+            raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
         return redirect_uri
 
 
-class Documents(Protocol):
-    """Knows clients whose id is the URL of a document that describes them."""
+class DocumentLookup(Protocol):
+    """Looks up clients whose id is the URL of their metadata document."""
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """The client with this id; None if no valid document says so.
+        """Return the client with this id; None if its document is not valid.
 
         Raises:
-            Unavailable: The document cannot be had now.
+            Unavailable: The document cannot be fetched now.
         """
         ...
 
 
-class Clients(Protocol):
-    """Knows programs."""
+class ClientLookup(Protocol):
+    """Looks up clients."""
 
     async def get(self, client_id: str) -> Client | None:
-        """The program with this id, if it is known and has not expired."""
+        """Return the client with this id; None if it is unknown or has expired."""
         ...
 
 
 class ClientRegistry:
-    """Knows those that registered, and those that have a document."""
+    """Registered clients, and clients with a metadata document."""
 
     def __init__(
-        self, keyring: Keyring, access: Connection, clock: Clock, documents: Documents
+        self, keyring: Keyring, access: Connection, clock: Clock, documents: DocumentLookup
     ) -> None:
-        """Keep registrations through `access`."""
+        """Store registrations through `access`."""
         self._keyring = keyring
         self._access = access
         self._clock = clock
         self._documents = documents
 
     async def get(self, client_id: str) -> Client | None:
-        """The program with this id."""
-        if has_document(client_id):
-            return await self._documented(client_id)
+        """Return the client with this id; None if it is unknown or has expired."""
+        if is_document_url(client_id):
+            return await self._get_by_document(client_id)
         if not is_client_id(self._keyring, client_id):
             return None
         registration = await AccessStore(self._access).clients.get(client_id)
@@ -154,25 +153,25 @@ class ClientRegistry:
             client_id,
             name=registration.name,
             redirect_uris=registration.redirect_uris,
-            secret=client_secret_of(self._keyring, client_id) if has_secret else None,
+            secret=make_client_secret(self._keyring, client_id) if has_secret else None,
             expires_at=registration.expires_at,
         )
 
     async def register(self, client: OAuthClientInformationFull) -> None:
-        """Keep a new program, and write into `client` what it is to be told.
+        """Register a client, and write the response's fields into `client`.
 
-        It asked for this or that: what it gets is a public client or one with a secret in the form,
-        and the grants that there are (RFC 7591, 3.2.1 lets us choose).
+        Whatever it requested, it becomes a public client or one with a secret in the form, with all
+        supported grants: RFC 7591 (3.2.1) lets the server choose.
 
         Raises:
-            RegistrationError: It asks for what nobody gets.
+            RegistrationError: Its redirect URIs or its name are not allowed.
         """
         redirect_uris = _checked_redirect_uris([str(uri) for uri in client.redirect_uris or []])
         name = _checked_name(client.client_name)
-        client.client_id = client_id_of(self._keyring, client.client_id)
+        client.client_id = make_client_id(self._keyring, client.client_id)
         if client.token_endpoint_auth_method != PUBLIC:
-            client.token_endpoint_auth_method = IN_FORM
-            client.client_secret = client_secret_of(self._keyring, client.client_id)
+            client.token_endpoint_auth_method = SECRET_IN_FORM
+            client.client_secret = make_client_secret(self._keyring, client.client_id)
         client.grant_types = [*GRANT_TYPES]
         client.response_types = ["code"]
         client.scope = " ".join(ALL_SCOPES)
@@ -187,91 +186,92 @@ class ClientRegistry:
         )
         await AccessStore(self._access).clients.add(registration)
 
-    async def used(self, client: Client) -> None:
-        """Let the registration of a program that gets a token last."""
-        until = self._clock() + USED_LIFETIME
-        if client.expires_at and client.expires_at < until - EXTENDED_EVERY:
-            await AccessStore(self._access).clients.keep_until(client.client_id, until)
+    async def extend(self, client: Client) -> None:
+        """Extend the registration of a client that receives a token."""
+        expires_at = self._clock() + USED_LIFETIME
+        if client.expires_at and client.expires_at < expires_at - EXTENSION_INTERVAL:
+            await AccessStore(self._access).clients.extend(client.client_id, expires_at)
 
-    async def _documented(self, client_id: str) -> Client | None:
+    async def _get_by_document(self, client_id: str) -> Client | None:
         document = await self._documents.get(client_id)
         if document is None:
             return None
         uris = [str(uri) for uri in document.redirect_uris or []]
-        usable = [uri for uri in uris if allowed(uri)]
+        usable = [uri for uri in uris if parse_redirect_uri(uri)]
         name = (document.client_name or "")[:MAX_NAME_LENGTH] or None
         return Client.of(client_id, name=name, redirect_uris=usable)
 
 
 class TokenEndpointClients:
-    """Knows what it takes to exchange what a program was given before.
+    """The clients as the token endpoint needs them: without their documents.
 
-    There a document has nothing left to say: codes and tokens are bound to the id, and who has one
-    of them has no secret. So a token costs no look at somebody else's server, which may be down.
+    Codes and tokens are bound to the client id, and a client with a document has no secret. So the
+    document is not needed here, and another server that is down does not prevent a refresh.
     """
 
     def __init__(self, clients: ClientRegistry) -> None:
-        """Know the registered ones through `clients`."""
+        """Look up registered clients in `clients`."""
         self._clients = clients
 
     async def get(self, client_id: str) -> Client | None:
-        """The program with this id; if that is a URL, whatever its document says."""
-        if has_document(client_id):
+        """Return the client with this id; any URL is a public client."""
+        if is_document_url(client_id):
             return Client.of(client_id)
         return await self._clients.get(client_id)
 
 
 class SingleClient:
-    """Knows one program, which was looked up before."""
+    """One client, which was looked up before."""
 
     def __init__(self, client: Client) -> None:
-        """Know this one, whatever the id."""
+        """Return this client for any id."""
         self._client = client
 
-    async def get(self, client_id: str) -> Client | None:  # noqa: ARG002 - it was looked up by it
-        """That program."""
+    async def get(self, client_id: str) -> Client | None:  # noqa: ARG002 - the protocol's signature
+        """Return the client."""
         return self._client
 
 
-def has_document(client_id: str) -> bool:
-    """Whether a client's id is the address of its document."""
+def is_document_url(client_id: str) -> bool:
+    """Tell whether a client id is the URL of a metadata document."""
     return "://" in client_id
 
 
-def client_id_of(keyring: Keyring, name: str) -> str:
-    """The id of a program that registers: a random UUID, checked by a signature."""
-    return f"{name}.{keyring.sign(_ID_PURPOSE, name)[:_CHECK_LENGTH]}"
+def make_client_id(keyring: Keyring, uuid: str) -> str:
+    """Make the id of a client that registers: a random UUID with a signature as checksum."""
+    return f"{uuid}.{keyring.sign(_ID_PURPOSE, uuid)[:_CHECK_LENGTH]}"
 
 
 def is_client_id(keyring: Keyring, client_id: str) -> bool:
-    """Whether we may have given this id to a program."""
+    """Tell whether this server issued a client id."""
     match = _ID.fullmatch(client_id)
-    return bool(match and keyring.verifies(_ID_PURPOSE, match[1], match[2], length=_CHECK_LENGTH))
+    return bool(match and keyring.verify(_ID_PURPOSE, match[1], match[2], length=_CHECK_LENGTH))
 
 
-def client_secret_of(keyring: Keyring, client_id: str) -> str:
-    """The secret of a program that registered."""
+def make_client_secret(keyring: Keyring, client_id: str) -> str:
+    """Make the secret of a registered client."""
     return keyring.sign(_SECRET_PURPOSE, client_id)
 
 
 def with_newest_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str, str]:
-    """The parameters of a request, whose client secret, if it is valid, is as one of today.
+    """Replace a valid client secret in the parameters of a request by the current one.
 
-    The SDK compares secrets with the one that it is given; but while the keyring's secrets rotate,
-    older ones are valid too.
+    The SDK compares it with one secret only, but during a rotation of the keyring's secrets older
+    client secrets are valid too.
     """
     client_id, secret = parameters.get("client_id", ""), parameters.get("client_secret", "")
-    if not keyring.verifies(_SECRET_PURPOSE, client_id, secret):
+    if not keyring.verify(_SECRET_PURPOSE, client_id, secret):
         return parameters
-    return {**parameters, "client_secret": client_secret_of(keyring, client_id)}
+    return {**parameters, "client_secret": make_client_secret(keyring, client_id)}
 
 
 def _checked_redirect_uris(uris: list[str]) -> tuple[str, ...]:
-    if not 0 < len(uris) <= MAX_REDIRECT_URIS or not all(map(allowed, uris)):
+    if not 0 < len(uris) <= MAX_REDIRECT_URIS or not all(map(parse_redirect_uri, uris)):
         raise RegistrationError(
             "invalid_redirect_uri",
-            f"1 to {MAX_REDIRECT_URIS} redirect_uris, each https, http on a loopback address or an"
-            f" app's own scheme, without a fragment, up to {MAX_LENGTH} characters.",
+            f"redirect_uris must be 1 to {MAX_REDIRECT_URIS} URIs of up to {MAX_LENGTH} characters,"
+            " each with https, with http on a loopback address or with an app's own scheme, and"
+            " without a fragment.",
         )
     return tuple(uris)
 
@@ -279,6 +279,6 @@ def _checked_redirect_uris(uris: list[str]) -> tuple[str, ...]:
 def _checked_name(name: str | None) -> str | None:
     if name and len(name) > MAX_NAME_LENGTH:
         raise RegistrationError(
-            "invalid_client_metadata", f"client_name takes up to {MAX_NAME_LENGTH} characters."
+            "invalid_client_metadata", f"client_name may have up to {MAX_NAME_LENGTH} characters."
         )
     return name

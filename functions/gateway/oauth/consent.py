@@ -1,7 +1,7 @@
 """Consent: the page, the person's answer, and the round trip to Google.
 
 Nothing here issues an authorization code. `Approvals` does, for a proof of identity, and a proof
-has two sources only: a key that `Callers` found valid, or a sign-in with `Google`.
+has two sources only: a key that `Callers` found valid, or a sign-in with `GoogleSignIn`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functions.gateway.auth.public_url import issuer_of, origins_of
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, consent_page, message_page
 from functions.gateway.oauth.google import CALLBACK_PATH
-from functions.gateway.oauth.http import bounded, parameters_of
+from functions.gateway.oauth.http import limit_body, read_parameters
 from shared.accounts.grant import Proof
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import CarrelError, Forbidden, InvalidInput
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.auth.callers import Callers
     from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest
-    from functions.gateway.oauth.google import Google
+    from functions.gateway.oauth.google import GoogleSignIn
     from functions.gateway.rate_limits import AddressLimit
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
@@ -42,17 +42,17 @@ _BROWSER_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
 """Values of `Sec-Fetch-Site` for a form on our page, and for a page that the user reloads."""
 _OTHER_BROWSER: Final = (
-    "This answer does not come from the page that you were shown in this browser. Allow cookies for"
-    " this site, and start again from the program that sent you here."
+    "This form was not opened in this browser, or cookies are blocked. Allow cookies for this site,"
+    " and start again from the program that sent you here."
 )
 
 
 @dataclass(frozen=True)
 class Consent:
-    """Answers a person's browser, and keeps nothing between its requests.
+    """The pages and the callback of sign-in, without state between requests.
 
     Attributes:
-        settings: The public address, and how many proxies stand in front of it.
+        settings: The public URL and the number of trusted proxies.
         keyring: Signs forms, and verifies requests.
         callers: Looks up access keys.
         approvals: Issues authorization codes.
@@ -68,54 +68,52 @@ class Consent:
     approvals: Approvals
     clock: Clock
     login_limit: AddressLimit
-    google: Google | None
+    google: GoogleSignIn | None
 
     def routes(self) -> list[Route]:
-        """Where the pages are."""
+        """Make the routes of the pages."""
         pages = [
-            Route(CONSENT_PATH, self.ask, methods=["GET"]),
-            Route(CONSENT_PATH, bounded(request_response(self.answer)), methods=["POST"]),
+            Route(CONSENT_PATH, self.show, methods=["GET"]),
+            Route(CONSENT_PATH, limit_body(request_response(self.submit)), methods=["POST"]),
         ]
         if self.google:
             callback = partial(self.callback, self.google)
             pages.append(Route(CALLBACK_PATH, callback, methods=["GET"]))
         return pages
 
-    async def ask(self, request: Request) -> Response:
+    async def show(self, request: Request) -> Response:
         """Show the consent page."""
         try:
             return self._page(request, _single_parameter(request, "request"))
         except CarrelError as error:
-            return message_page("There is nothing to decide here", error)
+            return message_page("This page is not valid", error)
 
-    async def answer(self, request: Request) -> Response:
-        """Do as the person decided, once the form is verified."""
+    async def submit(self, request: Request) -> Response:
+        """Verify the form and follow the person's decision."""
         try:
-            fields = await parameters_of(request)
+            fields = await read_parameters(request)
             self._browser_check.verify_form(request, fields)
             authorization = self._unseal(fields["request"])
         except CarrelError as error:
-            return message_page("Your answer was not taken", error)
+            return message_page("Your answer was not accepted", error)
         try:
             return _redirect(await self._next_url(request, fields, authorization))
         except CarrelError as error:
             _log_refusal(error)
             return self._page(request, fields["request"], error)
 
-    async def callback(self, google: Google, request: Request) -> Response:
-        """Approve for whoever comes back from Google, if they left from here."""
+    async def callback(self, google: GoogleSignIn, request: Request) -> Response:
+        """Approve the request when the person returns from Google."""
         retry_url = None
         try:
-            state, browser_id = (
-                _single_parameter(request, "state"),
-                self._browser_check.known_id(request),
-            )
-            sealed = google.request_in(state, browser_id)
+            state = _single_parameter(request, "state")
+            browser_id = self._browser_check.known_id(request)
+            sealed = google.verify_state(state, browser_id)
             authorization = self._unseal(sealed)
             retry_url = f"{CONSENT_PATH}?request={sealed}"
             await self._count_attempt(request)
-            proof = await google.proof(_code(request), state, browser_id)
-            return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
+            proof = await google.authenticate(_code(request), state, browser_id)
+            return _redirect(await self.approvals.approve(authorization, proof, EVERYTHING))
         except CarrelError as error:
             _log_refusal(error)
             return message_page("You are not signed in", error, retry_url)
@@ -123,7 +121,7 @@ class Consent:
     async def _next_url(
         self, request: Request, fields: dict[str, str], authorization: AuthorizationRequest
     ) -> str:
-        """Where the browser goes next."""
+        """Return the URL that the browser goes to next."""
         match fields.get("decision"):
             case "deny":
                 return self.approvals.deny(authorization)
@@ -132,13 +130,13 @@ class Consent:
             case _:
                 raise InvalidInput("Press one of the buttons.")
         if self.google:
-            return await self.google.address(
+            return await self.google.authorization_url(
                 fields["request"], self._browser_check.browser_id(request)
             )
         return await self._approve_by_key(fields.get("key", "").strip(), authorization)
 
     async def _approve_by_key(self, text: str, authorization: AuthorizationRequest) -> str:
-        key, account = await self.callers.key(text)
+        key, account = await self.callers.verify_key(text)
         proof = Proof(
             user_id=account.user_id, kind="key", key_id=key.key_id, expires_at=key.expires_at
         )
@@ -151,7 +149,7 @@ class Consent:
         authorization = self._unseal(sealed)
         browser_id = self._browser_check.browser_id(request)
         form = self._browser_check.form_token(browser_id, sealed)
-        source = self.google.source if self.google else None
+        source = self.google.csp_source if self.google else None
         page = consent_page(authorization, sealed, form, google_source=source, error=error)
         self._browser_check.set_cookie(page, browser_id)
         return page
@@ -165,14 +163,14 @@ class Consent:
 
 
 class _BrowserCheck:
-    """Makes sure that the browser that was shown a page is the one that answers (CSRF, login CSRF).
+    """Protection against CSRF and login CSRF: only the browser that saw the page may answer.
 
-    An attacker who lures a browser into sending a form, or into coming back from Google, lacks
-    the random value in its cookie, and so cannot forge the token that is bound to it.
+    An attacker who makes a browser send a form, or return from Google, does not know the random
+    value in its cookie, and so cannot forge the token that is bound to it.
     """
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
-        """Set up for the public address. Plain HTTP, on a laptop only, is less protected."""
+        """Set up for the public URL. Plain HTTP, used only on a laptop, is less protected."""
         self._secure = issuer_of(settings).lower().startswith("https:")
         # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
         self._cookie_name = "__Host-carrel" if self._secure else "carrel"
@@ -180,16 +178,16 @@ class _BrowserCheck:
         self._keyring = keyring
 
     def browser_id(self, request: Request) -> str:
-        """The id of this browser; a new browser gets a new one."""
+        """Return the id of this browser, or a new one."""
         return self.known_id(request) or secrets.token_urlsafe(32)
 
     def known_id(self, request: Request) -> str:
-        """The id in the cookie; empty if there is none, or it is malformed."""
+        """Return the id in the cookie; empty if there is none, or it is malformed."""
         value = request.cookies.get(self._cookie_name, "")
         return value if _BROWSER_ID.fullmatch(value) else ""
 
     def set_cookie(self, response: Response, browser_id: str) -> None:
-        """Have the browser keep its id until it is closed."""
+        """Store the id in a session cookie."""
         response.set_cookie(
             self._cookie_name,
             browser_id,
@@ -200,11 +198,11 @@ class _BrowserCheck:
         )
 
     def form_token(self, browser_id: str, sealed: str) -> str:
-        """What the form with this request must bring back."""
+        """Return the CSRF token of the form with this request."""
         return self._keyring.sign(_FORM_PURPOSE, f"{browser_id}.{sealed}")
 
     def verify_form(self, request: Request, fields: dict[str, str]) -> None:
-        """Make sure that a form was filled in on our page, in this browser.
+        """Verify that a form was submitted from this server's page, in this browser.
 
         Raises:
             Forbidden: It was not.
@@ -216,7 +214,7 @@ class _BrowserCheck:
             not browser_id
             or (origin is not None and origin not in self._origins)
             or site not in _TRUSTED_FETCH_SITES
-            or not self._keyring.verifies(
+            or not self._keyring.verify(
                 _FORM_PURPOSE, f"{browser_id}.{sealed}", fields.get("form", "")
             )
         ):
@@ -226,13 +224,15 @@ class _BrowserCheck:
 def _single_parameter(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) != 1:
-        raise InvalidInput("Start from the program that wants access to Carrel: it leads you here.")
+        raise InvalidInput(
+            "Start from the program that you want to connect to Carrel; it opens this page."
+        )
     return values[0]
 
 
 def _code(request: Request) -> str:
     if "error" in request.query_params:
-        raise Forbidden("You did not finish signing in at Google.")
+        raise Forbidden("You did not finish signing in with Google.")
     return _single_parameter(request, "code")
 
 

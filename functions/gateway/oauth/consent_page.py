@@ -1,9 +1,8 @@
-"""The pages of sign-in: plain HTML, without scripts. Whatever a program says of itself is hostile.
+"""The sign-in pages: plain HTML without scripts. All text from programs is untrusted.
 
-`form-action` deserves a word: Chromium applies it to every redirect after the form as well, so the
-client's address must be in it, and where that address redirects to in turn. The latter is unknown;
-all of https is allowed for its sake. That gives away little, since a hostile client is where its
-own redirect URI says.
+In the content security policy, `form-action` allows all of https: Chromium also applies it to every
+redirect after the form, so it must include the client's redirect URI and the unknown addresses to
+which that redirects in turn. Little is lost, because a hostile client chooses its redirect URI.
 """
 
 from __future__ import annotations
@@ -32,20 +31,21 @@ if TYPE_CHECKING:
 
 SAFE_HEADERS: Final = {
     "cache-control": "no-store",
-    # `no-referrer` would have browsers say `Origin: null` of our own form, which could be anyone's.
+    # With `no-referrer`, browsers would send `Origin: null` with the form, as other sites can.
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""Headers of every page and redirect of sign-in."""
+"""The headers of every sign-in page and redirect."""
 MAX_NAME_LENGTH: Final = 60
+"""The most characters to show of a program's name."""
 _MAX_MARKS: Final = 2
-"""Combining marks that a character may carry."""
+"""The most combining marks on a character."""
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_WORDS: Final = {
-    Scope.READ: "search and read all that you can read here, including what is private to you",
-    Scope.WRITE: "write, change and delete in your name",
+_SCOPE_LABELS: Final = {
+    Scope.READ: "search and read everything that you can read here, including your private data",
+    Scope.WRITE: "create, change and delete data on your behalf",
 }
 
 
@@ -57,43 +57,43 @@ def consent_page(
     google_source: str | None = None,
     error: CarrelError | None = None,
 ) -> HTMLResponse:
-    """Ask a person whether a client may act for them.
+    """Make the page that asks a person whether a program may act for them.
 
     Args:
-        authorization: What the client wants.
-        sealed: The same, to come back with the form.
-        form: What proves that the form is ours.
-        google_source: Where the person proves who they are, as a policy names it; None if here, by
-            access key.
-        error: Why the last answer did not do.
+        authorization: The program's request.
+        sealed: The sealed request, which the form sends back.
+        form: The form's CSRF token.
+        google_source: Google's sign-in page as a content security policy names it; None if people
+            sign in with an access key on this page.
+        error: What was wrong with the last submission.
 
     Raises:
-        InvalidInput: The client wants the answer at an address that cannot be used.
+        InvalidInput: The redirect URI is not allowed.
     """
     destination = Destination.of(authorization.redirect_uri)
     html = _render(
         "consent.html",
-        client=plain(authorization.client_name or "") or "A program without a name",
+        client=sanitize_name(authorization.client_name or "") or "An unnamed program",
         client_host=_host_of(authorization.client_id),
         destination=destination,
-        scopes=[words for scope, words in _WORDS.items() if scope in authorization.scopes],
+        scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
         sealed=sealed,
         form=form,
         by_google=google_source is not None,
         error=error.message if error else None,
     )
-    sources = ["'self'", "https:", destination.source, google_source or ""]
+    sources = ["'self'", "https:", destination.csp_source, google_source or ""]
     return _response(html, error, sources)
 
 
-def message_page(title: str, error: CarrelError, back: str | None = None) -> HTMLResponse:
-    """Say what went wrong, and where to try again, if anywhere here."""
-    html = _render("page.html", title=title, words=error.message, back=back)
+def message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
+    """Make a page with an error, and a link to try again if there is one."""
+    html = _render("page.html", title=title, message=error.message, retry_url=retry_url)
     return _response(html, error, ["'none'"])
 
 
-def plain(name: str) -> str:
-    """A name that can neither hide, nor turn around, nor paint over what stands beside it."""
+def sanitize_name(name: str) -> str:
+    """Remove from a name what could hide, reverse or cover the text beside it."""
     characters: list[str] = []
     marks = 0
     for character in unicodedata.normalize("NFC", name[: MAX_NAME_LENGTH * 20]):
@@ -106,7 +106,7 @@ def plain(name: str) -> str:
 
 
 def _host_of(client_id: str) -> str | None:
-    """Where the client's document is, if its id is the address of one."""
+    """Return the host of the client's document if its id is a URL."""
     return urlsplit(client_id).hostname if client_id.startswith("https://") else None
 
 

@@ -1,14 +1,19 @@
-"""Sign-in with Google: the person proves there who they are, and we decide whether they may.
+"""Sign-in with Google: Google says who the person is, and this server decides whom to admit.
 
-OpenID Connect's code flow with PKCE. Nothing is stored between going there and coming back: the
-request travels in `state`, signed together with the id of the browser that left, and the nonce
-and the PKCE verifier are signatures of both, which nobody else can make.
+This is OpenID Connect's code flow with PKCE. Nothing is stored between the redirect to Google and
+the callback: the request travels in `state`, signed together with the browser's id, and the nonce
+and the PKCE verifier are signatures of both, so nobody else can make them.
+
+PyJWT verifies the tokens. Its `PyJWKClient` is not used to fetch the keys, because it blocks the
+event loop, limits neither the total time nor the size of a response, and refuses to look again for
+a rotated key within 30 seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,16 +23,18 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from functions.gateway.auth.public_url import issuer_of
-from functions.gateway.oauth.redirect_uris import source_of
+from functions.gateway.oauth.redirect_uris import csp_source
 from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
 from shared.core.caller import require_user_id
 from shared.core.errors import Forbidden, Unauthorized, Unavailable
+from shared.core.http import read_at_most
 from shared.core.log import log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from datetime import datetime
+
+    from jwt import PyJWK, PyJWKSet
 
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
@@ -35,55 +42,56 @@ if TYPE_CHECKING:
 
 CALLBACK_PATH: Final = "/signin/google"
 _STATE, _NONCE, _VERIFIER = "google state", "google nonce", "google verifier"
-SECONDS: Final = 5.0
-"""How long an answer may take."""
+TIMEOUT: Final = 5.0
+"""Seconds that a request to Google may take."""
+MAX_BYTES: Final = 256 * 1024
+"""The longest response to read; Google's are below 10 KB."""
 _CACHE_LIFETIME: Final = timedelta(hours=1)
-"""How long what Google published is taken to be as it was."""
-_RETRY_SECONDS: Final = 30.0
-"""Seconds after which another try may succeed."""
+"""How long Google's metadata and keys are cached."""
+_RETRY_AFTER: Final = 30.0
+"""Seconds after which another attempt may succeed."""
 _OK, _BAD_REQUEST = 200, 400
 _ALGORITHM: Final = "RS256"
-"""The only one: a token that names its own could name one that anybody can compute."""
+"""The only accepted algorithm: a token that chose its own could choose one that anybody can use."""
 _CLOCK_SKEW: Final = timedelta(minutes=1)
-"""How far apart Google's clock and ours may be."""
+"""How far Google's clock and this machine's may differ."""
 _CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "nonce", "email", "email_verified"]
 
 
-class Google:
-    """Sends people to Google, and knows whom it sent back."""
+class GoogleSignIn:
+    """Sends people to Google, and verifies who comes back."""
 
     def __init__(
         self,
         settings: Settings,
         keyring: Keyring,
         clock: Clock,
-        endpoints: GoogleEndpoints | None = None,
+        provider: OpenIdProvider | None = None,
     ) -> None:
-        """Ask Google nothing yet."""
+        """Read the settings. Nothing is requested before the first sign-in."""
         self._client_id = settings.google_client_id
-        self._secret = settings.google_client_secret
+        self._client_secret = settings.google_client_secret
         self._issuer = settings.google_issuer.rstrip("/")
         self._callback = issuer_of(settings) + CALLBACK_PATH
         self._emails = {email.lower() for email in settings.allowed_emails}
         self._domains = {domain.lower() for domain in settings.allowed_domains}
         self._keyring = keyring
-        self._clock = clock
-        self._endpoints = endpoints or GoogleEndpoints(self._issuer, clock)
+        self._provider = provider or OpenIdProvider(self._issuer, clock)
 
     @property
-    def source(self) -> str:
-        """Where people are sent, as a content security policy names it."""
-        return source_of(urlsplit(self._issuer))
+    def csp_source(self) -> str:
+        """Google's sign-in page, as a content security policy names it."""
+        return csp_source(urlsplit(self._issuer))
 
-    async def address(self, sealed: str, browser_id: str) -> str:
-        """Where this browser goes to sign in.
+    async def authorization_url(self, sealed: str, browser_id: str) -> str:
+        """Return the address at Google where this browser signs in.
 
         Args:
-            sealed: The request that the person approves by that.
-            browser_id: What tells the browser from others.
+            sealed: The authorization request that the person approves by signing in.
+            browser_id: The random id of the browser.
 
         Raises:
-            Forbidden: Nobody may sign in.
+            Forbidden: The settings admit nobody.
             Unavailable: Google does not answer.
         """
         if not self._emails and not self._domains:
@@ -91,11 +99,11 @@ class Google:
                 "Nobody may sign in here yet. The owner of this server has to name people in"
                 " ALLOWED_EMAILS, or a Google Workspace domain in ALLOWED_DOMAINS."
             )
-        # Signed with the browser's id and new each time, it is good for one sign-in in one browser.
-        state = self._state(secrets.token_urlsafe(16), sealed, browser_id)
+        # New each time and signed with the browser's id: valid for one sign-in in one browser.
+        state = self._make_state(secrets.token_urlsafe(16), sealed, browser_id)
         verifier = self._keyring.sign(_VERIFIER, f"{browser_id}.{state}")
         digest = hashlib.sha256(verifier.encode()).digest()
-        question = {
+        query = {
             "client_id": self._client_id,
             "redirect_uri": self._callback,
             "response_type": "code",
@@ -106,211 +114,210 @@ class Google:
             "code_challenge_method": "S256",
             "prompt": "select_account",
         }
-        endpoint = (await self._endpoints.published()).authorization
-        return f"{endpoint}?{urlencode(question)}"
+        endpoint = (await self._provider.metadata()).authorization_endpoint
+        return f"{endpoint}?{urlencode(query)}"
 
-    def request_in(self, state: str, browser_id: str) -> str:
-        """The sealed request that this browser left with.
+    def verify_state(self, state: str, browser_id: str) -> str:
+        """Return the sealed request that this browser left with.
 
         Raises:
-            Forbidden: It did not leave from here.
+            Forbidden: The state was not made here, or not for this browser.
         """
         salt, _, rest = state.partition(".")
         signature, _, sealed = rest.partition(".")
-        if not browser_id or not self._keyring.verifies(
+        if not browser_id or not self._keyring.verify(
             _STATE, f"{browser_id}.{salt}.{sealed}", signature
         ):
             raise Forbidden(
-                "This sign-in was begun in another browser. Start again from the program that sent"
-                " you there."
+                "This sign-in was started in another browser. Start again from the program that"
+                " sent you here."
             )
         return sealed
 
-    async def proof(self, code: str, state: str, browser_id: str) -> Proof:
-        """Who came back with this code, if they may sign in.
+    async def authenticate(self, code: str, state: str, browser_id: str) -> Proof:
+        """Exchange the code, and return proof of who signed in, if they are admitted.
 
         Raises:
-            Unauthorized: Google does not vouch for them.
-            Forbidden: They are not on the list.
-            InvalidInput: Their address cannot name a user.
+            Unauthorized: Google does not confirm who they are.
+            Forbidden: They are not on the list of people who may sign in.
+            InvalidInput: Their e-mail address is not valid as a user id.
             Unavailable: Google does not answer.
         """
-        verifier = self._keyring.sign(_VERIFIER, f"{browser_id}.{state}")
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "client_id": self._client_id,
-            "client_secret": self._secret.get_secret_value(),
+            "client_secret": self._client_secret.get_secret_value(),
             "redirect_uri": self._callback,
-            "code_verifier": verifier,
+            "code_verifier": self._keyring.sign(_VERIFIER, f"{browser_id}.{state}"),
         }
-        person = await _verify_id_token(
-            await self._endpoints.id_token(form),
-            self._endpoints.key,
-            issuer=self._issuer,
-            client_id=self._client_id,
-            now=self._clock(),
-        )
-        if not self._keyring.verifies(_NONCE, f"{browser_id}.{state}", person.nonce):
-            raise Unauthorized("What Google sent about you is of another sign-in. Try again.")
-        if not self._may_enter(person):
+        token = await self._provider.exchange_code(form)
+        identity = await _verify_id_token(token, self._provider, self._issuer, self._client_id)
+        if not self._keyring.verify(_NONCE, f"{browser_id}.{state}", identity.nonce):
+            raise Unauthorized("Google's answer belongs to another sign-in. Try again.")
+        if not self._is_admitted(identity):
             raise Forbidden(
-                f"{person.email} may not sign in here. Choose another account, or ask the owner of"
-                " this server to add it."
+                f"{identity.email} may not sign in here. Choose another account, or ask the owner"
+                " of this server to add it."
             )
-        return Proof(user_id=require_user_id(person.email), kind="google", email=person.email)
+        return Proof(user_id=checked_user(identity.email), kind="google", email=identity.email)
 
-    def still_allowed(self, proof: Proof) -> bool:
-        """Whether somebody who signed in before would be let in again.
+    def is_still_allowed(self, proof: Proof) -> bool:
+        """Tell whether a person who signed in earlier would still be admitted.
 
-        The domain was Google's word at sign-in; here the address stands for it.
+        At sign-in Google named the Workspace domain; here it is taken from the e-mail address.
         """
         if proof.kind != "google" or not proof.email:
             return False
-        return self._may_enter(_Person(proof.email, proof.email.rpartition("@")[2], ""))
+        return self._is_admitted(_Identity(proof.email, proof.email.rpartition("@")[2], nonce=""))
 
-    def _may_enter(self, person: _Person) -> bool:
-        domain = person.email.rpartition("@")[2]
-        return person.email in self._emails or (domain == person.domain and domain in self._domains)
+    def _is_admitted(self, identity: _Identity) -> bool:
+        domain = identity.email.rpartition("@")[2]
+        in_domain = domain == identity.domain and domain in self._domains
+        return identity.email in self._emails or in_domain
 
-    def _state(self, salt: str, sealed: str, browser_id: str) -> str:
+    def _make_state(self, salt: str, sealed: str, browser_id: str) -> str:
         signature = self._keyring.sign(_STATE, f"{browser_id}.{salt}.{sealed}")
         return f"{salt}.{signature}.{sealed}"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What Google publishes of itself, and when we looked.
+class ProviderMetadata:
+    """An OpenID provider's metadata and keys.
 
     Attributes:
-        authorization: Where people sign in.
-        token: Where a code becomes a token.
-        keys: The keys that sign tokens, by their ids, as JSON Web Keys.
-        read_at: When.
+        authorization_endpoint: Where people sign in.
+        token_endpoint: Where a code is exchanged for a token.
+        keys: The public keys that verify its tokens.
+        fetched_at: When this was fetched.
     """
 
-    authorization: str
-    token: str
-    keys: dict[str, dict[str, Any]]
-    read_at: datetime
+    authorization_endpoint: str
+    token_endpoint: str
+    keys: PyJWKSet
+    fetched_at: datetime
 
 
-class GoogleEndpoints:
-    """Asks Google, or another OpenID provider at `issuer`, and remembers what it publishes."""
+class OpenIdProvider:
+    """A client of Google, or of another OpenID provider, that caches its metadata and keys."""
 
-    def __init__(self, issuer: str, clock: Clock, seconds: float = SECONDS) -> None:
-        """Ask nothing yet."""
+    def __init__(self, issuer: str, clock: Clock, timeout: float = TIMEOUT) -> None:
+        """Fetch nothing yet; allow each request `timeout` seconds."""
         self._issuer = issuer.rstrip("/")
         self._clock = clock
-        self._seconds = seconds
-        self._published: Published | None = None
+        self._timeout = timeout
+        self._cached: ProviderMetadata | None = None
 
-    async def published(self) -> Published:
-        """Where everything is.
-
-        Raises:
-            Unavailable: Google does not say.
-        """
-        published = self._published
-        if published is None or self._clock() - published.read_at > _CACHE_LIFETIME:
-            published = self._published = await self._read()
-        return published
-
-    async def key(self, key_id: str) -> dict[str, Any]:
-        """The key with this id; where it is new to us, Google is asked once more.
+    async def metadata(self) -> ProviderMetadata:
+        """Return the provider's metadata, at most an hour old.
 
         Raises:
-            Unauthorized: Google has no such key.
-            Unavailable: Google does not say.
+            Unavailable: The provider does not answer.
         """
-        published = await self.published()
-        if key_id not in published.keys:
-            published = self._published = await self._read()
-        if key_id not in published.keys:
-            raise Unauthorized("Google does not know the key that signed this. Try again.")
-        return published.keys[key_id]
+        if self._cached and self._clock() - self._cached.fetched_at <= _CACHE_LIFETIME:
+            return self._cached
+        return await self._fetch()
 
-    async def id_token(self, form: dict[str, str]) -> str:
-        """What Google gives for a code: a token that says who signed in, not verified yet.
+    async def signing_key(self, key_id: str) -> PyJWK:
+        """Return the key with this id; an unknown id makes the keys be fetched again.
+
+        Raises:
+            Unauthorized: The provider has no such key.
+            Unavailable: The provider does not answer.
+        """
+        try:
+            return (await self.metadata()).keys[key_id]
+        except KeyError:
+            metadata = await self._fetch()
+        try:
+            return metadata.keys[key_id]
+        except KeyError:
+            raise Unauthorized("Google has no key that matches its answer. Try again.") from None
+
+    async def exchange_code(self, form: dict[str, str]) -> str:
+        """Exchange a code for an ID token, which is not verified yet.
 
         Raises:
             Unauthorized: The code is not valid.
-            Unavailable: Google does not answer, or does not take us for its client.
+            Unavailable: The provider does not answer, or rejects this server's credentials.
         """
-        published = await self.published()
-        response = await self._send("POST", published.token, form)
-        body = _json(response)
+        metadata = await self.metadata()
+        status, body = await self._send("POST", metadata.token_endpoint, form)
         token = body.get("id_token")
-        if response.status_code == _OK and isinstance(token, str):
+        if status == _OK and isinstance(token, str):
             return token
-        log.warning("google_refused", status=response.status_code)
-        if response.status_code == _BAD_REQUEST and body.get("error") == "invalid_grant":
-            raise Unauthorized("This sign-in at Google was used before or is over. Try again.")
+        log.warning("google_refused", status=status)
+        if status == _BAD_REQUEST and body.get("error") == "invalid_grant":
+            raise Unauthorized("This sign-in has expired or was used before. Try again.")
         raise Unavailable(
-            "Google did not confirm the sign-in to this server. If that stays so, its owner has to"
-            " check GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET.",
-            retry_after=_RETRY_SECONDS,
+            "Google did not confirm the sign-in to this server. If this persists, the owner of"
+            " this server has to check GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET.",
+            retry_after=_RETRY_AFTER,
         )
 
-    async def _read(self) -> Published:
-        metadata = await self._get(f"{self._issuer}/.well-known/openid-configuration")
+    async def _fetch(self) -> ProviderMetadata:
+        import jwt
+
+        document = await self._get(f"{self._issuer}/.well-known/openid-configuration")
         try:
-            if metadata["issuer"] != self._issuer:
+            if document["issuer"] != self._issuer:
                 raise _unavailable("issuer")
-            keys = (await self._get(metadata["jwks_uri"]))["keys"]
-            return Published(
-                authorization=metadata["authorization_endpoint"],
-                token=metadata["token_endpoint"],
-                keys={key["kid"]: key for key in keys if "kid" in key},
-                read_at=self._clock(),
+            keys = jwt.PyJWKSet.from_dict(await self._get(document["jwks_uri"]))
+            self._cached = ProviderMetadata(
+                authorization_endpoint=document["authorization_endpoint"],
+                token_endpoint=document["token_endpoint"],
+                keys=keys,
+                fetched_at=self._clock(),
             )
-        except (KeyError, TypeError) as error:
+        except (jwt.PyJWTError, KeyError, TypeError) as error:
             raise _unavailable("metadata") from error
+        return self._cached
 
     async def _get(self, url: str) -> dict[str, Any]:
-        response = await self._send("GET", url)
-        if response.status_code != _OK:
+        status, body = await self._send("GET", url)
+        if status != _OK:
             raise _unavailable("status")
-        return _json(response)
+        return body
 
     async def _send(
         self, method: str, url: str, form: dict[str, str] | None = None
-    ) -> httpx2.Response:
+    ) -> tuple[int, dict[str, Any]]:
+        """Send a request; return the status and the JSON object of the response."""
         try:
             async with (
-                asyncio.timeout(self._seconds),
-                httpx2.AsyncClient(timeout=self._seconds) as client,
+                asyncio.timeout(self._timeout),
+                httpx2.AsyncClient(timeout=self._timeout) as client,
+                client.stream(method, url, data=form) as response,
             ):
-                return await client.request(method, url, data=form)
+                content = await read_at_most(MAX_BYTES, response.aiter_bytes())
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise _unavailable("unreachable") from error
-
-
-def _json(response: httpx2.Response) -> dict[str, Any]:
-    try:
-        body = response.json()
-    except ValueError as error:
-        raise _unavailable("json") from error
-    if not isinstance(body, dict):
-        raise _unavailable("json")
-    return body
+        if content is None:
+            raise _unavailable("too_large")
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise _unavailable("json") from error
+        if not isinstance(body, dict):
+            raise _unavailable("json")
+        return response.status_code, body
 
 
 def _unavailable(reason: str) -> Unavailable:
     log.warning("google_unavailable", reason=reason)
     return Unavailable(
-        "Google does not answer as it should. Try again later.", retry_after=_RETRY_SECONDS
+        "Google does not answer as expected. Try again later.", retry_after=_RETRY_AFTER
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Person:
-    """Somebody whom Google knows.
+class _Identity:
+    """A person's identity, as a verified ID token states it.
 
     Attributes:
         email: Their verified address, in lower case.
-        domain: The Google Workspace that they belong to, in lower case; None if to none.
-        nonce: What the sign-in was asked with, to be compared.
+        domain: Their Google Workspace domain, in lower case; None without one.
+        nonce: The nonce of the sign-in, which the caller compares.
     """
 
     email: str
@@ -319,61 +326,39 @@ class _Person:
 
 
 async def _verify_id_token(
-    text: str,
-    key_of: Callable[[str], Awaitable[dict[str, Any]]],
-    *,
-    issuer: str,
-    client_id: str,
-    now: datetime,
-) -> _Person:
+    token: str, provider: OpenIdProvider, issuer: str, client_id: str
+) -> _Identity:
     """Verify an ID token (OpenID Connect Core 1.0, section 3.1.3.7).
 
-    Args:
-        text: As Google's token endpoint gave it.
-        key_of: Finds a public key, as a JSON Web Key, by its id.
-        issuer: Who must have made it.
-        client_id: For whom it must be.
-        now: The current time.
-
     Raises:
-        Unauthorized: It is not valid.
+        Unauthorized: The token is not valid.
     """
     import jwt
 
     try:
-        header = jwt.get_unverified_header(text)
-        key = jwt.PyJWK(await key_of(str(header["kid"])), _ALGORITHM)
+        key = await provider.signing_key(str(jwt.get_unverified_header(token)["kid"]))
         claims = jwt.decode(
-            text,
+            token,
             key,
             algorithms=[_ALGORITHM],
             audience=client_id,
             issuer=issuer,
-            # Our own clock decides below: a test brings its own.
-            options={
-                "require": _CLAIMS,
-                "strict_aud": True,
-                "verify_exp": False,
-                "verify_iat": False,
-                "verify_nbf": False,
-            },
+            leeway=_CLOCK_SKEW,
+            options={"require": _CLAIMS, "strict_aud": True},
         )
-        return _person(claims, client_id, now)
+        return _identity_of(claims, client_id)
     except (jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
-        raise Unauthorized("What Google sent about you is not valid. Try again.") from error
+        raise Unauthorized("Google's answer is not valid. Try again.") from error
 
 
-def _person(claims: dict[str, Any], client_id: str, now: datetime) -> _Person:
-    moment, skew = now.timestamp(), _CLOCK_SKEW.total_seconds()
-    if not claims["iat"] - skew <= moment < claims["exp"] + skew:
-        raise ValueError("time")
+def _identity_of(claims: dict[str, Any], client_id: str) -> _Identity:
     if claims.get("azp", client_id) != client_id:
         raise ValueError("azp")
     if claims["email_verified"] is not True:
         raise Unauthorized("Google has not verified the e-mail address of this account.")
-    if not str(claims["email"]).isascii():  # in lower case, a Kelvin sign is a k
+    if not str(claims["email"]).isascii():  # in lower case, a Kelvin sign becomes a k
         raise ValueError("email")
     domain = claims.get("hd")
-    return _Person(
+    return _Identity(
         str(claims["email"]).lower(), domain and str(domain).lower(), str(claims["nonce"])
     )

@@ -1,8 +1,8 @@
-"""How OAuth speaks HTTP: the parameters of requests, and errors as its RFCs have them.
+"""HTTP for OAuth: the parameters of requests, and errors in the format of its RFCs.
 
-Each parameter is there once, or not at all. The SDK's handlers take the last of several values, an
-empty value for a value, and any encoding of a form. RFC 6749 (3.1, 3.2) forbids the first and has
-the second mean nothing; the third has no use.
+The SDK's handlers accept repeated parameters, treat an empty value as a value, and accept any
+encoding of a form. RFC 6749 (3.1, 3.2) forbids the first and requires an empty value to count as
+omitted; other encodings have no use here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
     ErrorHandler = Callable[[Request, CarrelError], Response]
 
-RESPONSE_SECONDS: Final = 10.0
-"""How long a request may wait for the database, whose client alone would wait for minutes."""
+RESPONSE_TIMEOUT: Final = 10.0
+"""Seconds for a request; by itself the database client would wait for minutes."""
 MAX_BYTES: Final = 64 * 1024
-"""Of a request's body."""
+"""The size limit of a request's body."""
 NO_STORE: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -43,36 +43,38 @@ _CODES: Final[dict[type[CarrelError], str]] = {
 }
 
 
-def bounded(app: ASGIApp) -> BodyLimit:
-    """The same app, which takes small bodies only."""
+def limit_body(app: ASGIApp) -> BodyLimit:
+    """Wrap an app so that it accepts only small bodies."""
     return BodyLimit(app, lambda _: MAX_BYTES)
 
 
-async def parameters_of(request: Request) -> dict[str, str]:
-    """The parameters of a request that have a value: from the query of a GET, or from a form.
+async def read_parameters(request: Request) -> dict[str, str]:
+    """Return the non-empty parameters of a request: the query of a GET, otherwise the form.
 
     Raises:
-        InvalidInput: One is there twice, or the body is no form.
+        InvalidInput: A parameter is repeated, or the body is not a form.
     """
-    encoded = request.scope["query_string"] if request.method == "GET" else await _form_of(request)
+    encoded = (
+        request.scope["query_string"] if request.method == "GET" else await _read_form(request)
+    )
     try:
         pairs = parse_qsl(encoded.decode(), max_num_fields=_MAX_PARAMETERS)
     except ValueError:
-        raise InvalidInput("The parameters cannot be read.") from None
+        raise InvalidInput("The parameters are not valid.") from None
     parameters = dict(pairs)
     if len(parameters) < len(pairs):
-        raise InvalidInput("A parameter is there more than once.")
+        raise InvalidInput("A parameter is repeated.")
     return parameters
 
 
 def with_query(request: Request, parameters: dict[str, str]) -> Request:
-    """The same request, as a GET with these parameters."""
+    """Copy a request as a GET with these parameters."""
     query = urlencode(parameters).encode()
     return Request({**request.scope, "method": "GET", "query_string": query})
 
 
 def with_form(request: Request, parameters: dict[str, str]) -> Request:
-    """The same request, with these parameters as its form."""
+    """Copy a request with these parameters as its form."""
     body = urlencode(parameters).encode()
 
     async def receive() -> Message:
@@ -82,13 +84,13 @@ def with_form(request: Request, parameters: dict[str, str]) -> Request:
 
 
 def oauth_error(status: int, code: str, description: str) -> JSONResponse:
-    """An error as RFC 6749 (5.2), RFC 7009 and RFC 7591 have it."""
+    """Make an error response in the format of RFC 6749 (5.2), RFC 7009 and RFC 7591."""
     body = {"error": code, "error_description": description}
     return JSONResponse(body, status_code=status, headers=NO_STORE)
 
 
 def oauth_error_response(_request: Request, error: CarrelError) -> Response:
-    """What a program learns of an error of ours."""
+    """Make the response for one of Carrel's errors."""
     code = _CODES.get(type(error), "server_error")
     response = oauth_error(error.status, code, error.message)
     if error.retry_after is not None:
@@ -96,32 +98,32 @@ def oauth_error_response(_request: Request, error: CarrelError) -> Response:
     return response
 
 
-def guarded(
-    handler: Handler, seconds: float, error_handler: ErrorHandler = oauth_error_response
+def with_errors(
+    handler: Handler, timeout: float, error_handler: ErrorHandler = oauth_error_response
 ) -> Handler:
-    """The same handler, which answers in time, and whose errors are answers."""
+    """Wrap a handler with a timeout, and turn its errors into responses."""
 
-    async def guarding(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout):
                 return await handler(request)
-        except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
-            return error_handler(request, _publishable(error))
+        except Exception as error:  # noqa: BLE001 - the boundary: no error message reaches the log
+            return error_handler(request, _to_public_error(error))
 
-    return guarding
+    return handle
 
 
-async def _form_of(request: Request) -> bytes:
+async def _read_form(request: Request) -> bytes:
     if media_type(request.headers.get("content-type")) != _FORM:
         raise InvalidInput(f"Send the parameters as {_FORM}.")
     return await request.body()
 
 
-def _publishable(error: Exception) -> CarrelError:
-    """What may be said of an error; of one that is a bug of ours the log learns where it is."""
+def _to_public_error(error: Exception) -> CarrelError:
+    """Return an error that may be published; log where an unexpected one happened."""
     if isinstance(error, CarrelError):
         return error
     if isinstance(error, TimeoutError):
         return Unavailable("The database does not answer right now.", retry_after=5)
-    log.error("sign_in_failed", **error_fields(error))
-    return PlatformFault("Something went wrong here. Try again later.")
+    log.error("sign_in_failed", **describe(error))
+    return PlatformFault("Carrel has an internal error. Try again later.")

@@ -1,4 +1,4 @@
-"""What programs read before they sign anybody in: RFC 8414, and RFC 9728 of the MCP endpoint."""
+"""Metadata of the authorization server (RFC 8414) and of the MCP endpoint (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from starlette.routing import Route
 
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
-from functions.gateway.oauth.clients import ALL_SCOPES, GRANT_TYPES, IN_FORM, PUBLIC
+from functions.gateway.oauth.clients import ALL_SCOPES, GRANT_TYPES, PUBLIC, SECRET_IN_FORM
 
 SERVER_PATH: Final = "/.well-known/oauth-authorization-server"
-_AUTH_METHODS: Final = [PUBLIC, IN_FORM]
+_AUTH_METHODS: Final = [PUBLIC, SECRET_IN_FORM]
 _READ: Final = ["GET", "OPTIONS"]
 
 
 def server_metadata(issuer: str) -> OAuthMetadata:
-    """What this authorization server is able to do."""
-    # Validated from text, an issuer keeps its form: programs compare it to the letter.
+    """Return the metadata of the authorization server."""
+    # Validation from a string preserves the issuer's exact spelling, which programs compare.
     return OAuthMetadata.model_validate(
         {
             "issuer": issuer,
@@ -47,7 +47,7 @@ def server_metadata(issuer: str) -> OAuthMetadata:
 
 
 def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
-    """What the MCP endpoint takes, and whose tokens."""
+    """Return the metadata of the MCP endpoint."""
     return ProtectedResourceMetadata.model_validate(
         {
             "resource": resource,
@@ -59,7 +59,7 @@ def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
 
 
 def metadata_routes(issuer: str, resource: str) -> list[Route]:
-    """Each at its place, and at the one with `/mcp` in the end, where some programs look."""
+    """Serve each document at its path, and also with `/mcp` appended, where some programs look."""
     server_handler = MetadataHandler(server_metadata(issuer)).handle
     resource_handler = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
     return [

@@ -1,8 +1,8 @@
-"""What the SDK's handlers ask: who is known, and what a code or a refresh token is good for.
+"""The provider behind the SDK's OAuth handlers: clients, codes and refresh tokens.
 
 A refresh token is a signature by the deployment's keyring over its grant and generation, and is not
-stored, not even hashed. So what was forged, or was made for another program, costs no look into the
-database.
+stored, not even hashed. So a token that was forged, or issued to another program, is rejected
+without a database read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.authorization import (
     CONSENT_PATH,
     AuthorizationRequest,
-    grant_of_code,
+    grant_id_of_code,
     seal,
 )
 from shared.accounts.repositories.access_store import AccessStore
@@ -44,24 +44,25 @@ if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull
 
     from functions.gateway.auth.access_tokens import AccessTokens
-    from functions.gateway.oauth.clients import Client, ClientRegistry, Clients
+    from functions.gateway.oauth.clients import Client, ClientLookup, ClientRegistry
     from shared.accounts.grant import Grant, Proof
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
 
     StillAllowed = Callable[[Proof], bool]
-    """Whether a person who proved themselves with Google may still sign in."""
+    """Tells whether a person who signed in with Google may still do so."""
 
 MAX_STATE_LENGTH: Final = 2_000
+"""The most characters of a request's state, which travels in a URL."""
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
 _REFRESH_TOKEN: Final = re.compile(r"([0-9a-f]{32})\.([1-9][0-9]{0,8})\.([A-Za-z0-9_-]{43})")
-_SIGN_IN_OVER: Final = "This sign-in is over. Sign in again."
+_SIGN_IN_ENDED: Final = "This sign-in has ended. Sign in again."
 
 
-class SignIns:
+class SignInService:
     """Exchanges codes and refresh tokens, and ends sign-ins."""
 
     def __init__(
@@ -72,53 +73,55 @@ class SignIns:
         clock: Clock,
         still_allowed: StillAllowed,
     ) -> None:
-        """Keep grants through `access`, and make `tokens`."""
+        """Store grants through `access`, and issue access tokens with `tokens`."""
         self._keyring = keyring
         self._tokens = tokens
         self._access = access
         self._clock = clock
         self._still_allowed = still_allowed
 
-    async def of_code(self, code: str, client_id: str) -> Grant | None:
-        """The sign-in with this code, used or not; None if nobody gets anything for it."""
-        return await self._valid_grant(grant_of_code(self._keyring, code, client_id))
+    async def find_by_code(self, code: str, client_id: str) -> Grant | None:
+        """Find the valid sign-in of a code, which may have been used already."""
+        return await self._valid_grant(grant_id_of_code(self._keyring, code, client_id))
 
-    async def of_refresh_token(self, token: str, client_id: str) -> Grant | None:
-        """The sign-in with this refresh token, old or new; None if nobody gets anything for it."""
-        grant_id, _ = grant_of_refresh_token(self._keyring, token, client_id) or (None, 0)
+    async def find_by_refresh_token(self, token: str, client_id: str) -> Grant | None:
+        """Find the valid sign-in of a refresh token, current or old."""
+        grant_id, _ = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
         return await self._valid_grant(grant_id)
 
     async def exchange(self, code: str, client_id: str) -> OAuthToken:
-        """What one bringer of a code gets. At the second the sign-in ends, for both.
+        """Exchange a code for tokens. A second exchange ends the sign-in.
 
         Raises:
-            TokenError: The sign-in is over.
+            TokenError: The sign-in has ended.
             Unavailable: The database does not answer.
         """
-        grant_id = grant_of_code(self._keyring, code, client_id)
+        grant_id = grant_id_of_code(self._keyring, code, client_id)
         now = self._clock()
-        return self._tokens_of(await self._change(grant_id, lambda grant: grant.exchanged(now)))
+        return self._issue_tokens(
+            await self._change(grant_id, lambda grant: grant.exchange_code(now))
+        )
 
     async def refresh(self, token: str, client_id: str, scopes: frozenset[Scope]) -> OAuthToken:
-        """What the bringer of a refresh token gets; see `Grant.refreshed`.
+        """Exchange a refresh token for new tokens; see `Grant.refresh`.
 
         Raises:
-            TokenError: The sign-in is over.
+            TokenError: The sign-in has ended.
             Unavailable: The database does not answer.
         """
-        grant_id, generation = grant_of_refresh_token(self._keyring, token, client_id) or (None, 0)
+        grant_id, generation = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
         now = self._clock()
-        grant = await self._change(grant_id, lambda current: current.refreshed(generation, now))
-        return self._tokens_of(grant, scopes)
+        grant = await self._change(grant_id, lambda current: current.refresh(generation, now))
+        return self._issue_tokens(grant, scopes)
 
-    async def end(self, text: str, client_id: str) -> None:
-        """End the sign-in that this access or refresh token comes from, if it is the program's."""
-        refreshing = grant_of_refresh_token(self._keyring, text, client_id)
-        grant_id = refreshing[0] if refreshing else self._of_access_token(text, client_id)
+    async def end(self, token: str, client_id: str) -> None:
+        """End the sign-in of an access or refresh token that was issued to this program."""
+        parsed = parse_refresh_token(self._keyring, token, client_id)
+        grant_id = parsed[0] if parsed else self._grant_id_of_access_token(token, client_id)
         now = self._clock()
-        await self._change(grant_id, lambda grant: grant.ended(now))
+        await self._change(grant_id, lambda grant: grant.end(now))
 
-    def _of_access_token(self, text: str, client_id: str) -> str | None:
+    def _grant_id_of_access_token(self, text: str, client_id: str) -> str | None:
         try:
             token = self._tokens.read(text)
         except Unauthorized:
@@ -130,99 +133,103 @@ class SignIns:
             return None
         return await AccessStore(self._access).grants.change(grant_id, decide)
 
-    def _tokens_of(self, grant: Grant | None, scopes: frozenset[Scope] | None = None) -> OAuthToken:
+    def _issue_tokens(
+        self, grant: Grant | None, scopes: frozenset[Scope] | None = None
+    ) -> OAuthToken:
         now = self._clock()
-        if grant is None or not grant.holds(now):
-            raise TokenError("invalid_grant", _SIGN_IN_OVER)
+        if grant is None or not grant.is_valid(now):
+            raise TokenError("invalid_grant", _SIGN_IN_ENDED)
         allowed = grant.scopes if scopes is None else grant.scopes & scopes
-        until = min(now + LIFETIME, grant.proof.expires_at or now + LIFETIME)
+        expires_at = min(now + LIFETIME, grant.proof.expires_at or now + LIFETIME)
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,
             scopes=allowed,
             grant_id=grant.grant_id,
-            until=until,
+            until=expires_at,
         )
-        refresh_token = refresh_token_of(
+        refresh_token = make_refresh_token(
             self._keyring, grant.grant_id, grant.generation, grant.client_id
         )
         return OAuthToken(
             access_token=access_token,
-            expires_in=int((until - now).total_seconds()),
+            expires_in=int((expires_at - now).total_seconds()),
             scope=" ".join(sorted(allowed)),
             refresh_token=refresh_token,
         )
 
     async def _valid_grant(self, grant_id: str | None) -> Grant | None:
-        """The grant of this id, if it is valid and its person still allowed: two round trips."""
+        """Load a grant if it is valid and its person may still sign in: two round trips."""
         if grant_id is None:
             return None
         store = AccessStore(self._access)
         grant = await store.grants.get(grant_id)
-        if grant is None or not grant.holds(self._clock()):
+        if grant is None or not grant.is_valid(self._clock()):
             return None
-        account, proven_at = await asyncio.gather(
-            store.accounts.get(grant.user_id), self._proven_at(store, grant)
+        account, since = await asyncio.gather(
+            store.accounts.get(grant.user_id), self._proof_valid_since(store, grant)
         )
-        is_valid = (
-            proven_at and account.accepts(proven_at) and account.accepts(grant.created_at, grant_id)
-        )
+        is_valid = since and account.accepts(since) and account.accepts(grant.created_at, grant_id)
         return grant if is_valid else None
 
-    async def _proven_at(self, store: AccessStore, grant: Grant) -> datetime | None:
-        """Since when what the person proved themselves with has been good; None if it is not."""
+    async def _proof_valid_since(self, store: AccessStore, grant: Grant) -> datetime | None:
+        """Return since when the grant's proof has been valid; None if it is not any more."""
         proof = grant.proof
         if proof.key_id is None:
             return grant.created_at if self._still_allowed(proof) else None
         key = await store.keys.get(proof.key_id)
-        is_valid = key and key.user_id == proof.user_id and key.holds(self._clock())
+        is_valid = key and key.user_id == proof.user_id and key.is_valid(self._clock())
         return key.created_at if key and is_valid else None
 
 
 @dataclass(frozen=True, slots=True)
 class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Adapts to the SDK; it decides nothing about people.
+    """The adapter to the SDK's interface.
 
     Attributes:
-        issuer: Our name.
-        resource: What access tokens are for.
+        issuer: The authorization server's name.
+        resource: The resource of access tokens.
         keyring: Signs requests on their way to the consent page.
-        clock: What time it is.
-        clients: Who is known at this endpoint.
-        registry: Who registers.
-        sign_ins: What people allowed.
+        clock: The current time.
+        clients: The clients as this endpoint looks them up.
+        registry: The registered clients.
+        sign_ins: The sign-ins.
     """
 
     issuer: str
     resource: str
     keyring: Keyring
     clock: Clock
-    clients: Clients
+    clients: ClientLookup
     registry: ClientRegistry
-    sign_ins: SignIns
+    sign_ins: SignInService
 
     async def get_client(self, client_id: str) -> Client | None:
-        """The program with this id."""
+        """Return the client with this id; None if it is unknown or has expired."""
         return await self.clients.get(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep a new program."""
+        """Register a client."""
         await self.registry.register(client_info)
 
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        """The address of the page where the person decides. No code is made here.
+        """Return the URL of the consent page. No code is made here.
 
         Raises:
-            AuthorizeError: The request is for somebody else, or cannot be served.
+            AuthorizeError: The request is for another resource, or its parameters are not valid.
         """
-        if not is_our_resource(params.resource, self.resource):
-            raise AuthorizeError("invalid_target", f"the resource here is {self.resource}")
+        if not is_same_resource(params.resource, self.resource):
+            raise AuthorizeError("invalid_target", f"the resource must be {self.resource}")
         if not _CHALLENGE.fullmatch(params.code_challenge):
-            raise AuthorizeError("invalid_request", "code_challenge is no SHA-256 in base64url")
+            raise AuthorizeError(
+                "invalid_request", "code_challenge must be a SHA-256 hash in base64url"
+            )
         if params.state and len(params.state) > MAX_STATE_LENGTH:
-            raise AuthorizeError("invalid_request", f"state takes {MAX_STATE_LENGTH} characters")
+            raise AuthorizeError(
+                "invalid_request", f"state may have up to {MAX_STATE_LENGTH} characters"
+            )
         request = AuthorizationRequest(
             client_id=client.client_id,
             client_name=client.client_name,
@@ -238,14 +245,14 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        """What a code is bound to. A used one is loaded too: only its owner may end it by it."""
-        grant = await self.sign_ins.of_code(authorization_code, client.client_id)
+        """Load what a code is bound to. A used code is loaded too: its exchange ends the grant."""
+        grant = await self.sign_ins.find_by_code(authorization_code, client.client_id)
         if grant is None:
             return None
         return AuthorizationCode(
             code=authorization_code,
             scopes=sorted(grant.scopes),
-            expires_at=math.inf,  # the grant is, and by our own clock
+            expires_at=math.inf,  # the grant expires instead, by this server's clock
             client_id=grant.client_id,
             code_challenge=grant.code_challenge,
             redirect_uri=AnyUrl(grant.redirect_uri),
@@ -255,15 +262,15 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        """Tokens for a code whose verifier was shown."""
-        await self.registry.used(cast("Client", client))
+        """Exchange a code whose verifier was checked."""
+        await self.registry.extend(cast("Client", client))
         return await self.sign_ins.exchange(authorization_code.code, client.client_id)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        """What a refresh token allows; one that was used before too."""
-        grant = await self.sign_ins.of_refresh_token(refresh_token, client.client_id)
+        """Load what a refresh token allows. A used token is loaded too."""
+        grant = await self.sign_ins.find_by_refresh_token(refresh_token, client.client_id)
         if grant is None:
             return None
         return RefreshToken(
@@ -276,13 +283,13 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         refresh_token: RefreshToken,
         scopes: list[str],
     ) -> OAuthToken:
-        """Tokens for a refresh token."""
-        await self.registry.used(cast("Client", client))
+        """Exchange a refresh token."""
+        await self.registry.extend(cast("Client", client))
         requested = frozenset(Scope(name) for name in scopes)
         return await self.sign_ins.refresh(refresh_token.token, client.client_id, requested)
 
-    async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002 - the SDK's
-        """Nothing: `Callers` verifies access tokens, and no handler of ours asks here."""
+    async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002 - the SDK's signature
+        """Return nothing: `Callers` verifies access tokens, and no handler calls this."""
         return None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
@@ -290,15 +297,15 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         await self.sign_ins.end(token.token, token.client_id)
 
 
-def is_our_resource(resource: str | None, ours: str) -> bool:
-    """Whether a request is for our resource, by name or by default (RFC 8707)."""
-    return resource is None or _normalized(resource) == _normalized(ours)
+def is_same_resource(requested: str | None, resource: str) -> bool:
+    """Tell whether a request is for this resource, by name or by default (RFC 8707)."""
+    return requested is None or _normalize(requested) == _normalize(resource)
 
 
-def _normalized(uri: str) -> str:
-    """A URI as others may write it too (RFC 3986, 6.2.2.1 and 6.2.3), without a slash at its end.
+def _normalize(uri: str) -> str:
+    """Normalize a URI (RFC 3986, 6.2.2.1 and 6.2.3), and remove a trailing slash.
 
-    The case of scheme and host does not matter, and the scheme's own port may be left out.
+    The scheme and the host become lower-case, and the scheme's default port is removed.
     """
     scheme, _, rest = uri.partition("://")
     host, _, path = rest.partition("/")
@@ -307,19 +314,22 @@ def _normalized(uri: str) -> str:
     return f"{scheme}://{host}/{path}".rstrip("/")
 
 
-def refresh_token_of(keyring: Keyring, grant_id: str, generation: int, client_id: str) -> str:
-    """The refresh token of a grant's generation, for the program that it was given to."""
+def make_refresh_token(keyring: Keyring, grant_id: str, generation: int, client_id: str) -> str:
+    """Make the refresh token of a grant's generation, for its program."""
     signature = keyring.sign(_REFRESH_PURPOSE, f"{grant_id}.{generation}.{client_id}")
     return f"{grant_id}.{generation}.{signature}"
 
 
-def grant_of_refresh_token(keyring: Keyring, token: str, client_id: str) -> tuple[str, int] | None:
-    """The grant's id and the generation; None if we did not make it for this program."""
+def parse_refresh_token(keyring: Keyring, token: str, client_id: str) -> tuple[str, int] | None:
+    """Return a refresh token's grant id and generation.
+
+    None if this server did not issue the token to this program.
+    """
     match = _REFRESH_TOKEN.fullmatch(token)
     if not match:
         return None
     grant_id, generation, signature = match.groups()
     signed = f"{grant_id}.{generation}.{client_id}"
-    if not keyring.verifies(_REFRESH_PURPOSE, signed, signature):
+    if not keyring.verify(_REFRESH_PURPOSE, signed, signature):
         return None
     return grant_id, int(generation)

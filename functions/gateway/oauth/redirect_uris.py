@@ -1,7 +1,6 @@
-"""Redirect URIs: where an authorization code may be sent, and what people are told of it.
+"""Redirect URIs: where an authorization code may be sent, and how that is shown to people.
 
-Where the browser goes with the answer is the one thing about a client that it cannot make up, so
-there is one verdict for all who ask.
+A program can make up everything about itself except where the browser goes with the code.
 """
 
 from __future__ import annotations
@@ -18,96 +17,96 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_LENGTH: Final = 2_000
-"""Characters of a redirect URI."""
+"""The most characters of a redirect URI."""
 _URI: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
     re.IGNORECASE | re.ASCII,
 )
-"""What browsers and we read alike, without a fragment."""
+"""URIs without a fragment that browsers and this server parse the same way."""
 _HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _RESERVED_SCHEMES: Final = re.compile(
     r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
     r"|javascript|ldaps?|mailto|microsoft-.*|ms-.*|res|resource|search|search-ms|shell|smb|sms|ssh"
     r"|tel|urn|vbscript|view-source|web\+.*|wss?"
 )
-"""Schemes that belong to browsers and systems, and never to the app that a person uses."""
+"""Schemes that belong to browsers and operating systems, never to an app."""
 
 
-def allowed(uri: str) -> SplitResult | None:
-    """The parts of an address that codes may be sent to; None if they may not.
+def parse_redirect_uri(uri: str) -> SplitResult | None:
+    """Return the parts of an address that codes may be sent to; None if it is not allowed.
 
-    They may by https, by http to the person's own machine, and by an app's own scheme; but never
-    where somebody is named before the host, who would look like the host.
+    Allowed are https, http to the person's own machine, and an app's own scheme, but never a user
+    name before the host, since it could be mistaken for the host.
     """
     parts = _split(uri)
     if parts is None or parts.username is not None:
         return None
     match parts.scheme:
         case "https":
-            may = _HOST.fullmatch(parts.hostname or "") is not None
+            is_allowed = _HOST.fullmatch(parts.hostname or "") is not None
         case "http":
-            may = is_loopback(parts)
+            is_allowed = is_loopback(parts)
         case scheme:
-            may = not _RESERVED_SCHEMES.fullmatch(scheme)
-    return parts if may else None
+            is_allowed = not _RESERVED_SCHEMES.fullmatch(scheme)
+    return parts if is_allowed else None
 
 
-def matches(uri: str, registered: Iterable[str]) -> bool:
-    """Whether a redirect URI is one of the registered, to the letter.
+def is_registered(uri: str, registered: Iterable[str]) -> bool:
+    """Tell whether a redirect URI is exactly one of the registered ones.
 
-    Of a loopback address the port is free (RFC 8252, section 7.3), since the system chooses one.
+    A loopback address may have any port (RFC 8252, section 7.3), since the system chooses one.
     """
-    return any(uri == other or _same_but_for_port(uri, other) for other in registered)
+    return any(uri == other or _equal_except_port(uri, other) for other in registered)
 
 
-def redirect_with(redirect_uri: str, **answer: str | None) -> str:
-    """The redirect URI with an answer in its query, beside what stood there before."""
-    query = urlencode({name: value for name, value in answer.items() if value is not None})
+def add_query(redirect_uri: str, **parameters: str | None) -> str:
+    """Add parameters to the query of a redirect URI."""
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
     return f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{query}"
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a redirect URI leads.
+    """The destination of a redirect URI, for the consent page.
 
     Attributes:
-        kind: A web site, a program on this computer, or an app that the browser asks about.
-        words: Where, for people: of a site, its host.
-        detail: What else tells it apart; empty if there is nothing.
-        source: How a content security policy allows it.
+        kind: A web site, a program on this computer, or an app that the browser asks to open.
+        label: The description for people; for a site, its host.
+        detail: More to recognize it by; empty if there is nothing.
+        csp_source: The destination as a content security policy names it.
     """
 
     kind: Literal["site", "program", "app"]
-    words: str
+    label: str
     detail: str
-    source: str
+    csp_source: str
 
     @classmethod
     def of(cls, redirect_uri: str) -> Destination:
-        """Where this URI leads.
+        """Describe a redirect URI.
 
         Raises:
-            InvalidInput: Nothing may be sent there.
+            InvalidInput: Codes may not be sent there.
         """
-        parts = allowed(redirect_uri)
+        parts = parse_redirect_uri(redirect_uri)
         if parts is None:
             raise InvalidInput(
-                "The program wants the access sent to an address that cannot be used."
+                "The program asks to send the access to an address that is not allowed."
             )
         if parts.scheme not in ("http", "https"):
             detail = f"It opens links that begin with {parts.scheme}:"
             return cls("app", "an app on this device", detail, f"{parts.scheme}:")
         if is_loopback(parts):
-            where = f"{parts.hostname}, port {parts.port}" if parts.port else str(parts.hostname)
-            return cls("program", "a program on this computer", where, source_of(parts))
+            address = f"{parts.hostname}, port {parts.port}" if parts.port else str(parts.hostname)
+            return cls("program", "a program on this computer", address, csp_source(parts))
         host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-        return cls("site", host, "", source_of(parts))
+        return cls("site", host, "", csp_source(parts))
 
 
-def source_of(url: SplitResult) -> str:
-    """A web address as policies name it: its origin, or its scheme where they cannot say its host.
+def csp_source(url: SplitResult) -> str:
+    """Return a web address as a content security policy names it: its origin.
 
-    They have no words for IPv6 addresses.
+    For an IPv6 address, which policies cannot express, it is only the scheme.
     """
     if ":" in (url.hostname or ""):
         return f"{url.scheme}:"
@@ -115,8 +114,8 @@ def source_of(url: SplitResult) -> str:
     return f"{url.scheme}://{url.hostname}{port}"
 
 
-def _same_but_for_port(uri: str, registered: str) -> bool:
-    requested, expected = allowed(uri), allowed(registered)
+def _equal_except_port(uri: str, registered: str) -> bool:
+    requested, expected = parse_redirect_uri(uri), parse_redirect_uri(registered)
     if requested is None or expected is None or requested.scheme != "http":
         return False
     return _without_port(requested) == _without_port(expected)
@@ -131,7 +130,7 @@ def _split(uri: str) -> SplitResult | None:
         return None
     try:
         parts = urlsplit(uri)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises ValueError if it is not a number
     except ValueError:
         return None
     return parts

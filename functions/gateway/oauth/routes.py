@@ -1,7 +1,7 @@
-"""Carrel as its own OAuth 2.1 authorization server: every path, and what answers there.
+"""The routes of Carrel as its own OAuth 2.1 authorization server.
 
-The SDK's handlers do the work of `/authorize`, `/token` and `/register`; here is what they leave
-out. `/revoke` is ours, for theirs refuses public clients.
+The SDK's handlers implement `/authorize`, `/token` and `/register`; this module adds what they
+leave out. `/revoke` is implemented here, because the SDK's rejects public clients.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from functions.gateway.oauth.clients import (
     ClientRegistry,
     SingleClient,
     TokenEndpointClients,
-    has_document,
+    is_document_url,
     with_newest_secret,
 )
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.consent_page import message_page
-from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.google import GoogleSignIn
 from functions.gateway.oauth.http import (
     NO_STORE,
-    RESPONSE_SECONDS,
-    bounded,
-    guarded,
+    RESPONSE_TIMEOUT,
+    limit_body,
     oauth_error,
     oauth_error_response,
-    parameters_of,
+    read_parameters,
+    with_errors,
     with_form,
     with_query,
 )
 from functions.gateway.oauth.metadata import metadata_routes
-from functions.gateway.oauth.provider import Provider, SignIns, is_our_resource
-from functions.gateway.oauth.redirect_uris import redirect_with
+from functions.gateway.oauth.provider import Provider, SignInService, is_same_resource
+from functions.gateway.oauth.redirect_uris import add_query
 from functions.gateway.rate_limits import LOGINS, REGISTRATIONS
 from shared.core.errors import InvalidInput
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.gateway.access import Access
-    from functions.gateway.oauth.clients import Documents
+    from functions.gateway.oauth.clients import DocumentLookup
     from functions.gateway.oauth.http import Handler
     from functions.gateway.oauth.provider import StillAllowed
     from functions.gateway.rate_limits import AddressLimit
@@ -73,29 +73,29 @@ if TYPE_CHECKING:
 _GET_OR_POST: Final = ["GET", "POST"]
 _POST: Final = ["POST", "OPTIONS"]
 _DEFAULT_CHALLENGE_METHOD: Final = "plain"
-"""What a client means that names no `code_challenge_method` (RFC 7636, 4.3); it is refused."""
+"""The method of a request that names none (RFC 7636, 4.3). It is not supported."""
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _UNKNOWN_CLIENT: Final = (
-    "This server does not know the program that sent you, or not any more. In the program, remove"
-    " Carrel and add it again."
+    "This server does not know the program that sent you here, or its registration has expired."
+    " Remove Carrel in that program and add it again."
 )
 
 
 def sign_in_routes(access: Access) -> list[Route]:
-    """The endpoints of programs, and the pages of people."""
+    """Make the endpoints for programs and the pages for people."""
     settings, keyring, clock = access.settings, access.keyring, access.clock
-    google = Google(settings, keyring, clock) if settings.google_client_id else None
+    google = GoogleSignIn(settings, keyring, clock) if settings.google_client_id else None
     consent = Consent(
         settings=settings,
         keyring=keyring,
         callers=access.callers,
         approvals=Approvals(keyring, access.connection, issuer_of(settings), clock),
         clock=clock,
-        login_limit=partial(access.limits.take_for, LOGINS),
+        login_limit=partial(access.limits.take_for_address, LOGINS),
         google=google,
     )
-    still_allowed = google.still_allowed if google else _nobody
-    register_limit = partial(access.limits.take_for, REGISTRATIONS)
+    still_allowed = google.is_still_allowed if google else _never_allowed
+    register_limit = partial(access.limits.take_for_address, REGISTRATIONS)
     return [
         *program_routes(access, ClientDocuments(clock=clock), still_allowed, register_limit),
         *consent.routes(),
@@ -104,21 +104,20 @@ def sign_in_routes(access: Access) -> list[Route]:
 
 def program_routes(
     access: Access,
-    documents: Documents,
+    documents: DocumentLookup,
     still_allowed: StillAllowed,
     register_limit: AddressLimit,
     *,
-    seconds: float = RESPONSE_SECONDS,
+    timeout: float = RESPONSE_TIMEOUT,
 ) -> list[Route]:
-    """The endpoints that programs use, and what they read of them.
+    """Make the endpoints for programs, and the metadata about them.
 
     Args:
-        access: The public address, the keyring, the tokens, the database and the clock.
-        documents: Knows clients whose id is the URL of their document.
-        still_allowed: Whether somebody who signed in with Google may still do so.
-        register_limit: Is told the network address of whoever registers a client, or has us look at
-            one's document.
-        seconds: How long an answer may take.
+        access: The settings, the keyring, the tokens, the database and the clock.
+        documents: Looks up clients whose id is the URL of their document.
+        still_allowed: Tells whether a person who signed in with Google may still do so.
+        register_limit: Counts registrations and document lookups by network address.
+        timeout: Seconds for a request.
     """
     clients = ClientRegistry(access.keyring, access.connection, access.clock, documents)
     provider = Provider(
@@ -128,7 +127,7 @@ def program_routes(
         clock=access.clock,
         clients=clients,
         registry=clients,
-        sign_ins=SignIns(
+        sign_ins=SignInService(
             access.keyring, access.tokens, access.connection, access.clock, still_allowed
         ),
     )
@@ -137,52 +136,52 @@ def program_routes(
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
         *metadata_routes(provider.issuer, provider.resource),
-        # Without CORS: a browser goes there, no script does.
+        # Without CORS, since browsers navigate there and scripts do not call it.
         Route(
             AUTHORIZATION_PATH,
-            bounded(request_response(guarded(authorize.handle, seconds, _authorize_error))),
+            limit_body(request_response(with_errors(authorize.handle, timeout, _authorize_error))),
             methods=_GET_OR_POST,
         ),
-        _endpoint(TOKEN_PATH, guarded(_Token(for_tokens).handle, seconds)),
-        _endpoint(REGISTRATION_PATH, guarded(register.handle, seconds)),
-        _endpoint(REVOCATION_PATH, guarded(_Revoke(for_tokens).handle, seconds)),
+        _endpoint(TOKEN_PATH, with_errors(_Token(for_tokens).handle, timeout)),
+        _endpoint(REGISTRATION_PATH, with_errors(register.handle, timeout)),
+        _endpoint(REVOCATION_PATH, with_errors(_Revoke(for_tokens).handle, timeout)),
     ]
 
 
 def _endpoint(path: str, handler: Handler) -> Route:
-    return Route(path, bounded(cors_middleware(handler, _POST)), methods=_POST)
+    return Route(path, limit_body(cors_middleware(handler, _POST)), methods=_POST)
 
 
-def _nobody(_proof: Proof) -> bool:
-    """Where there is no sign-in with Google, nobody stays signed in by it."""
+def _never_allowed(_proof: Proof) -> bool:
+    """Answer for a deployment that has switched sign-in with Google off."""
     return False
 
 
 class _Authorize:
-    """`/authorize`: sends a person's browser to the consent page, or back.
+    """`/authorize`: sends a person's browser to the consent page, or back to the program.
 
-    An error that goes back to the program says whose error it is (RFC 9207), and one that cannot
-    goes to the person, in words, if a browser asks.
+    An error that goes back to the program names the issuer (RFC 9207). One that cannot go back is
+    shown to the person.
     """
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Ask this provider; `limit` counts those who have us look up a client's document."""
+        """Use this provider; `limit` counts lookups of client documents."""
         self._provider = provider
         self._limit = limit
         self._trusted_proxies = trusted_proxies
 
     async def handle(self, request: Request) -> Response:
-        """Answer a request of a person's browser.
+        """Answer a person's browser.
 
         Raises:
-            CarrelError: There is nowhere to send the browser with what is wrong.
+            CarrelError: The error cannot be sent to the program.
         """
-        parameters = await parameters_of(request)
+        parameters = await read_parameters(request)
         parameters = {"code_challenge_method": _DEFAULT_CHALLENGE_METHOD, **parameters}
         client_id = parameters.get("client_id", "")
-        if has_document(client_id):
+        if is_document_url(client_id):
             await self._limit(client_address(request.scope, self._trusted_proxies))
-        # Looked up here, so that the SDK has no failure to log, whose words may be anybody's.
+        # Looked up here, because the SDK would log a failure with text from an untrusted server.
         client = await self._provider.get_client(client_id)
         if client is None:
             raise InvalidInput(_UNKNOWN_CLIENT)
@@ -192,16 +191,17 @@ class _Authorize:
         if location is None:
             raise InvalidInput(json.loads(bytes(response.body))["error_description"])
         if not location.startswith(f"{self._provider.issuer}{CONSENT_PATH}?"):
-            one_line = location.replace("%0A", "+")  # RFC 6749 allows no new line in a description
-            response.headers["location"] = redirect_with(one_line, iss=self._provider.issuer)
+            # RFC 6749 does not allow a line break in a description.
+            location = location.replace("%0A", "+")
+            response.headers["location"] = add_query(location, iss=self._provider.issuer)
         return response
 
 
 def _authorize_error(request: Request, error: CarrelError) -> Response:
-    """Say what is wrong: to a person in words, if a browser asks."""
+    """Answer with a page if a browser asks, otherwise with an OAuth error."""
     if "text/html" in request.headers.get("accept", ""):
-        title = "right now" if error.retry_after else "this way"
-        return message_page(f"You cannot sign in {title}", error)
+        title = "You cannot sign in right now" if error.retry_after else "You cannot sign in"
+        return message_page(title, error)
     return oauth_error_response(request, error)
 
 
@@ -209,32 +209,32 @@ class _Token:
     """`/token`: exchanges codes and refresh tokens for tokens."""
 
     def __init__(self, provider: Provider) -> None:
-        """Ask this provider."""
+        """Use this provider."""
         self._provider = provider
         self._handler = TokenHandler(provider, ClientAuthenticator(provider))
 
     async def handle(self, request: Request) -> Response:
         """Answer a program's request."""
-        parameters = await parameters_of(request)
+        parameters = await read_parameters(request)
         if parameters.get("grant_type", GRANT_TYPES[0]) not in GRANT_TYPES:
             supported = " and ".join(GRANT_TYPES)
-            return oauth_error(400, "unsupported_grant_type", f"There are {supported}.")
+            return oauth_error(400, "unsupported_grant_type", f"The grant types are {supported}.")
         resource = self._provider.resource
-        if not is_our_resource(parameters.get("resource"), resource):
-            return oauth_error(400, "invalid_target", f"The resource here is {resource}")
+        if not is_same_resource(parameters.get("resource"), resource):
+            return oauth_error(400, "invalid_target", f"The resource must be {resource}")
         verifier = parameters.get("code_verifier")
         if verifier and not _VERIFIER.fullmatch(verifier):
-            return oauth_error(400, "invalid_grant", "code_verifier has 43 to 128 characters.")
+            return oauth_error(400, "invalid_grant", "code_verifier needs 43 to 128 characters.")
         parameters = with_newest_secret(self._provider.keyring, parameters)
         response: Response = await self._handler.handle(with_form(request, parameters))
         return response
 
 
 class _Register:
-    """`/register`: lets programs register (RFC 7591). Anybody may, so it is limited."""
+    """`/register`: registers programs (RFC 7591). It is public, so it has a rate limit."""
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Ask this provider, as often as `limit` lets an address."""
+        """Use this provider; `limit` counts registrations by network address."""
         self._handler = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
         self._limit = limit
         self._trusted_proxies = trusted_proxies
@@ -248,25 +248,23 @@ class _Register:
 
 
 class _Revoke:
-    """`/revoke`: a program gives back what it got, which ends the sign-in (RFC 7009)."""
+    """`/revoke`: ends the sign-in of a token that a program gives up (RFC 7009)."""
 
     def __init__(self, provider: Provider) -> None:
-        """Ask this provider."""
+        """Use this provider."""
         self._provider = provider
         self._authenticator = ClientAuthenticator(provider)
 
     async def handle(self, request: Request) -> Response:
-        """End the sign-in of a token, whichever it is; an unknown one has none."""
-        parameters = await parameters_of(request)
-        authenticating = with_newest_secret(self._provider.keyring, parameters)
+        """End the sign-in of an access or refresh token; an unknown token is ignored."""
+        parameters = await read_parameters(request)
+        credentials = with_newest_secret(self._provider.keyring, parameters)
         try:
-            client = await self._authenticator.authenticate_request(
-                with_form(request, authenticating)
-            )
+            client = await self._authenticator.authenticate_request(with_form(request, credentials))
         except AuthenticationError as error:
             return oauth_error(401, "invalid_client", error.message)
         token = parameters.get("token")
         if token is None:
-            return oauth_error(400, "invalid_request", "Send the token that is to be revoked.")
+            return oauth_error(400, "invalid_request", "Send the token to revoke.")
         await self._provider.sign_ins.end(token, client.client_id)
         return Response(status_code=200, headers=NO_STORE)

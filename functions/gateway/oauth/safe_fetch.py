@@ -1,8 +1,8 @@
-"""Fetching a small JSON document from where a stranger says, safe from SSRF.
+"""Fetching of a small JSON document from an untrusted URL, protected against SSRF.
 
-Whoever names a URL could mean one that only we reach: a metadata server, a neighbour behind the
-firewall. So the host is resolved once, each of its addresses must be public, and the connection
-goes to an address that was looked at, not to the name again, which may answer otherwise by then.
+An untrusted URL could point to a host that only this server can reach, such as a metadata server or
+a machine behind the firewall. So the host is resolved once, all of its addresses must be public,
+and the connection goes to a checked address: resolving the name again could give another one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     Resolve = Callable[[str], Awaitable[list["Endpoint"]]]
-    """Finds where a host is reached, once; all of it may be connected to."""
+    """Resolves a host to addresses, all of which may be connected to."""
 
-SECONDS: Final = 5.0
-"""How long everything together may take."""
-CONNECT_SECONDS: Final = 2.0
-"""How long one address may take to answer, so that there is time for another."""
+TIMEOUT: Final = 5.0
+"""Seconds for a whole fetch."""
+CONNECT_TIMEOUT: Final = 2.0
+"""Seconds to connect to one address, which leaves time to try another."""
 MAX_BYTES: Final = 64 * 1024
+"""The size limit of a document."""
 MAX_ADDRESSES: Final = 3
+"""The most addresses of a host to try."""
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _URL: Final = re.compile(
     rf"https://(?P<host>(?:{_LABEL}\.)+(?=[a-z]){_LABEL})(?::443)?"
@@ -48,7 +50,7 @@ _MAX_HOST_LENGTH: Final = 253
 HTTPS_PORT: Final = 443
 
 # "IANA IPv4 Special-Purpose Address Registry" and "IANA IPv6 Special-Purpose Address Registry".
-# They are written out, for `ipaddress.is_global` differs from one patch of Python to the next.
+# They are listed here because `ipaddress.is_global` differs between patch releases of Python.
 _NOT_PUBLIC_4: Final = tuple(
     map(
         IPv4Network,
@@ -84,34 +86,34 @@ _NOT_PUBLIC_6: Final = tuple(
     )
 )
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-"""Where a network of IPv6 alone finds the hosts of IPv4 (RFC 6052): it ends with their address."""
+"""The prefix under which IPv6-only networks reach IPv4 hosts (RFC 6052)."""
 
-# A name server that hangs takes these threads, and none that other work waits for.
+# A hanging name server blocks only these threads, not those of other work.
 _RESOLVERS: Final = ThreadPoolExecutor(4, "resolver")
 
 
-class DocumentRefused(Exception):
-    """What a URL leads to is not taken for a document.
+class DocumentRejected(Exception):
+    """A URL or its document is rejected.
 
     Attributes:
-        reason: A word for the log; never anything that the other side said.
+        reason: A code for the log, never text from the other server.
     """
 
     def __init__(self, reason: str) -> None:
-        """Refuse it for this reason."""
+        """Reject it for this reason."""
         super().__init__(reason)
         self.reason = reason
 
 
 class Endpoint(NamedTuple):
-    """Where to connect to."""
+    """A network address and port to connect to."""
 
     address: str
     port: int
 
     @property
     def authority(self) -> str:
-        """As a URL has it."""
+        """The endpoint in a URL's format."""
         return (
             f"[{self.address}]:{self.port}"
             if ":" in self.address
@@ -120,35 +122,35 @@ class Endpoint(NamedTuple):
 
 
 async def resolve_public(host: str) -> list[Endpoint]:
-    """Where a host is reached over https, IPv4 first: not every cloud has a way out by IPv6.
+    """Resolve a host for https, IPv4 first since not every cloud network has IPv6.
 
     Raises:
-        DocumentRefused: It has no address, or one that is not public.
+        DocumentRejected: It has no address, or one that is not public.
     """
     loop = asyncio.get_running_loop()
     try:
         addresses = await loop.run_in_executor(_RESOLVERS, _look_up, host)
     except OSError as error:
-        raise DocumentRefused("host_unknown") from error
+        raise DocumentRejected("host_unknown") from error
     return public_endpoints(addresses)
 
 
 def public_endpoints(addresses: Iterable[str]) -> list[Endpoint]:
-    """These addresses, if all are public: a host with any other is up to something.
+    """Return the endpoints of addresses that are all public; a mix suggests an attack.
 
     Raises:
-        DocumentRefused: They are not, or there is none.
+        DocumentRejected: An address is not public, or there is none.
     """
     distinct = list(dict.fromkeys(addresses))
     if not distinct:
-        raise DocumentRefused("host_unknown")
+        raise DocumentRejected("host_unknown")
     if not all(map(is_public, distinct)):
-        raise DocumentRefused("address_not_public")
+        raise DocumentRejected("address_not_public")
     return [Endpoint(text, HTTPS_PORT) for text in sorted(distinct, key=lambda text: ":" in text)]
 
 
 def is_public(text: str) -> bool:
-    """Whether an address belongs to one host of the public internet."""
+    """Tell whether an address is a unicast address of the public internet."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -165,8 +167,8 @@ def _is_public_4(address: IPv4Address) -> bool:
 
 
 def _is_public_6(address: IPv6Address) -> bool:
-    inside = address in _UNICAST_6 and address.scope_id is None
-    return inside and not any(address in network for network in _NOT_PUBLIC_6)
+    is_unicast = address in _UNICAST_6 and address.scope_id is None
+    return is_unicast and not any(address in network for network in _NOT_PUBLIC_6)
 
 
 def _look_up(host: str) -> list[str]:
@@ -178,12 +180,12 @@ def _look_up(host: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PublicUrl:
-    """An https URL that may name a document.
+    """An https URL that may be fetched.
 
     Attributes:
-        text: The whole, as it was given.
-        host: A name with a dot, and no number.
-        target: Its path, and its query if it has one.
+        text: The URL as it was given.
+        host: The host, a name with a dot, never an IP address.
+        target: The path and the query.
     """
 
     text: str
@@ -192,24 +194,24 @@ class PublicUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read one: no user, no fragment, no port but 443, no dot segments, no bare address.
+        """Parse a URL: no user, fragment, dot segments or IP address, and no port but 443.
 
         Raises:
-            DocumentRefused: It is none.
+            DocumentRejected: The URL is not allowed.
         """
         match = _URL.fullmatch(text) if len(text) <= _MAX_URL_LENGTH else None
         if not match or _DOTS.search(match["path"]) or len(match["host"]) > _MAX_HOST_LENGTH:
-            raise DocumentRefused("url")
+            raise DocumentRejected("url")
         return cls(text, match["host"].lower(), match["path"] + (match["query"] or ""))
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """A document as it was served.
+class FetchedDocument:
+    """A fetched document.
 
     Attributes:
-        body: JSON, or what calls itself so.
-        cache_control: What its server says about keeping it; empty if nothing.
+        body: The body, declared as JSON but not parsed.
+        cache_control: The `Cache-Control` header; empty without one.
     """
 
     body: bytes
@@ -217,35 +219,37 @@ class Fetched:
 
 
 class SafeFetch:
-    """Fetches; follows no redirect, asks no proxy, keeps no cookie."""
+    """An HTTP client that follows no redirects and uses no proxies or cookies."""
 
     def __init__(
         self,
         resolve: Resolve = resolve_public,
         tls: ssl.SSLContext | None = None,
-        seconds: float = SECONDS,
+        timeout: float = TIMEOUT,
     ) -> None:
-        """Find hosts with `resolve`, which vouches for them, and trust whom `tls` trusts."""
+        """Resolve hosts with `resolve`, which checks the addresses, and verify TLS with `tls`."""
         self._resolve = resolve
         self._given_tls = tls
-        self._seconds = seconds
+        self._timeout = timeout
 
-    async def get(self, url: PublicUrl) -> Fetched:
+    async def get(self, url: PublicUrl) -> FetchedDocument:
         """Fetch a document.
 
         Raises:
-            DocumentRefused: It cannot be had, is too large or is no JSON.
+            DocumentRejected: It cannot be fetched, is too large or is not declared as JSON.
         """
         try:
-            async with asyncio.timeout(self._seconds):
-                return await self._from_first(await self._resolve(url.host), url)
+            async with asyncio.timeout(self._timeout):
+                return await self._fetch_from_any(await self._resolve(url.host), url)
         except TimeoutError as error:
-            raise DocumentRefused("too_slow") from error
+            raise DocumentRejected("too_slow") from error
         except (httpx2.HTTPError, OSError) as error:
-            raise DocumentRefused("unreachable") from error
+            raise DocumentRejected("unreachable") from error
 
-    async def _from_first(self, endpoints: Sequence[Endpoint], url: PublicUrl) -> Fetched:
-        timeout = httpx2.Timeout(self._seconds, connect=CONNECT_SECONDS)
+    async def _fetch_from_any(
+        self, endpoints: Sequence[Endpoint], url: PublicUrl
+    ) -> FetchedDocument:
+        timeout = httpx2.Timeout(self._timeout, connect=CONNECT_TIMEOUT)
         async with httpx2.AsyncClient(verify=self._tls, trust_env=False, timeout=timeout) as client:
             *others, last = endpoints[:MAX_ADDRESSES]
             for endpoint in others:
@@ -257,35 +261,37 @@ class SafeFetch:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        # The name in the certificate is checked, though the connection goes to an address.
+        # The certificate is checked against the host name, although the connection uses an address.
         return self._given_tls or httpx2.create_ssl_context()
 
 
-async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl) -> Fetched:
-    # Glued together, not joined: a target may begin with two slashes, like another host.
-    where = f"https://{endpoint.authority}{url.target}"
+async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl) -> FetchedDocument:
+    # Concatenated rather than joined: a target may begin with two slashes, like another host.
+    address = f"https://{endpoint.authority}{url.target}"
     headers = {"host": url.host, "accept": "application/json", "accept-encoding": "identity"}
     extensions = {"sni_hostname": url.host}
-    async with client.stream("GET", where, headers=headers, extensions=extensions) as response:
+    async with client.stream("GET", address, headers=headers, extensions=extensions) as response:
         _check(response)
-        return Fetched(await _body(response), response.headers.get("cache-control", ""))
+        return FetchedDocument(
+            await _read_body(response), response.headers.get("cache-control", "")
+        )
 
 
 def _check(response: httpx2.Response) -> None:
     if response.status_code in _BUSY:
-        raise DocumentRefused("server_busy")
+        raise DocumentRejected("server_busy")
     if httpx2.codes.is_server_error(response.status_code):
-        raise DocumentRefused("server_error")
+        raise DocumentRejected("server_error")
     if response.status_code != httpx2.codes.OK:
-        raise DocumentRefused("status")
+        raise DocumentRejected("status")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise DocumentRefused("content_encoding")
+        raise DocumentRejected("content_encoding")
     if not _JSON.fullmatch(media_type(response.headers.get("content-type"))):
-        raise DocumentRefused("content_type")
+        raise DocumentRejected("content_type")
 
 
-async def _body(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     body = await read_at_most(MAX_BYTES, response.aiter_raw())
     if body is None:
-        raise DocumentRefused("too_large")
+        raise DocumentRejected("too_large")
     return body

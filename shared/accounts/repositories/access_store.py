@@ -1,4 +1,7 @@
-"""The database `access`: credentials, accounts, calls, limits. Only the gateway and the owner."""
+"""The database `access`: credentials, accounts, calls and limits.
+
+Only the gateway and the owner may open it.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.limits import Limits
     from shared.firestore.database import Connection
 
-REQUEST_SECONDS: Final = 5.0
-"""How long a call waits to hear of its caller: the tool comes after that."""
+READ_TIMEOUT: Final = 5.0
+"""Seconds that a call may wait for this database, before its tool runs."""
 
 
 class AccessStore:
-    """The collections; the code of one is imported when it is used."""
+    """The repositories, each imported when it is first used."""
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
-        """Use this connection, and count in `meter`."""
-        self.database = Database(connection, meter or Meter(), REQUEST_SECONDS)
+        """Use this connection, and count reads and writes in `meter`."""
+        self.database = Database(connection, meter or Meter(), READ_TIMEOUT)
 
     @cached_property
     def accounts(self) -> Accounts:
-        """What users have, may spend and have spent."""
+        """Accounts of users."""
         from shared.accounts.repositories.accounts import Accounts
 
         return Accounts(self.database)
@@ -44,7 +47,7 @@ class AccessStore:
 
     @cached_property
     def limits(self) -> Limits:
-        """How often callers may call."""
+        """Token buckets of rate limits."""
         from shared.accounts.repositories.limits import Limits
 
         return Limits(self.database)
@@ -58,14 +61,14 @@ class AccessStore:
 
     @cached_property
     def clients(self) -> OAuthClients:
-        """Programs that registered for sign-in."""
+        """Registered programs."""
         from shared.accounts.repositories.clients import OAuthClients
 
         return OAuthClients(self.database)
 
     @cached_property
     def grants(self) -> OAuthGrants:
-        """What people allowed such programs."""
+        """Sign-ins that people allowed programs."""
         from shared.accounts.repositories.grants import OAuthGrants
 
         return OAuthGrants(self.database)

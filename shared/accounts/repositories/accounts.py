@@ -1,4 +1,4 @@
-"""`accounts/{user_id}`: what users have, may spend and have spent."""
+"""`accounts/{user_id}`: balances, budgets, spending and revocations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 
 from shared.accounts.account import Account, Hold
-from shared.accounts.grant import TOKENS_OUTLIVE
+from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.errors import InvalidInput
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
@@ -26,40 +26,40 @@ COLLECTION: Final = "accounts"
 
 
 class Accounts:
-    """Reads accounts, and changes them in ways that hold."""
+    """Repository of accounts."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Store accounts in this database."""
         self._database = database
 
     async def get(self, user_id: str) -> Account:
-        """A user's account: an empty one where nothing was ever written."""
+        """Load a user's account; an empty one if nothing was ever stored."""
         return to_account(await self._database.get(self._at(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
-        """Add micro-dollars to a balance, or take some back; return the account.
+        """Add micro-dollars to a balance, or withdraw some; return the account.
 
-        Each credit leaves a document of its own beside the account, by which one that has landed is
-        known when the answer of its commit was lost.
+        Each credit also writes a document of its own below the account, which shows that the commit
+        succeeded when its response was lost.
 
         Raises:
-            InvalidInput: More is taken back than is there and not held.
+            InvalidInput: The amount is more than can be withdrawn.
         """
-        credit = self._at(user_id).collection("credits").document(uuid.uuid4().hex)
+        credit_ref = self._at(user_id).collection("credits").document(uuid.uuid4().hex)
 
         async def attempt() -> Account:
-            seen, landed = await asyncio.gather(
-                self._database.get(self._at(user_id)), self._database.get(credit)
+            snapshot, credit = await asyncio.gather(
+                self._database.get(self._at(user_id)), self._database.get(credit_ref)
             )
-            account = to_account(seen)
-            if landed.exists:
+            account = to_account(snapshot)
+            if credit.exists:
                 return account
-            after = account.credit(amount, now)
-            noted = {"amount": amount, "at": SERVER_TIMESTAMP}
+            credited = account.credit(amount, now)
+            fields = {"amount": amount, "at": SERVER_TIMESTAMP}
             await self._database.commit(
-                [put_if_unchanged(seen, money_of(after)), put_if_unchanged(landed, noted)]
+                [put(snapshot, money_fields(credited)), put(credit, fields)]
             )
-            return after
+            return credited
 
         return await self._database.retry_on_conflict(attempt)
 
@@ -67,32 +67,36 @@ class Accounts:
         """Set what a month may cost, in micro-dollars; None for no limit.
 
         Raises:
-            InvalidInput: It is negative.
+            InvalidInput: The amount is negative.
         """
         if amount is not None and amount < 0:
-            raise InvalidInput("A budget is 0 or more; without one, there is no limit.")
+            raise InvalidInput("A budget must be 0 or more. Leave it out for no limit.")
         await self._set(user_id, {"monthly_budget": amount})
 
-    async def now(self) -> datetime:
-        """What time it is, as the database has it: a laptop's clock may be hours wrong."""
-        seen = await self._database.get(self._at("nobody"), [])
-        moment: datetime = seen.read_time
-        return moment
+    async def server_time(self) -> datetime:
+        """Return the database's time, because a laptop's clock may be hours wrong."""
+        snapshot = await self._database.get(self._at("nobody"), [])
+        read_time: datetime = snapshot.read_time
+        return read_time
 
     async def revoke(self, user_id: str, until: datetime) -> None:
-        """End at once all credentials of a user that were made until then."""
+        """Invalidate all of a user's credentials that were made until that moment."""
         await self._set(user_id, {"revoked_before": until})
 
-    async def ending(self, user_id: str, grant_id: str) -> Write:
-        """What ends a sign-in's access tokens at once, to be committed with the sign-in's own end.
+    async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
+        """Return the write that invalidates a grant's access tokens, to commit with its end.
 
-        It is forgotten when the last of them has expired, as the database's own clock has it: whose
-        clock is wrong would bring tokens back to life.
+        The account forgets a grant when its last access token has expired by the database's clock:
+        an instance with a wrong clock would make tokens valid again.
         """
-        seen = await self._database.get(self._at(user_id))
-        ended, now = to_account(seen).ended_grants, seen.read_time
-        over: dict[str, Any] = {each: DELETE_FIELD for each, end in ended.items() if end <= now}
-        fields = {"ended_grants": over | {grant_id: now + TOKENS_OUTLIVE}}
+        snapshot = await self._database.get(self._at(user_id))
+        now = snapshot.read_time
+        expired: dict[str, Any] = {
+            ended_id: DELETE_FIELD
+            for ended_id, expires_at in to_account(snapshot).ended_grants.items()
+            if expires_at <= now
+        }
+        fields = {"ended_grants": expired | {grant_id: now + MAX_TOKEN_REMAINDER}}
         return lambda batch: batch.set(self._at(user_id), fields, merge=True)
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
@@ -114,10 +118,10 @@ _CODEC: Final = Codec(Account, "user_id", readers={"held": _holds})
 
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
-    """The account that a document holds."""
+    """Convert a document to an account."""
     return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 
-def money_of(account: Account) -> dict[str, Any]:
-    """The fields of an account that calls and credits change."""
+def money_fields(account: Account) -> dict[str, Any]:
+    """Return the fields of an account that calls and credits change."""
     return _CODEC.write(account, {"balance", "month", "spent", "held"})

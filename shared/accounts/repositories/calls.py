@@ -1,8 +1,8 @@
-"""`calls/{call_id}`: what became of calls that wrote or cost something, and of their money.
+"""`calls/{call_id}`: the records of calls that wrote or cost something.
 
-A record and its user's account change in one commit, each preconditioned on what was read, so that
-a call is charged once however often it is sent. A commit whose answer was lost is recognised by
-what it wrote, when its second sending is refused.
+A record and its user's account change in one commit, with a precondition on each, so that a call is
+charged once however often it is sent. When the response of a commit is lost, its retry fails on the
+precondition, and reading the record shows that the first one succeeded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.accounts.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, Ledger, State
+from shared.accounts.call_record import (
+    RECORD_LIFETIME,
+    SUCCESS,
+    Bill,
+    CallEntry,
+    CallRecord,
+    Ledger,
+    PaymentState,
+)
 from shared.accounts.repositories import accounts
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
@@ -25,62 +33,62 @@ if TYPE_CHECKING:
 
 
 class CallRecords:
-    """Keeps records; and accounts with them, where these are `ours` and no service's outside."""
+    """Repository of call records, and of the accounts unless an external service keeps them."""
 
-    def __init__(self, database: Database, *, ours: bool = True) -> None:
-        """Keep them in this database."""
+    def __init__(self, database: Database, *, with_accounts: bool = True) -> None:
+        """Store records in this database."""
         self._database = database
-        self._ours = ours
+        self._with_accounts = with_accounts
 
     async def get(self, call_id: str) -> CallRecord | None:
-        """The record of a call, if there is one."""
-        seen = await self._database.get(self._at(call_id))
-        return _record(seen) if seen.exists else None
+        """Load the record of a call; None if it has none."""
+        snapshot = await self._database.get(self._at(call_id))
+        return _record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
-        """Keep a record of a call that costs nothing; of one that is known to be done, the first.
+        """Store the record of a free call; the first successful one is kept.
 
-        Two round trips, as all that follows.
+        Two round trips, as are the methods below.
         """
 
         async def attempt() -> None:
-            seen = await self._database.get(self._at(bill.call_id))
-            if not seen.exists or seen.get("outcome") != DONE:
-                await self._database.commit(
-                    [put_if_unchanged(seen, _fields(CallRecord(bill=bill), now))]
-                )
+            snapshot = await self._database.get(self._at(bill.call_id))
+            if not snapshot.exists or snapshot.get("outcome") != SUCCESS:
+                await self._database.commit([put(snapshot, _fields(CallRecord(bill=bill), now))])
 
         await self._database.retry_on_conflict(attempt)
 
     async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
-        """Set money aside for a call, under this name; its record may say that it was paid before.
+        """Set money aside for a call; return its record, which may show that it was paid before.
 
         Raises:
-            PaymentRequired: The account does not cover it; nothing was written.
+            PaymentRequired: The account does not cover the price; nothing was written.
         """
-        return await self._change(bill, now, lambda seen: seen.reserved(bill, holder, now))
+        return await self._change(bill, now, lambda ledger: ledger.reserve(bill, holder, now))
 
     async def settle(self, bill: Bill, cost: int, now: datetime) -> int:
-        """Charge a call, unless it was charged before; return what it has cost, whenever."""
-        record = await self._change(bill, now, lambda seen: seen.settled(cost, bill.entry, now))
+        """Charge a call unless it was charged before; return what it has cost in all."""
+        record = await self._change(bill, now, lambda led: led.settle(cost, bill.entry, now))
         return record.charged
 
     async def cancel(self, bill: Bill, holder: str, now: datetime) -> bool:
-        """Give back what this name holds; return whether nobody holds money for the call now."""
-        record = await self._change(bill, now, lambda seen: seen.cancelled(holder, bill.entry, now))
-        return record.state is State.CANCELLED
+        """Give up one reservation; return whether no money is on hold for the call any more."""
+        record = await self._change(bill, now, lambda led: led.cancel(holder, bill.entry, now))
+        return record.state is PaymentState.CANCELLED
 
-    async def keep(self, bill: Bill, now: datetime) -> None:
-        """Note what is known of a call whose money stays set aside."""
-        await self._change(bill, now, lambda seen: seen.heard(bill.entry))
+    async def update_entry(self, bill: Bill, now: datetime) -> None:
+        """Update the audit entry of a call whose money stays set aside."""
+        await self._change(bill, now, lambda ledger: ledger.update_entry(bill.entry))
 
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
-        """Read, decide and write what has changed, until nobody came in between."""
+        """Read, decide and write the differences; start over if another writer was faster."""
 
         async def attempt() -> CallRecord:
-            call, owner = await self._see(bill.call_id, bill.user_id if self._ours else None)
+            call, owner = await self._read(
+                bill.call_id, bill.user_id if self._with_accounts else None
+            )
             before = Ledger(
                 _record(call) if call.exists else CallRecord(bill=bill),
                 accounts.to_account(owner) if owner else None,
@@ -90,13 +98,13 @@ class CallRecords:
             if after.record is not before.record:
                 writes.append(put_if_unchanged(call, _fields(after.record, now)))
             if owner and after.account and after.account is not before.account:
-                writes.append(put_if_unchanged(owner, accounts.money_of(after.account)))
+                writes.append(put(owner, accounts.money_fields(after.account)))
             await self._database.commit(writes)
             return after.record
 
         return await self._database.retry_on_conflict(attempt)
 
-    async def _see(
+    async def _read(
         self, call_id: str, user_id: str | None
     ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
         if user_id is None:
@@ -112,12 +120,12 @@ class CallRecords:
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})
-_CODEC: Final = Codec(CallRecord, readers={"state": State}, inline={"bill": _BILL})
+_CODEC: Final = Codec(CallRecord, readers={"state": PaymentState}, inline={"bill": _BILL})
 
 
 def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:
-    return _CODEC.write(record) | {"expires_at": now + KEPT}
+    return _CODEC.write(record) | {"expires_at": now + RECORD_LIFETIME}
 
 
-def _record(seen: DocumentSnapshot[Any]) -> CallRecord:
-    return _CODEC.load((seen.to_dict() or {}) | {"call_id": seen.id})
+def _record(snapshot: DocumentSnapshot[Any]) -> CallRecord:
+    return _CODEC.load((snapshot.to_dict() or {}) | {"call_id": snapshot.id})

@@ -1,4 +1,4 @@
-"""`oauth_clients/{client_id}`: programs that registered. Their secrets are nowhere."""
+"""`oauth_clients/{client_id}`: registered programs. Their secrets are not stored."""
 
 from __future__ import annotations
 
@@ -17,34 +17,32 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 COLLECTION: Final = "oauth_clients"
-
-
 _CODEC: Final = Codec(OAuthClient)
 
 
 class OAuthClients:
-    """Keeps registrations."""
+    """Repository of registrations."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Store registrations in this database."""
         self._database = database
 
     async def add(self, client: OAuthClient) -> None:
-        """Keep a new registration."""
+        """Store a new registration."""
         fields = _CODEC.write(client)
         await self._database.commit(
             [lambda batch: batch.create(self._at(client.client_id), fields)]
         )
 
     async def get(self, client_id: str) -> OAuthClient | None:
-        """The registration of this id, if there is one, expired or not."""
+        """Load a registration, expired or not; None if there is none with this id."""
         snapshot = await self._database.get(self._at(client_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
-    async def keep_until(self, client_id: str, moment: datetime) -> None:
-        """Let a registration last until then, if it is still there."""
-        fields = {"expires_at": moment}
-        with suppress(WriteConflict):
+    async def extend(self, client_id: str, expires_at: datetime) -> None:
+        """Set when a registration expires, if it still exists."""
+        fields = {"expires_at": expires_at}
+        with suppress(Stale):
             await self._database.commit([lambda batch: batch.update(self._at(client_id), fields)])
 
     def _at(self, client_id: str) -> AsyncDocumentReference:

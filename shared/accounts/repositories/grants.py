@@ -25,63 +25,61 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "oauth_grants"
-MOST_FOUND: Final = 1_000
-"""Sign-ins of one person: what is left behind ends by itself."""
+MAX_ACTIVE: Final = 1_000
+"""The most sign-ins that a query returns; any others expire by themselves."""
 
 
 class OAuthGrants:
-    """Keeps grants, one document each, and changes them in ways that hold."""
+    """Repository of grants, one document each."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Store grants in this database."""
         self._database = database
 
     async def add(self, grant: Grant) -> None:
-        """Keep a new grant."""
-        await self._database.commit(
-            [lambda b: b.create(self._at(grant.grant_id), _CODEC.write(grant))]
-        )
+        """Store a new grant."""
+        fields = _CODEC.write(grant)
+        await self._database.commit([lambda batch: batch.create(self._at(grant.grant_id), fields)])
 
     async def get(self, grant_id: str) -> Grant | None:
-        """The grant of this id, if there is one, whether it holds or not."""
+        """Load a grant, valid or not; None if there is none with this id."""
         snapshot = await self._database.get(self._at(grant_id))
         return _grant(snapshot)
 
-    async def holding(self, field: str, value: str) -> list[Grant]:
-        """The grants with this value that were not ended, used or not."""
-        query = holding_query(self._database.client, field, value)
-        found = [_grant(snapshot) for snapshot in await self._database.find(query)]
-        return [grant for grant in found if grant]
+    async def find_active(self, field: str, value: str) -> list[Grant]:
+        """Find the grants with this value that have not been ended, used or not."""
+        query = active_query(self._database.client, field, value)
+        grants = [_grant(snapshot) for snapshot in await self._database.find(query)]
+        return [grant for grant in grants if grant]
 
     async def change(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
-        """Make of a grant what `decide` makes of it, however many do so at once.
+        """Replace a grant by what `decide` returns, safely when several callers do so at once.
 
-        A grant that ends takes its access tokens along: its user's account, which is read with
-        every call, learns it in the same commit. One read; a change adds a commit, an end another
-        read.
+        When a grant ends, the same commit writes it to the user's account, which is read with every
+        call: that ends the grant's access tokens too. One read; a change adds a commit, an end
+        another read.
 
         Returns:
-            What became of it; None if there is no such grant.
+            The new grant; None if there is no such grant.
 
         Raises:
-            Unavailable: The database does not answer, and what became of it is unknown.
+            Unavailable: The database does not answer, and whether the change was made is unknown.
         """
         return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
-        seen = await self._database.get(self._at(grant_id))
-        before = _grant(seen)
+        snapshot = await self._database.get(self._at(grant_id))
+        before = _grant(snapshot)
         if before is None:
             return None
         after = decide(before)
         if after != before:
-            ends = [await self._end(after)] if after.ended_at else []
-            await self._database.commit([put_if_unchanged(seen, _CODEC.write(after)), *ends])
+            writes: list[Write] = [put(snapshot, _CODEC.write(after))]
+            if after.ended_at:
+                accounts = Accounts(self._database)
+                writes.append(await accounts.end_grant_write(after.user_id, after.grant_id))
+            await self._database.commit(writes)
         return after
-
-    async def _end(self, grant: Grant) -> Write:
-        accounts = Accounts(self._database)
-        return await accounts.ending(grant.user_id, grant.grant_id)
 
     def _at(self, grant_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, grant_id)
@@ -92,20 +90,20 @@ _CODEC: Final = Codec(
 )
 
 
-def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
-    """The grants with a value that were not ended."""
+def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
+    """Build the query for grants with a value that have not been ended."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", value))
         .where(filter=FieldFilter("ended_at", "==", None))
-        .limit(MOST_FOUND)
+        .limit(MAX_ACTIVE)
     )
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the check that each has its index."""
     for field in ("proof.key_id", "user_id"):
-        yield holding_query(client, field, "")
+        yield active_query(client, field, "")
 
 
 def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:

@@ -19,54 +19,55 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-MOST_LISTED: Final = 1_000
+MAX_LISTED: Final = 1_000
+"""The most keys that a listing returns."""
 
 
 class AccessKeys:
-    """Keeps keys, and finds them."""
+    """Repository of access keys."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Store keys in this database."""
         self._database = database
 
     async def add(self, key: AccessKey) -> None:
-        """Keep a new key."""
+        """Store a new key."""
         fields = _CODEC.write(key)
         await self._database.commit([lambda batch: batch.create(self._at(key.key_id), fields)])
 
     async def get(self, key_id: str) -> AccessKey | None:
-        """The key of this id, if there is one, whether it holds or not."""
+        """Load a key, valid or not; None if there is none with this id."""
         snapshot = await self._database.get(self._at(key_id))
         return _key(snapshot) if snapshot.exists else None
 
-    async def all(self, user_id: str | None = None) -> list[AccessKey]:
-        """All keys, or one user's, the newest first."""
+    async def list_keys(self, user_id: str | None = None) -> list[AccessKey]:
+        """List all keys, or one user's, newest first."""
         query = keys_query(self._database.client, user_id)
-        found = [_key(snapshot) for snapshot in await self._database.find(query)]
-        return sorted(found, key=lambda key: key.created_at, reverse=True)
+        keys = [_key(snapshot) for snapshot in await self._database.find(query)]
+        return sorted(keys, key=lambda key: key.created_at, reverse=True)
 
     async def revoke(self, key_id: str, now: datetime) -> AccessKey:
-        """End a key at once; one that was revoked before stays as it is.
+        """Revoke a key; one that was revoked before stays as it is.
 
         Raises:
-            NotFound: There is none of this id.
+            NotFound: There is no key with this id.
         """
 
         async def attempt() -> AccessKey:
             key = await self.get(key_id)
             if key is None:
-                raise NotFound(f"There is no key {key_id}. `carrel keys list` shows all.")
+                raise NotFound(f"There is no key {key_id}. `carrel keys list` lists all keys.")
             if key.revoked_at is None:
                 await self._update(key_id, {"revoked_at": now})
             return key
 
         return await self._database.retry_on_conflict(attempt)
 
-    async def used(self, key_id: str, now: datetime) -> None:
-        """Remember that a key is in use.
+    async def record_use(self, key_id: str, now: datetime) -> None:
+        """Store when a key was last used.
 
         Raises:
-            WriteConflict: It is gone, or somebody else changes it at this moment.
+            Stale: The key is gone, or is being changed at the same moment.
         """
         await self._update(key_id, {"used_at": now})
 
@@ -78,16 +79,16 @@ class AccessKeys:
 
 
 def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
-    """All keys, the newest first, or one user's."""
-    query = client.collection("keys").limit(MOST_LISTED)
+    """Build the query for all keys, newest first, or for one user's in any order."""
+    query = client.collection("keys").limit(MAX_LISTED)
     if user_id is None:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
-    # Nobody has so many keys that they would be worth a composite index.
+    # Sorted in memory: a user has too few keys to justify a composite index.
     return query.where(filter=FieldFilter("user_id", "==", user_id))
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query this file can build, for the check that each has its index."""
     yield keys_query(client, None)
     yield keys_query(client, "anna")
 

@@ -178,7 +178,7 @@ def test_a_stranger_who_calls_what_costs_learns_where_to_sign_in(open_gateway: R
     assert 401 == response.status_code
     assert "carrel:read" == challenge(response)["scope"]
     assert "error" not in challenge(response)
-    assert "read_fortune costs $0.001 a call: sign in first" in response.text
+    assert "read_fortune costs $0.001 per call. Sign in first" in response.text
 
 
 def test_a_name_that_nobody_knows_is_no_tool_for_anybody(
@@ -231,7 +231,7 @@ def test_on_a_laptop_a_bad_credential_starts_no_sign_in(laptop: Running, make_ke
     writing = post(laptop.endpoint, call("write_note", {"text": "x"}), bearer(key))
     for refused in (unknown, writing):
         assert (403, False) == (refused.status_code, "www-authenticate" in refused.headers)
-    assert "Or send none: this server needs no sign-in." in unknown.json()["error"]["message"]
+    assert "You can leave the credential out." in unknown.json()["error"]["message"]
 
 
 def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> None:

@@ -85,7 +85,7 @@ def word() -> str:
     return "".join(chance.choices(SYLLABLES, k=7))
 
 
-def code_of(response: httpx2.Response) -> str:
+def make_code(response: httpx2.Response) -> str:
     """What is wrong: the error's code, or the status of a request that was not let in."""
     if response.status_code != 200:
         return str(response.status_code)
@@ -115,7 +115,7 @@ class Commons:
 
     def code(self, who: int, tool: str, /, **arguments: Any) -> str:
         """What becomes of a call."""
-        return code_of(self.told(who, tool, **arguments))
+        return make_code(self.told(who, tool, **arguments))
 
     def contribute(self, who: int, **more: str) -> str:
         """Somebody contributes a trace like no other."""
@@ -129,7 +129,7 @@ class Commons:
             tags=[tag],
             **more,
         )
-        if (code := code_of(response)) == "ok":
+        if (code := make_code(response)) == "ok":
             trace_id = response.json()["result"]["structuredContent"]["trace_id"]
             self.traces.append(Trace(trace_id, who, asked, tag, told))
         return code
@@ -198,7 +198,7 @@ class Commons:
         """Somebody looks for it in every way there is."""
         response = self.told(who, "get_trace", trace_id=trace.trace_id)
         if trace.withdrawn and who != trace.owner:
-            assert "NOT_FOUND" == code_of(response)
+            assert "NOT_FOUND" == make_code(response)
         else:
             read = response.json()["result"]["structuredContent"]
             assert (trace.revision, who == trace.owner) == (read["revision"], read["yours"])
@@ -267,4 +267,4 @@ def test_a_stranger_sees_what_is_public_and_nobodys_tasks(carrel: Carrel) -> Non
     assert dict.fromkeys(closed, 401) == {
         name: carrel.ask(None, name).status_code for name in closed
     }
-    assert "ok" == code_of(carrel.ask(None, "list_tags"))
+    assert "ok" == make_code(carrel.ask(None, "list_tags"))

@@ -14,7 +14,7 @@ from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 from functions.gateway.access import Access
 from functions.gateway.app import as_function, mcp_app
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.mcp.prompts import Argument, Prompt
+from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Tier
 from shared.core.settings import Settings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PARTICULAR: Final = "test_missing_capability"
 """The tool that works only for clients that can sample."""
 TOOLS: Final = (PARTICULAR, "test_streaming_elicitation", "test_logging_tool")
-_WORD: Final = Argument(
+_WORD: Final = PromptArgument(
     name="arg1", title="Word", description="A word.", choices=("testing", "trying")
 )
 PROMPT: Final = Prompt(
@@ -74,5 +74,5 @@ def declared(name: str) -> Declaration:
 _tools = SuiteTools()
 _access = Access(Settings())
 _catalog = Catalog([declared(name) for name in TOOLS])
-_server = mcp_server(_catalog, _access.calls(_tools), [PROMPT])
+_server = mcp_server(_catalog, _access.pipeline(_tools), [PROMPT])
 handle = as_function(mcp_app(_access, _tools, _server))

@@ -41,7 +41,7 @@ def keys_in(project: str) -> list[AccessKey]:
     async def list_keys() -> list[AccessKey]:
         connection = Connection(project, "access")
         try:
-            return await AccessStore(connection).keys.all()
+            return await AccessStore(connection).keys.list_keys()
         finally:
             await connection.aclose()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.accounts.account import HOLD_LASTS, Account
+from shared.accounts.account import HOLD_LIFETIME, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
@@ -73,7 +73,7 @@ async def test_a_credit_whose_answer_was_lost_is_given_once(
 
 async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
-    with pytest.raises(InvalidInput, match="cannot be taken back"):
+    with pytest.raises(InvalidInput, match="cannot be withdrawn"):
         await store.accounts.credit(ANNA, -101, NOON)
     assert (await store.accounts.get(ANNA)).balance == 100
 
@@ -83,9 +83,9 @@ async def test_what_a_lost_call_held_can_be_taken_back(
 ) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
     await store.calls.reserve(BILL, "one", NOON)
-    with pytest.raises(InvalidInput, match="are held"):
+    with pytest.raises(InvalidInput, match="is on hold"):
         await store.accounts.credit(ANNA, -100, NOON)
-    assert (await store.accounts.credit(ANNA, -100, NOON + HOLD_LASTS)).balance == 0
+    assert (await store.accounts.credit(ANNA, -100, NOON + HOLD_LIFETIME)).balance == 0
 
 
 @pytest.mark.parametrize("amount", [0, 5_000_000, None])

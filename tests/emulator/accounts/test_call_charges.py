@@ -11,8 +11,8 @@ import pytest
 from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.accounts.account import HOLD_LASTS
-from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
+from shared.accounts.account import HOLD_LIFETIME
+from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, CallRecord, PaymentState
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
@@ -29,16 +29,16 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)
-LATE = NOON + HOLD_LASTS
+LATE = NOON + HOLD_LIFETIME
 ANNA = "anna@example.com"
 BEFORE = CallEntry(started_at=NOON, arguments={"query": 12}, task="thesis")
 NOTES = {"passages": 7, "known": True, "scores": [0.5, 1.0], "document": "d3adbeef"}
-DONE = replace(
+SUCCESS = replace(
     BEFORE, outcome="ok", milliseconds=12.5, documents_read=7, documents_written=1, notes=NOTES
 )
 REFUSED = replace(BEFORE, outcome="VALIDATION_ERROR", milliseconds=1.5)
 BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE)
-PAID = replace(BILL, entry=DONE)
+PAID = replace(BILL, entry=SUCCESS)
 FAILED = replace(BILL, entry=REFUSED)
 
 
@@ -61,7 +61,7 @@ async def money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
     return account.balance, account.available(now)
 
 
-async def state(store: AccessStore, call_id: str = "c1") -> State | None:
+async def state(store: AccessStore, call_id: str = "c1") -> PaymentState | None:
     record = await store.calls.get(call_id)
     return record.state if record else None
 
@@ -77,7 +77,11 @@ async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) ->
     assert await store.calls.settle(PAID, 20, SOON) == 20
     assert await money(store) == (80, 80)
     expected = CallRecord(
-        bill=PAID, state=State.SETTLED, attempt=1, paid_until=SOON + PAID_FOR, charged=20
+        bill=PAID,
+        state=PaymentState.SETTLED,
+        attempt=1,
+        paid_until=SOON + PAID_LIFETIME,
+        charged=20,
     )
     assert expected == await store.calls.get("c1")
 
@@ -98,7 +102,7 @@ async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
     store: AccessStore, access: Connection
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(replace(BILL, entry=replace(DONE, task="other")), 20, SOON)
+    await store.calls.settle(replace(BILL, entry=replace(SUCCESS, task="other")), 20, SOON)
     stored = await access.client.document("calls/c1").get()
     assert ("other", NOTES) == (stored.get("task"), stored.get("notes"))
 
@@ -113,7 +117,7 @@ async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -
     await store.calls.reserve(BILL, "one", NOON)
     assert await store.calls.cancel(FAILED, "one", SOON)
     assert await money(store) == (100, 100)
-    expected = CallRecord(bill=FAILED, state=State.CANCELLED, attempt=1)
+    expected = CallRecord(bill=FAILED, state=PaymentState.CANCELLED, attempt=1)
     assert expected == await store.calls.get("c1")
 
 
@@ -127,17 +131,17 @@ async def test_a_call_that_is_not_covered_writes_nothing(store: AccessStore, met
 async def test_a_call_that_was_paid_is_sent_again_for_nothing(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
-    assert (await store.calls.reserve(BILL, "two", SOON)).state is State.SETTLED
+    assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.SETTLED
     assert await money(store) == (70, 70)
 
 
 async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStore) -> None:
     """Nobody knows whether its answer is still kept, or whether it will be done once more."""
-    later = SOON + PAID_FOR
+    later = SOON + PAID_LIFETIME
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     record = await store.calls.reserve(BILL, "two", later)
-    assert (State.RESERVED, 2, 30) == (record.state, record.attempt, record.charged)
+    assert (PaymentState.RESERVED, 2, 30) == (record.state, record.attempt, record.charged)
     assert await money(store, later) == (70, 40)
     await store.calls.settle(PAID, 20, later)
     assert await money(store, later) == (50, 50)
@@ -147,15 +151,15 @@ async def test_a_call_settled_by_its_old_answer_takes_money_again(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(replace(PAID, entry=replace(DONE, replayed=True)), 30, SOON)
-    assert (await store.calls.reserve(BILL, "two", SOON)).state is State.RESERVED
+    await store.calls.settle(replace(PAID, entry=replace(SUCCESS, replayed=True)), 30, SOON)
+    assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.RESERVED
 
 
 async def test_a_call_that_was_cancelled_is_reserved_anew(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.cancel(FAILED, "one", NOON)
     record = await store.calls.reserve(BILL, "two", SOON)
-    assert (State.RESERVED, 2, ("two",)) == (record.state, record.attempt, record.holders)
+    assert (PaymentState.RESERVED, 2, ("two",)) == (record.state, record.attempt, record.holders)
     assert await money(store) == (100, 70)
 
 
@@ -208,7 +212,7 @@ async def test_a_paid_call_cannot_be_cancelled(store: AccessStore) -> None:
     await store.calls.settle(PAID, 30, SOON)
     assert not await store.calls.cancel(FAILED, "one", SOON)
     assert await money(store) == (70, 70)
-    assert await state(store) is State.SETTLED
+    assert await state(store) is PaymentState.SETTLED
 
 
 async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: AccessStore) -> None:
@@ -225,10 +229,10 @@ async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
 ) -> None:
     unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.keep(unknown, SOON)
+    await store.calls.update_entry(unknown, SOON)
     record = await store.calls.get("c1")
     assert record
-    assert (State.RESERVED, "UNAVAILABLE") == (record.state, record.bill.entry.outcome)
+    assert (PaymentState.RESERVED, "UNAVAILABLE") == (record.state, record.bill.entry.outcome)
     await store.calls.reserve(BILL, "two", SOON)
     assert await store.calls.settle(PAID, 30, SOON) == 30
     assert await money(store) == (70, 70)
@@ -253,10 +257,10 @@ async def test_a_call_sent_again_after_its_hold_expired_is_charged(store: Access
 async def test_what_is_known_too_late_changes_no_paid_call(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
-    await store.calls.keep(FAILED, SOON)
+    await store.calls.update_entry(FAILED, SOON)
     record = await store.calls.get("c1")
     assert record
-    assert (State.SETTLED, "ok") == (record.state, record.bill.entry.outcome)
+    assert (PaymentState.SETTLED, "ok") == (record.state, record.bill.entry.outcome)
 
 
 async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connection) -> None:
@@ -296,7 +300,7 @@ async def test_a_free_call_that_wrote_is_recorded_without_an_account(
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
-@pytest.mark.parametrize("later", [replace(DONE, documents_written=0, replayed=True), REFUSED])
+@pytest.mark.parametrize("later", [replace(SUCCESS, documents_written=0, replayed=True), REFUSED])
 async def test_a_free_call_that_was_done_keeps_its_record(
     store: AccessStore, later: CallEntry
 ) -> None:
@@ -319,9 +323,9 @@ async def test_a_lost_free_call_is_known_once_it_is_sent_again(
 async def test_where_accounts_are_kept_outside_only_records_are_ours(
     store: AccessStore, meter: Meter
 ) -> None:
-    calls = CallRecords(store.database, ours=False)
+    calls = CallRecords(store.database, with_accounts=False)
     record = await calls.reserve(BILL, "one", NOON)
-    assert (State.RESERVED, 1) == (record.state, record.attempt)
+    assert (PaymentState.RESERVED, 1) == (record.state, record.attempt)
     assert await calls.settle(PAID, 40, SOON) == 30
     assert (meter.documents_read, meter.documents_written) == (2, 2)
     assert await money(store) == (100, 100)

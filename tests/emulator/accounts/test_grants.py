@@ -11,7 +11,7 @@ import pytest
 
 from shared.accounts.grant import (
     CODE_LIFETIME,
-    TOKENS_OUTLIVE,
+    MAX_TOKEN_REMAINDER,
     UNUSED_LIFETIME,
     Grant,
     OAuthClient,
@@ -76,7 +76,7 @@ async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
 async def test_a_change_costs_a_read_and_a_write(store: AccessStore, meter: Meter) -> None:
     await store.grants.add(GRANT)
     before = counted(meter)
-    after = await store.grants.change(GRANT.grant_id, lambda g: g.exchanged(NOON))
+    after = await store.grants.change(GRANT.grant_id, lambda g: g.exchange_code(NOON))
     assert after == await store.grants.get(GRANT.grant_id)
     assert ((0, 1, 1), (2, 2, 4)) == (before, counted(meter))
 
@@ -96,11 +96,15 @@ async def test_a_grant_ends_together_with_its_access_tokens(
     await store.grants.add(GRANT)
     await store.accounts.credit(GRANT.user_id, 5, NOON)
     before = counted(meter)
-    await store.grants.change(GRANT.grant_id, lambda grant: grant.ended(NOON))
+    await store.grants.change(GRANT.grant_id, lambda grant: grant.end(NOON))
     assert (before[0] + 2, before[1] + 2, before[2] + 3) == counted(meter)
     account = await store.accounts.get(GRANT.user_id)
     [until] = account.ended_grants.values()
-    assert timedelta() <= await store.accounts.now() + TOKENS_OUTLIVE - until < timedelta(minutes=1)
+    assert (
+        timedelta()
+        <= await store.accounts.server_time() + MAX_TOKEN_REMAINDER - until
+        < timedelta(minutes=1)
+    )
     assert 5 == account.balance
     assert not account.accepts(NOON, GRANT.grant_id)
 
@@ -126,7 +130,7 @@ async def test_a_registration_comes_back_as_it_was(store: AccessStore, meter: Me
 async def test_a_registration_is_kept_only_if_it_is_there(store: AccessStore) -> None:
     later = NOON + timedelta(days=90)
     await store.clients.add(CLIENT)
-    await store.clients.keep_until(CLIENT.client_id, later)
-    await store.clients.keep_until("none", later)
+    await store.clients.extend(CLIENT.client_id, later)
+    await store.clients.extend("none", later)
     assert replace(CLIENT, expires_at=later) == await store.clients.get(CLIENT.client_id)
     assert await store.clients.get("none") is None

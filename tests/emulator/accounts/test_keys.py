@@ -12,8 +12,8 @@ from google.api_core.exceptions import Aborted
 
 from shared.accounts.access_key import AccessKey
 from shared.accounts.repositories.access_store import AccessStore
-from shared.accounts.repositories.keys import MOST_LISTED
-from shared.core.caller import FULL_ACCESS
+from shared.accounts.repositories.keys import MAX_LISTED
+from shared.core.caller import EVERYTHING
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -55,21 +55,21 @@ async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
     access: Connection, store: AccessStore
 ) -> None:
     """Whatever order their ids are in."""
-    keys = [made(number) for number in range(MOST_LISTED)]
-    newest = replace(made(MOST_LISTED), key_id="f" * 12)
+    keys = [made(number) for number in range(MAX_LISTED)]
+    newest = replace(made(MAX_LISTED), key_id="f" * 12)
     await asyncio.gather(
         *(add_many(access, keys[at : at + 250]) for at in range(0, len(keys), 250))
     )
     await store.keys.add(newest)
-    listed = await store.keys.all()
-    assert MOST_LISTED == len(listed)
+    listed = await store.keys.list_keys()
+    assert MAX_LISTED == len(listed)
     assert (newest, keys[1]) == (listed[0], listed[-1])
 
 
 async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> None:
     for key in (made(1), made(3), made(2), made(4, user="ben")):
         await store.keys.add(key)
-    assert [made(3), made(2), made(1)] == await store.keys.all("anna")
+    assert [made(3), made(2), made(1)] == await store.keys.list_keys("anna")
 
 
 async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(

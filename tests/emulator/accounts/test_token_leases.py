@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.accounts.repositories.access_store import AccessStore
-from shared.accounts.token_bucket import Leased, Rate
+from shared.accounts.token_bucket import Rate, TokenLease
 
 if TYPE_CHECKING:
     from shared.accounts.repositories.limits import Limits
@@ -29,7 +29,7 @@ def limits(access: Connection, meter: Meter) -> Limits:
 
 
 async def test_a_lease_costs_a_read_and_a_write(limits: Limits, meter: Meter) -> None:
-    assert await limits.lease("read-1", TWENTY, NOON) == Leased(3, NOON)
+    assert await limits.lease("read-1", TWENTY, NOON) == TokenLease(3, NOON)
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (1, 1, 2)
 
 
@@ -50,7 +50,7 @@ async def test_an_empty_bucket_costs_no_write(limits: Limits, meter: Meter) -> N
 async def test_buckets_of_different_callers_do_not_meet(limits: Limits) -> None:
     for _ in range(8):
         await limits.lease("read-1", TWENTY, NOON)
-    assert await limits.lease("read-2", TWENTY, NOON) == Leased(3, NOON)
+    assert await limits.lease("read-2", TWENTY, NOON) == TokenLease(3, NOON)
 
 
 async def test_leases_at_once_take_no_token_twice(access: Connection) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.calls.billing import LedgerBilling, Reservation
-from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
+from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, PaymentState, argument_sizes
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
 from shared.firestore.database import Connection
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
 BEFORE = CallEntry(started_at=NOON, arguments={"query": 12})
-DONE = replace(BEFORE, outcome="ok", documents_written=1)
-REPLAYED = replace(DONE, replayed=True)
+SUCCESS = replace(BEFORE, outcome="ok", documents_written=1)
+REPLAYED = replace(SUCCESS, replayed=True)
 UNKNOWN = replace(BEFORE, outcome="UNAVAILABLE")
 BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE)
 FREE = replace(BILL, user_id="ben", price=0)
@@ -54,52 +54,52 @@ async def balance(access: Connection) -> int:
     return (await AccessStore(access).accounts.get(ANNA)).balance
 
 
-async def state(access: Connection) -> State | None:
+async def state(access: Connection) -> PaymentState | None:
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
 
 async def test_a_call_is_charged_what_it_cost(billing: LedgerBilling, access: Connection) -> None:
     reservation = await billing.reserve(BILL)
-    assert await billing.settle(reservation, 20, DONE) == 20
-    assert (80, State.SETTLED) == (await balance(access), await state(access))
+    assert await billing.settle(reservation, 20, SUCCESS) == 20
+    assert (80, PaymentState.SETTLED) == (await balance(access), await state(access))
 
 
 async def test_a_call_that_has_done_nothing_is_not_charged(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), UNKNOWN)
-    assert (100, State.CANCELLED) == (await balance(access), await state(access))
+    assert (100, PaymentState.CANCELLED) == (await balance(access), await state(access))
 
 
 async def test_an_unknown_outcome_keeps_the_money_set_aside(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.keep(await billing.reserve(BILL), UNKNOWN)
+    await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
     account = await AccessStore(access).accounts.get(ANNA)
     assert (100, 70) == (account.balance, account.available(NOON))
-    assert await state(access) is State.RESERVED
+    assert await state(access) is PaymentState.RESERVED
 
 
 async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     again = await billing.reserve(BILL)
     assert not again.record.is_open
     assert await billing.settle(again, 30, REPLAYED) == 0
     await billing.cancel(again, UNKNOWN)
-    await billing.keep(again, UNKNOWN)
-    assert (70, State.SETTLED) == (await balance(access), await state(access))
+    await billing.leave_open(again, UNKNOWN)
+    assert (70, PaymentState.SETTLED) == (await balance(access), await state(access))
 
 
-@pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (DONE, 40)])
+@pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (SUCCESS, 40)])
 async def test_a_call_sent_again_long_after_costs_what_is_done_anew(
     billing: LedgerBilling, access: Connection, clock: SettableClock, answer: CallEntry, left: int
 ) -> None:
     """Answers are kept for days, records for months: a key that outlived its answer is no gift."""
-    await billing.settle(await billing.reserve(BILL), 30, DONE)
-    clock.now += PAID_FOR
+    await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
+    clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
     assert left == await balance(access)
 
@@ -107,7 +107,7 @@ async def test_a_call_sent_again_long_after_costs_what_is_done_anew(
 async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.keep(await billing.reserve(BILL), UNKNOWN)
+    await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
     assert await balance(access) == 70
 
@@ -127,7 +127,7 @@ async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
 
 
 async def test_nobody_pays_for_the_anonymous(billing: LedgerBilling, access: Connection) -> None:
-    with pytest.raises(Unauthorized, match=r"try_out costs \$0\.00003 a call: sign in first"):
+    with pytest.raises(Unauthorized, match=r"try_out costs \$0\.00003 per call. Sign in first"):
         await billing.reserve(replace(BILL, user_id=None))
     assert await state(access) is None
 
@@ -135,28 +135,28 @@ async def test_nobody_pays_for_the_anonymous(billing: LedgerBilling, access: Con
 async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.settle(await billing.reserve(FREE), 0, DONE)
-    assert await state(access) is State.FREE
+    await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
+    assert await state(access) is PaymentState.FREE
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
 async def test_a_free_call_that_is_sent_again_keeps_its_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.settle(await billing.reserve(FREE), 0, DONE)
+    await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
     await billing.settle(await billing.reserve(FREE), 0, replace(REPLAYED, documents_written=0))
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert DONE == record.bill.entry
+    assert SUCCESS == record.bill.entry
 
 
 async def test_a_free_call_that_may_have_written_leaves_a_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
-    await billing.keep(await billing.reserve(FREE), UNKNOWN)
+    await billing.leave_open(await billing.reserve(FREE), UNKNOWN)
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert (State.FREE, UNKNOWN) == (record.state, record.bill.entry)
+    assert (PaymentState.FREE, UNKNOWN) == (record.state, record.bill.entry)
 
 
 async def test_a_free_call_that_wrote_nothing_leaves_nothing(
@@ -164,8 +164,8 @@ async def test_a_free_call_that_wrote_nothing_leaves_nothing(
 ) -> None:
     reading = replace(FREE, writes=False)
     await billing.cancel(await billing.reserve(FREE), UNKNOWN)
-    await billing.settle(await billing.reserve(reading), 0, DONE)
-    await billing.keep(await billing.reserve(reading), UNKNOWN)
+    await billing.settle(await billing.reserve(reading), 0, SUCCESS)
+    await billing.leave_open(await billing.reserve(reading), UNKNOWN)
     assert await state(access) is None
 
 
@@ -175,7 +175,7 @@ async def test_a_bill_that_cannot_be_written_is_logged_only(
     """Here the account has become nonsense: any error at all is only logged."""
     reservation = await billing.reserve(BILL)
     await access.client.document(f"accounts/{ANNA}").update({"held": "nonsense"})
-    assert await billing.settle(reservation, 30, DONE) == 0
+    assert await billing.settle(reservation, 30, SUCCESS) == 0
     await billing.cancel(reservation, UNKNOWN)
     lines = [line for line in capfd.readouterr().err.splitlines() if "billing_failed" in line]
     assert ["settle", "cancel"] == [line.split('"operation": "')[1].split('"')[0] for line in lines]

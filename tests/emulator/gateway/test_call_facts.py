@@ -66,7 +66,7 @@ async def line_and_record(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the log and the database say of a user's call in the task `thesis`."""
     anna = Visitor(Caller.of(user, task="thesis"), None)
-    await access.calls(Teller(receipt)).call(WRITING, ARGUMENTS, anna)
+    await access.pipeline(Teller(receipt)).call(WRITING, ARGUMENTS, anna)
     [line] = capsys.readouterr().err.splitlines()
     store = AccessStore(access.connection)
     name = call_id(WRITING, ARGUMENTS, anna)

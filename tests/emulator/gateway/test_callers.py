@@ -64,7 +64,7 @@ async def key_of(
 
 async def caller_with(access: Access, text: str, identity: str | None = None) -> Caller:
     visitor = await access.callers.identify(Credential(text, identity), ADDRESS)
-    assert f"user:{visitor.caller.user_id}" == visitor.counted_as
+    assert f"user:{visitor.caller.user_id}" == visitor.rate_limit_key
     return visitor.caller
 
 
@@ -88,7 +88,7 @@ async def test_what_stands_before_a_key_names_a_task_and_no_user(access: Access)
 
 async def test_an_unknown_key_does_not_hold_and_costs_nothing(access: Access) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
-        await access.callers.key("carrel_" + "0" * 12 + "_" + "x" * 51)
+        await access.callers.verify_key("carrel_" + "0" * 12 + "_" + "x" * 51)
     assert "client" not in access.connection.__dict__
 
 
@@ -98,7 +98,7 @@ async def test_a_key_of_another_deployment_does_not_hold(access: Access, project
     )
     text, _ = await key_of(access, "anna")
     with pytest.raises(Unauthorized):
-        await other.callers.key(text)
+        await other.callers.verify_key(text)
 
 
 async def test_a_revoked_key_does_not_hold_from_now_on(access: Access, store: AccessStore) -> None:
@@ -165,8 +165,8 @@ async def test_a_tokens_sign_in_that_was_ended_takes_the_token_with_it(
         access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id=grant)
         for grant in ("g-1", "g-2")
     )
-    await store.database.commit([await store.accounts.ending("anna", "g-1")])
-    with pytest.raises(Unauthorized, match="is over"):
+    await store.database.commit([await store.accounts.end_grant_write("anna", "g-1")])
+    with pytest.raises(Unauthorized, match="has ended"):
         await caller_with(access, one)
     assert await caller_with(access, other)
 
@@ -226,7 +226,7 @@ async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
 async def test_with_public_access_strangers_are_counted_by_address() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], public_access=True)
     visitor = await Access(settings).callers.identify(None, ADDRESS)
-    assert (Caller(), f"address:{ADDRESS}") == (visitor.caller, visitor.counted_as)
+    assert (Caller(), f"address:{ADDRESS}") == (visitor.caller, visitor.rate_limit_key)
     assert not visitor.caller.may_call(Tier.REGISTERED, Scope.READ)
     assert not visitor.caller.may_call(Tier.PUBLIC, Scope.WRITE)
 
@@ -234,7 +234,7 @@ async def test_with_public_access_strangers_are_counted_by_address() -> None:
 async def test_the_local_user_needs_no_credential_and_has_no_limits() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
     visitor = await Access(settings).callers.identify(None, ADDRESS)
-    assert (Caller.of("local"), None) == (visitor.caller, visitor.counted_as)
+    assert (Caller.of("local"), None) == (visitor.caller, visitor.rate_limit_key)
 
 
 async def test_on_a_laptop_a_credential_is_verified_all_the_same() -> None:

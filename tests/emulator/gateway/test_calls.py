@@ -46,7 +46,7 @@ async def test_a_call_is_written_down_by_the_gateways_clock(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna, arguments = Visitor(Caller.of("anna"), None), {"idempotency_key": "k"}
-    await access.calls(dispatcher).call(WRITING, arguments, anna)
+    await access.pipeline(dispatcher).call(WRITING, arguments, anna)
     name = call_id(WRITING, arguments, anna)
     record = await AccessStore(access.connection).calls.get(name)
     assert record
@@ -57,10 +57,10 @@ async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     stranger = Visitor(Caller(), None)
-    answer = await access.calls(dispatcher).call(PRICED, {}, stranger)
+    answer = await access.pipeline(dispatcher).call(PRICED, {}, stranger)
     assert answer.error
     assert "UNAUTHORIZED" == answer.error.code
-    assert (401, None, frozenset({Scope.READ})) == stranger.reply.challenge
+    assert (401, None, frozenset({Scope.READ})) == stranger.response.challenge
     assert [] == dispatcher.asked
 
 
@@ -68,7 +68,7 @@ async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
-    answer = await access.calls(dispatcher).call(PRICED, {}, anna)
+    answer = await access.pipeline(dispatcher).call(PRICED, {}, anna)
     assert answer.error
     assert PaymentRequired.code == answer.error.code
-    assert (None, []) == (anna.reply.challenge, dispatcher.asked)
+    assert (None, []) == (anna.response.challenge, dispatcher.asked)

@@ -95,7 +95,7 @@ async def test_unless_configured_no_key_is_passed_on(
 async def send(access: Access, url: str, visitor: Visitor) -> None:
     """Call a tool whose function is there."""
     dispatcher = HttpDispatcher({TOOL.name: url})
-    await access.calls(dispatcher).call(TOOL, {}, visitor)
+    await access.pipeline(dispatcher).call(TOOL, {}, visitor)
     await dispatcher.aclose()
 
 

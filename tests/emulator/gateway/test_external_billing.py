@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.calls.external_billing import ExternalBilling
-from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State
+from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, PaymentState
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import OPEN_SECONDS, CircuitBreaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
@@ -46,8 +46,8 @@ pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
 BEFORE = CallEntry(started_at=NOON)
-DONE = replace(BEFORE, outcome="ok")
-REPLAYED = replace(DONE, replayed=True)
+SUCCESS = replace(BEFORE, outcome="ok")
+REPLAYED = replace(SUCCESS, replayed=True)
 FAILED = replace(BEFORE, outcome="VALIDATION_ERROR")
 BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=BEFORE)
 
@@ -92,7 +92,7 @@ async def billing_at(
     await opened.aclose()
 
 
-async def state(access: Connection) -> State | None:
+async def state(access: Connection) -> PaymentState | None:
     record = await AccessStore(access).calls.get("c1")
     return record.state if record else None
 
@@ -106,15 +106,15 @@ async def test_a_call_is_reserved_and_settled_at_the_service(
 ) -> None:
     reservation = await billing.reserve(BILL)
     assert {"c1-1": 30} == service.holds
-    assert await billing.settle(reservation, 20, DONE) == 20
+    assert await billing.settle(reservation, 20, SUCCESS) == 20
     assert (20, 980) == (service.spent, service.balance)
-    assert await state(access) is State.SETTLED
+    assert await state(access) is PaymentState.SETTLED
 
 
 async def test_the_service_is_asked_in_its_own_terms(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
-    await billing.settle(await billing.reserve(BILL), 20, DONE)
+    await billing.settle(await billing.reserve(BILL), 20, SUCCESS)
     [first, second] = service.asked
     expected = {
         "call_id": "c1-1",
@@ -133,14 +133,14 @@ async def test_a_call_that_has_done_nothing_is_given_back(
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
     assert (1_000, {}) == (service.balance, service.holds)
-    assert await state(access) is State.CANCELLED
+    assert await state(access) is PaymentState.CANCELLED
 
 
 async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
-    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
     assert ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"] == keys(service.asked)
 
@@ -148,15 +148,15 @@ async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
 async def test_an_unknown_outcome_tells_the_service_nothing(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
-    await billing.keep(await billing.reserve(BILL), FAILED)
+    await billing.leave_open(await billing.reserve(BILL), FAILED)
     assert ["reserve"] == service.operations
-    assert await state(access) is State.RESERVED
+    assert await state(access) is PaymentState.RESERVED
 
 
 async def test_an_unknown_outcome_sent_again_is_charged_once(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
-    await billing.keep(await billing.reserve(BILL), FAILED)
+    await billing.leave_open(await billing.reserve(BILL), FAILED)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
     assert (30, 970, {}) == (service.spent, service.balance, service.holds)
 
@@ -164,7 +164,7 @@ async def test_an_unknown_outcome_sent_again_is_charged_once(
 async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
-    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 0
     assert ["reserve", "settle"] == service.operations
 
@@ -172,8 +172,8 @@ async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
 async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
     billing: ExternalBilling, service: FakeBilling, clock: SettableClock
 ) -> None:
-    await billing.settle(await billing.reserve(BILL), 30, DONE)
-    clock.now += PAID_FOR
+    await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
+    clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, REPLAYED)
     assert (30, {}) == (service.spent, service.holds)
 
@@ -183,7 +183,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
 ) -> None:
     async def run() -> None:
         async with billing_at(service.url, access, clock) as gateway:
-            await gateway.settle(await gateway.reserve(BILL), 30, DONE)
+            await gateway.settle(await gateway.reserve(BILL), 30, SUCCESS)
 
     await asyncio.gather(run(), run())
     assert (30, 970) == (service.spent, service.balance)
@@ -194,7 +194,7 @@ async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
 ) -> None:
     faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)
     await billing.cancel(faulty, FAILED)
-    assert await billing.settle(good, 30, DONE) == 30
+    assert await billing.settle(good, 30, SUCCESS) == 30
     assert (30, {}) == (service.spent, service.holds)
 
 
@@ -202,9 +202,9 @@ async def test_a_free_call_asks_the_service_nothing(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     free = replace(BILL, price=0, writes=True)
-    await billing.settle(await billing.reserve(free), 0, DONE)
+    await billing.settle(await billing.reserve(free), 0, SUCCESS)
     await billing.cancel(await billing.reserve(free), FAILED)
-    assert ([], State.FREE) == (service.operations, await state(access))
+    assert ([], PaymentState.FREE) == (service.operations, await state(access))
 
 
 async def test_who_cannot_pay_is_told_so_and_can_pay_later(
@@ -214,9 +214,9 @@ async def test_who_cannot_pay_is_told_so_and_can_pay_later(
     with pytest.raises(PaymentRequired, match=r"may cost \$0\.00003, which your balance") as caught:
         await billing.reserve(BILL)
     assert {"price": 30} == caught.value.details
-    assert await state(access) is State.CANCELLED
+    assert await state(access) is PaymentState.CANCELLED
     service.balance = 30
-    assert await billing.settle(await billing.reserve(BILL), 30, DONE) == 30
+    assert await billing.settle(await billing.reserve(BILL), 30, SUCCESS) == 30
 
 
 @pytest.mark.parametrize("stumble", [BROKEN, DROPPED, DONE_AND_DROPPED])
@@ -226,12 +226,17 @@ async def test_a_stumble_of_the_service_is_no_failure_and_charges_once(
     service.script.append(stumble)
     reservation = await billing.reserve(BILL)
     service.script.append(stumble)
-    assert await billing.settle(reservation, 30, DONE) == 30
+    assert await billing.settle(reservation, 30, SUCCESS) == 30
     assert (30, 970) == (service.spent, service.balance)
     assert ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2 == keys(service.asked)
 
 
-DOWN = [(BROKEN, BROKEN), (DROPPED, DROPPED), (BROKEN, DROPPED), (DROPPED, BROKEN)]
+DOWN = [
+    (BROKEN, BROKEN),
+    (DROPPED, DROPPED),
+    (BROKEN, DROPPED),
+    (DROPPED, BROKEN),
+]
 NONSENSE = [(GARBAGE,), (DEEP,), (OTHER_STATE,), (MOVED,), (Reply(body=b""),), (Reply(204, b""),)]
 
 
@@ -311,7 +316,7 @@ async def test_a_reservation_that_was_not_heard_of_is_found_again(
         with pytest.raises(Unavailable):
             await billing.reserve(BILL)
     async with billing_at(service.url, access, clock) as billing:
-        await billing.settle(await billing.reserve(BILL), 30, DONE)
+        await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert (30, 970, {}) == (service.spent, service.balance, service.holds)
 
 
@@ -325,10 +330,10 @@ async def test_a_call_that_was_done_fails_by_no_failure_to_settle_it(
 ) -> None:
     reservation = await billing.reserve(BILL)
     service.script.extend(script)
-    assert await billing.settle(reservation, 30, DONE) == 0
+    assert await billing.settle(reservation, 30, SUCCESS) == 0
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert (State.RESERVED, "ok") == (record.state, record.bill.entry.outcome)
+    assert (PaymentState.RESERVED, "ok") == (record.state, record.bill.entry.outcome)
     logged = capfd.readouterr().err
     assert '"operation": "settle", "call_id": "c1"' in logged
     assert SECRET not in logged

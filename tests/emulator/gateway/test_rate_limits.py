@@ -19,7 +19,7 @@ from functions.gateway.rate_limits import (
     CallLimits,
     LeasedBuckets,
 )
-from shared.accounts.token_bucket import Bucket, Leased, Rate
+from shared.accounts.token_bucket import Rate, TokenBucket, TokenLease
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
 from shared.firestore.database import Connection
@@ -46,13 +46,13 @@ class Buckets:
     """What `Limits` does in Firestore, in memory, one lease after another."""
 
     def __init__(self) -> None:
-        self.buckets: dict[str, Bucket] = {}
+        self.buckets: dict[str, TokenBucket] = {}
         self.leases = 0
 
-    async def lease(self, limit_id: str, rate: Rate, now: datetime) -> Leased:
+    async def lease(self, limit_id: str, rate: Rate, now: datetime) -> TokenLease:
         await asyncio.sleep(0)
         self.leases += 1
-        bucket = self.buckets.get(limit_id, Bucket(rate))
+        bucket = self.buckets.get(limit_id, TokenBucket(rate))
         leased, self.buckets[limit_id] = bucket.lease(now)
         await asyncio.sleep(0)
         return leased
@@ -105,15 +105,15 @@ async def test_on_a_laptop_nobody_counts(instance: Callable[[], CallLimits]) -> 
 @pytest.mark.parametrize(
     ("visitor", "effect", "kind", "message", "wait"),
     [
-        (ANNA, Effect.READ, "read", "60 calls of tools that read a minute. Try again in 1 s.", 1),
+        (ANNA, Effect.READ, "read", "60 calls to tools that read per minute. Try again in 1 s.", 1),
         (
             ANNA,
             Effect.WRITE,
             "write",
-            "20 calls of tools that write a minute. Try again in 3 s.",
+            "20 calls to tools that write per minute. Try again in 3 s.",
             3,
         ),
-        (STRANGER, Effect.READ, "anonymous", "10 calls without signing in a minute.", 6),
+        (STRANGER, Effect.READ, "anonymous", "10 calls without signing in per minute.", 6),
     ],
 )
 async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR0913, PLR0917
@@ -126,7 +126,7 @@ async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR
 ) -> None:
     limits = instance()
     await passed(limits, visitor, effect, 60)
-    with pytest.raises(RateLimited, match=f"Too often: the limit is {message}") as caught:
+    with pytest.raises(RateLimited, match=f"Rate limit reached: {message}") as caught:
         await limits.take(visitor, effect)
     assert ({"limit": kind}, wait) == (caught.value.details, caught.value.retry_after)
 
@@ -148,14 +148,14 @@ async def test_logins_and_registrations_are_counted_by_address(
     limits = instance()
 
     async def let_in(kind: str, address: str) -> int:
-        attempts = (limits.take_for(kind, address) for _ in range(30))
+        attempts = (limits.take_for_address(kind, address) for _ in range(30))
         answers = await asyncio.gather(*attempts, return_exceptions=True)
         return answers.count(None)
 
     assert [await let_in(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)] == [10, 20]
     assert await let_in(LOGINS, "2001:db8::/64") == 10
-    with pytest.raises(RateLimited, match="10 attempts to sign in from one place in 10 min"):
-        await limits.take_for(LOGINS, "192.0.2.1")
+    with pytest.raises(RateLimited, match="10 sign-in attempts per 10 minutes from one address"):
+        await limits.take_for_address(LOGINS, "192.0.2.1")
     clock.now += timedelta(minutes=10)
     assert [await let_in(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)] == [10, 3]
 
@@ -217,7 +217,7 @@ async def test_a_lease_that_fails_leaves_the_bucket_usable(clock: SettableClock)
     store = Buckets()
     failures = [InvalidInput("the database is down")]
 
-    async def lease(limit_id: str, rate: Rate, now: datetime) -> Leased:
+    async def lease(limit_id: str, rate: Rate, now: datetime) -> TokenLease:
         if failures:
             raise failures.pop()
         return await store.lease(limit_id, rate, now)

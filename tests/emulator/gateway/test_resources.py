@@ -87,7 +87,7 @@ async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: st
     dispatcher = FakeDispatcher(unused)
     error = await refused(dispatcher, uri, mode)
     assert (NOT_FOUND[mode], {"uri": uri[:2_000]}) == (error.code, error.data)
-    assert f"They look like this: {BOOK.uri}, {SHELF.uri}" in error.message
+    assert f"Valid URIs look like: {BOOK.uri}, {SHELF.uri}" in error.message
     assert len(error.message) < 400
     assert [] == dispatcher.asked
 
@@ -138,9 +138,9 @@ async def test_a_rate_limit_says_when_to_come_again(
         google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
     )
     access, anna = Access(settings, SettableClock(NOON)), Visitor(Caller.of("anna"), "user:anna")
-    calls = access.calls(FakeDispatcher(lambda *_: {}))
+    calls = access.pipeline(FakeDispatcher(lambda *_: {}))
     catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
-    async with Client(mcp_server(catalog, calls, alone=anna), mode=mode) as client:
+    async with Client(mcp_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")
         with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
             await ask(client)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from functions.gateway.oauth.authorization import grant_of_code
+from functions.gateway.oauth.authorization import grant_id_of_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from tests.support.sign_in_app import ASKED, USER, SignInApp, asking, hidden_in
@@ -87,7 +87,7 @@ async def test_a_key_lets_its_user_in_with_what_was_asked(
     told = parse_qs(query)
     assert BACK == where
     assert (["client's own"], [sign_in_app.settings.public_url]) == (told["state"], told["iss"])
-    grant_id = grant_of_code(sign_in_app.keyring, told["code"][0], ASKED.client_id)
+    grant_id = grant_id_of_code(sign_in_app.keyring, told["code"][0], ASKED.client_id)
     assert grant_id is not None
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
     assert grant is not None
@@ -110,7 +110,7 @@ async def test_a_key_hands_on_no_more_than_it_allows(
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
     answer = await send(browser, await form_in(browser, sign_in_app.address()) | {"key": key})
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-    grant_id = grant_of_code(sign_in_app.keyring, code, ASKED.client_id)
+    grant_id = grant_id_of_code(sign_in_app.keyring, code, ASKED.client_id)
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert frozenset({Scope.READ}) == grant.scopes
@@ -123,7 +123,7 @@ async def test_a_key_that_allows_nothing_of_it_is_told_so(
     address = sign_in_app.address(asking(scopes=frozenset({Scope.WRITE})))
     answer = await send(browser, await form_in(browser, address) | {"key": key})
     assert 403 == answer.status_code
-    assert "allows nothing of what the program asks for" in answer.text
+    assert "has none of the scopes that the program asks for" in answer.text
     assert 0 == await sign_in_app.grants()
 
 
@@ -145,7 +145,7 @@ async def test_a_wrong_key_is_said_in_plain_words(
         browser, await form_in(browser, sign_in_app.address()) | {"key": "carrel_typo"}
     )
     assert "This key is not valid" in answer.text
-    assert "make another one with carrel keys create." in answer.text
+    assert "create another one with carrel keys create." in answer.text
     assert "`" not in answer.text
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.google import Google, GoogleEndpoints
+from functions.gateway.oauth.google import MAX_BYTES, GoogleSignIn, OpenIdProvider
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
@@ -109,7 +109,7 @@ async def test_clocks_may_differ_by_a_minute(
 
 
 @pytest.mark.parametrize("path", [DISCOVERY, KEYS])
-@pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}"])
+@pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}", b" " * (MAX_BYTES + 1)])
 async def test_while_google_is_down_the_page_says_only_that(
     with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
 ) -> None:
@@ -120,7 +120,7 @@ async def test_while_google_is_down_the_page_says_only_that(
     async with opened(with_google) as (sign_in_app, browser):
         answer = await leave(sign_in_app, browser)
     assert (503, "30") == (answer.status_code, answer.headers["retry-after"])
-    assert "Google does not answer as it should" in answer.text
+    assert "Google does not answer as expected" in answer.text
     assert google.issuer not in answer.text
 
 
@@ -146,11 +146,11 @@ async def test_a_token_endpoint_out_of_order_lets_nobody_in(
 async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: FakeGoogle) -> None:
     google.pause = 0.5
     sign_in_app = SignInApp(with_google)
-    endpoints = GoogleEndpoints(google.issuer, sign_in_app.clock, seconds=0.1)
+    provider = OpenIdProvider(google.issuer, sign_in_app.clock, timeout=0.1)
     with pytest.raises(Unavailable, match="Google does not answer"):
-        await Google(with_google, sign_in_app.keyring, sign_in_app.clock, endpoints).address(
-            "sealed", "m"
-        )
+        await GoogleSignIn(
+            with_google, sign_in_app.keyring, sign_in_app.clock, provider
+        ).authorization_url("sealed", "m")
 
 
 async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:

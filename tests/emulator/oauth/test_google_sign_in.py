@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from functions.gateway.oauth.authorization import grant_of_code
-from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.authorization import grant_id_of_code
+from functions.gateway.oauth.google import GoogleSignIn
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
@@ -53,7 +53,7 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
         assert (303, 303) == (way.status_code, answer.status_code)
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-        grant_id = grant_of_code(sign_in_app.keyring, code, ASKED.client_id)
+        grant_id = grant_id_of_code(sign_in_app.keyring, code, ASKED.client_id)
         grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert (ADA, FULL_ACCESS) == (grant.user_id, grant.scopes)
@@ -171,7 +171,7 @@ async def test_a_sign_in_that_another_browser_began_is_refused(
             with_its_own = await stranger.get(back)
         assert 0 == await sign_in_app.grants()
     assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
-    assert "begun in another browser" in with_its_own.text
+    assert "started in another browser" in with_its_own.text
     assert TOKEN not in google.asked
 
 
@@ -208,7 +208,7 @@ async def test_who_gives_up_at_google_may_try_again(
     google.account = Account(refusal={"error": "access_denied"})
     answer, grants = await sign_in(with_google)
     assert (403, 0) == (answer.status_code, grants)
-    assert "You did not finish signing in at Google." in answer.text
+    assert "You did not finish signing in with Google." in answer.text
     assert '<a href="/consent?request=' in answer.text
 
 
@@ -242,11 +242,11 @@ async def test_an_address_that_can_name_no_user_is_refused(
 def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:
     settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
     sign_in_app = SignInApp(settings)
-    google = Google(settings, sign_in_app.keyring, sign_in_app.clock)
+    google = GoogleSignIn(settings, sign_in_app.keyring, sign_in_app.clock)
     proofs = [
         Proof(user_id=ADA, kind="google", email=ADA),
         Proof(user_id="b", kind="google", email="bob@school.example"),
         Proof(user_id="c", kind="google", email="carol@example.com"),
         Proof(user_id=ADA, kind="key", key_id="k"),
     ]
-    assert [True, True, False, False] == [google.still_allowed(each) for each in proofs]
+    assert [True, True, False, False] == [google.is_still_allowed(proof) for proof in proofs]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.client_id_metadata import client_in
-from functions.gateway.oauth.redirect_uris import Destination, allowed, matches
-from functions.gateway.oauth.safe_fetch import DocumentRefused
+from functions.gateway.oauth.client_id_metadata import parse_client
+from functions.gateway.oauth.redirect_uris import Destination, is_registered, parse_redirect_uri
+from functions.gateway.oauth.safe_fetch import DocumentRejected
 from shared.core.errors import InvalidInput
 from tests.support.authorization_server import REDIRECT, error_in
 from tests.support.https_server import URL
@@ -86,12 +86,12 @@ MISREAD = [
 
 @pytest.mark.parametrize("uri", SAFE)
 def test_codes_may_go_to_sites_loopback_addresses_and_apps(uri: str) -> None:
-    assert allowed(uri)
+    assert parse_redirect_uri(uri)
 
 
 @pytest.mark.parametrize("uri", [*UNSAFE, *MISREAD])
 def test_codes_may_go_nowhere_else(uri: str) -> None:
-    assert not allowed(uri)
+    assert not parse_redirect_uri(uri)
 
 
 @pytest.mark.anyio
@@ -102,8 +102,8 @@ async def test_safe_addresses_can_be_registered_published_and_shown(
         client = await server.register(redirect_uris=some)
         assert some == [str(uri) for uri in client.redirect_uris or []]
     document = {"client_id": URL, "redirect_uris": SAFE}
-    assert client_in(json.dumps(document).encode(), URL)
-    assert all(Destination.of(uri).words for uri in SAFE)
+    assert parse_client(json.dumps(document).encode(), URL)
+    assert all(Destination.of(uri).label for uri in SAFE)
 
 
 @pytest.mark.anyio
@@ -112,19 +112,19 @@ async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer,
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
     assert 400 == error_in(answer)[0]
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
-    with pytest.raises(DocumentRefused):
-        client_in(json.dumps(document).encode(), URL)
+    with pytest.raises(DocumentRejected):
+        parse_client(json.dumps(document).encode(), URL)
     with pytest.raises(InvalidInput):
         Destination.of(uri)
 
 
 def test_on_the_persons_own_machine_the_port_is_free() -> None:
     registered = ["http://localhost/callback", "http://127.0.0.1:9000/callback"]
-    assert matches("http://localhost:53112/callback", registered)
-    assert matches("http://localhost/callback", registered)
-    assert matches("http://127.0.0.1:1/callback", registered)
-    assert matches("http://127.0.0.1/callback", registered)
-    assert matches("http://[::1]:1/callback", ["http://[::1]/callback"])
+    assert is_registered("http://localhost:53112/callback", registered)
+    assert is_registered("http://localhost/callback", registered)
+    assert is_registered("http://127.0.0.1:1/callback", registered)
+    assert is_registered("http://127.0.0.1/callback", registered)
+    assert is_registered("http://[::1]:1/callback", ["http://[::1]/callback"])
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_on_the_persons_own_machine_the_port_is_free() -> None:
     ],
 )
 def test_nothing_but_the_port_is_free(uri: str) -> None:
-    assert not matches(uri, ["http://localhost/callback", "http://127.0.0.1/callback"])
+    assert not is_registered(uri, ["http://localhost/callback", "http://127.0.0.1/callback"])
 
 
 def test_elsewhere_a_redirect_matches_to_the_letter() -> None:
     registered = ["https://app.example/back"]
-    assert matches("https://app.example/back", registered)
-    assert not matches("https://app.example:443/back", registered)
-    assert not matches("https://app.example/back/", registered)
-    assert not matches("https://App.example/back", registered)
+    assert is_registered("https://app.example/back", registered)
+    assert not is_registered("https://app.example:443/back", registered)
+    assert not is_registered("https://app.example/back/", registered)
+    assert not is_registered("https://App.example/back", registered)

@@ -176,4 +176,4 @@ async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
         token = tokens_in(await both.refresh(client, token)).refresh_token
     async with authorization_server(project, "n" * 32) as new:
         assert (401, "invalid_client") == error_in(await new.refresh(client, token))
-    assert Keyring([SecretStr("n" * 32)]).newest != Keyring([SecretStr("o" * 32)]).newest
+    assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

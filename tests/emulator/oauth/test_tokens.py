@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
-from functions.gateway.oauth.provider import refresh_token_of
-from shared.accounts.grant import TOKENS_OUTLIVE
-from shared.core.caller import FULL_ACCESS
+from functions.gateway.oauth.provider import make_refresh_token
+from shared.accounts.grant import MAX_TOKEN_REMAINDER
+from shared.core.caller import EVERYTHING
 from tests.support.authorization_server import (
     ISSUER,
     PERSON,
@@ -253,8 +253,8 @@ async def test_the_end_of_one_sign_in_leaves_the_others(
 async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    assert LIFETIME < TOKENS_OUTLIVE
-    store, now = server.store, await server.store.accounts.now()
+    assert LIFETIME < MAX_TOKEN_REMAINDER
+    store, now = server.store, await server.store.accounts.server_time()
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
@@ -265,7 +265,7 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     account = await store.accounts.get(PERSON.user_id)
     assert {"over"} == ended.keys() - account.ended_grants.keys()
     assert 2 == len(account.ended_grants)
-    assert max(account.ended_grants.values()) - now < TOKENS_OUTLIVE + timedelta(minutes=1)
+    assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
 
 
 async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
@@ -314,7 +314,7 @@ async def test_a_database_that_does_not_answer_is_said_in_time(
     async with authorization_server(project, seconds=0.2) as dead:
         for answer in (
             await dead.exchange(client, code),
-            await dead.refresh(client, refresh_token_of(dead.access.keyring, "0" * 32, 1, "c")),
+            await dead.refresh(client, make_refresh_token(dead.access.keyring, "0" * 32, 1, "c")),
             await dead.authorize(client.client_id),
             await dead.http.post("/register", json={"redirect_uris": [REDIRECT]}),
             await dead.http.post("/revoke", data={"client_id": client.client_id}),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from shared.accounts.access_key import PREFIX, is_text_of, key_id_of, new_key
+from shared.accounts.access_key import PREFIX, matches_key, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS, require_user_id
 from shared.core.errors import InvalidInput
@@ -20,8 +20,8 @@ TEXT, KEY = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=
 
 
 def test_a_key_is_known_by_its_text() -> None:
-    assert KEY.key_id == key_id_of(RING, TEXT)
-    assert is_text_of(RING, TEXT, KEY)
+    assert KEY.key_id == parse_key_id(RING, TEXT)
+    assert matches_key(RING, TEXT, KEY)
 
 
 def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
@@ -32,34 +32,34 @@ def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
 def test_two_keys_differ() -> None:
     other, kept = new_key(RING, "anna@example.com", "laptop", FULL_ACCESS, created_at=NOW)
     assert other != TEXT
-    assert not is_text_of(RING, other, KEY)
+    assert not matches_key(RING, other, KEY)
     assert KEY.key_id != kept.key_id
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters())
 def test_a_key_with_a_changed_character_is_none(place: int, character: str) -> None:
     changed = TEXT[:place] + character + TEXT[place + 1 :]
-    assert (changed == TEXT) == (key_id_of(RING, changed) is not None)
+    assert (changed == TEXT) == (parse_key_id(RING, changed) is not None)
 
 
 @given(st.text() | st.from_regex(r"carrel_[0-9a-f]{12}_[A-Za-z0-9_-]{51}", fullmatch=True))
 def test_a_made_up_key_is_none(text: str) -> None:
-    assert key_id_of(RING, text) is None
+    assert parse_key_id(RING, text) is None
 
 
 def test_a_key_survives_the_rotation_of_the_secret() -> None:
     rotated = Keyring([SecretStr("t" * 32), SecretStr("s" * 32)])
-    assert KEY.key_id == key_id_of(rotated, TEXT)
-    assert is_text_of(rotated, TEXT, KEY)
-    assert key_id_of(Keyring([SecretStr("t" * 32)]), TEXT) is None
+    assert KEY.key_id == parse_key_id(rotated, TEXT)
+    assert matches_key(rotated, TEXT, KEY)
+    assert parse_key_id(Keyring([SecretStr("t" * 32)]), TEXT) is None
 
 
 def test_a_key_ends_when_it_expires() -> None:
     _, key = new_key(
         RING, "anna", "laptop", FULL_ACCESS, created_at=NOW, expires_at=NOW + timedelta(days=1)
     )
-    assert key.holds(NOW + timedelta(hours=23))
-    assert not key.holds(NOW + timedelta(days=1))
+    assert key.is_valid(NOW + timedelta(hours=23))
+    assert not key.is_valid(NOW + timedelta(days=1))
 
 
 @pytest.mark.parametrize("user", ["anna", "anna@example.com", "a.b-c_d+e@x.org", "0"])

@@ -16,12 +16,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.accounts.account import DOLLAR, HOLD_LASTS, Account, Hold, dollars
+from shared.accounts.account import DOLLAR, HOLD_LIFETIME, Account, Hold, format_dollars
 from shared.core.errors import InvalidInput, PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)
-LATE = NOON + HOLD_LASTS
+LATE = NOON + HOLD_LIFETIME
 RICH = Account(user_id="anna@example.com", balance=10 * DOLLAR)
 
 
@@ -60,7 +60,7 @@ def test_what_expired_is_charged_no_more() -> None:
 
 def test_a_call_sent_again_holds_its_money_once_and_longer() -> None:
     account = RICH.reserve("a", DOLLAR, NOON).reserve("a", DOLLAR, SOON)
-    assert {"a": Hold(DOLLAR, SOON + HOLD_LASTS)} == account.held
+    assert {"a": Hold(DOLLAR, SOON + HOLD_LIFETIME)} == account.held
 
 
 def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
@@ -68,8 +68,8 @@ def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
     with pytest.raises(PaymentRequired) as caught:
         account.reserve("b", 20_000, NOON)
     expected = (
-        "This call may cost $0.02, and $0.01 of the balance are free. Whoever runs this server can"
-        " add to it: carrel accounts credit anna@example.com AMOUNT"
+        "This call may cost $0.02, but only $0.01 of the balance is available. The operator of this"
+        " server can add to it: carrel accounts credit anna@example.com AMOUNT"
     )
     assert expected == caught.value.message
     assert {"price": 20_000, "available": 10_000} == caught.value.details
@@ -80,8 +80,8 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
     with pytest.raises(PaymentRequired) as caught:
         account.reserve("a", 40_000, NOON).reserve("b", 20_000, NOON)
     expected = (
-        "This call may cost $0.02, and $0.01 of this month's budget of $0.05 are free. Wait for the"
-        " next month (UTC); or whoever runs this server can raise it:"
+        "This call may cost $0.02, but only $0.01 is left of this month's budget of $0.05. Wait for"
+        " the next month (UTC), or ask the operator of this server to raise it:"
         " carrel accounts limit anna AMOUNT"
     )
     assert expected == caught.value.message
@@ -130,7 +130,7 @@ def test_a_credit_adds_and_a_negative_one_takes_back() -> None:
 def test_what_is_held_cannot_be_taken_back() -> None:
     account = RICH.reserve("a", 4 * DOLLAR, NOON)
     with pytest.raises(
-        InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 are held"
+        InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 is on hold"
     ):
         account.credit(-7 * DOLLAR, NOON)
 
@@ -154,12 +154,12 @@ def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
     ],
 )
 def test_amounts_read_as_people_write_them(amount: int, text: str) -> None:
-    assert text == dollars(amount)
+    assert text == format_dollars(amount)
 
 
 @given(st.integers(0, 10**15))
 def test_amounts_are_told_exactly(amount: int) -> None:
-    whole, _, cents = dollars(amount)[1:].replace(",", "").partition(".")
+    whole, _, cents = format_dollars(amount)[1:].replace(",", "").partition(".")
     assert amount == int(whole) * DOLLAR + int(cents.ljust(6, "0"))
 
 
@@ -233,7 +233,7 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def all_is_given_back_in_the_end(self) -> None:
-        assert self.account.available(self.now + HOLD_LASTS) == self.account.balance
+        assert self.account.available(self.now + HOLD_LIFETIME) == self.account.balance
 
 
 def test_money_is_conserved_whatever_happens() -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
-from shared.core.caller import FULL_ACCESS
+from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, ROTATION_OVERLAP, Grant, Proof
+from shared.core.caller import EVERYTHING
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = Grant(
@@ -24,37 +24,37 @@ NEW = Grant(
     created_at=NOON,
     expires_at=NOON + CODE_LIFETIME,
 )
-USED = NEW.exchanged(NOON).refreshed(1, NOON).refreshed(2, NOON)
+USED = NEW.exchange_code(NOON).refresh(1, NOON).refresh(2, NOON)
 
 seconds = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
 steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
 
 
 def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
-    used = NEW.exchanged(NOON + timedelta(minutes=4))
+    used = NEW.exchange_code(NOON + timedelta(minutes=4))
     assert (1, NOON + timedelta(minutes=4) + IDLE_LIFETIME) == (used.generation, used.expires_at)
-    assert NEW == NEW.exchanged(NOON + CODE_LIFETIME)
-    assert not NEW.holds(NOON + CODE_LIFETIME)
+    assert NEW == NEW.exchange_code(NOON + CODE_LIFETIME)
+    assert not NEW.is_valid(NOON + CODE_LIFETIME)
 
 
 def test_a_code_without_an_exchange_has_nothing_to_refresh() -> None:
-    assert NEW.refreshed(0, NOON).ended_at == NOON
-    assert NEW.refreshed(1, NOON).ended_at == NOON
+    assert NEW.refresh(0, NOON).ended_at == NOON
+    assert NEW.refresh(1, NOON).ended_at == NOON
 
 
 def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
-    assert 4 == USED.refreshed(3, NOON).generation
-    assert USED == USED.refreshed(2, NOON + OVERLAP)
-    assert USED.ended(NOON + OVERLAP * 2) == USED.refreshed(2, NOON + OVERLAP * 2)
-    assert USED.ended(NOON) == USED.refreshed(1, NOON)
+    assert 4 == USED.refresh(3, NOON).generation
+    assert USED == USED.refresh(2, NOON + ROTATION_OVERLAP)
+    assert USED.end(NOON + ROTATION_OVERLAP * 2) == USED.refresh(2, NOON + ROTATION_OVERLAP * 2)
+    assert USED.end(NOON) == USED.refresh(1, NOON)
 
 
 @given(seconds, st.integers(-3, 9), seconds)
 def test_what_ended_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
-    ended = USED.ended(NOON + first)
+    ended = USED.end(NOON + first)
     now = NOON + first + later
-    assert {ended} == {ended.exchanged(now), ended.refreshed(generation, now), ended.ended(now)}
-    assert not ended.holds(now)
+    assert {ended} == {ended.exchange_code(now), ended.refresh(generation, now), ended.end(now)}
+    assert not ended.is_valid(now)
 
 
 @given(steps)
@@ -65,22 +65,22 @@ def test_a_generation_is_given_once_but_to_simultaneous_calls(
     for wait, brought in steps:
         now += wait
         before = grant
-        grant = grant.exchanged(now) if brought is None else grant.refreshed(brought, now)
+        grant = grant.exchange_code(now) if brought is None else grant.refresh(brought, now)
         expected = 0 if brought is None else brought
         assert grant.generation - before.generation in (0, 1)
         if grant.generation > before.generation:
-            assert (before.generation, True) == (expected, grant.holds(now))
+            assert (before.generation, True) == (expected, grant.is_valid(now))
             made[grant.generation] = now
-        elif grant.holds(now):
+        elif grant.is_valid(now):
             assert expected == grant.generation - 1 > 0
-            assert now - made[grant.generation] <= OVERLAP
+            assert now - made[grant.generation] <= ROTATION_OVERLAP
 
 
 @given(st.integers(3, 9), seconds)
 def test_a_token_of_the_future_ends_the_sign_in(ahead: int, wait: timedelta) -> None:
-    assert USED.refreshed(USED.generation + ahead, NOON + wait).ended_at == NOON + wait
+    assert USED.refresh(USED.generation + ahead, NOON + wait).ended_at == NOON + wait
 
 
 def test_only_the_end_by_itself_needs_no_end() -> None:
     expired = replace(USED, expires_at=NOON)
-    assert (expired, False) == (expired.refreshed(1, NOON), expired.holds(NOON))
+    assert (expired, False) == (expired.refresh(1, NOON), expired.is_valid(NOON))

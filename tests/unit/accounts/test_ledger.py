@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.accounts.account import HOLD_LASTS, Account
-from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, Ledger, State
+from shared.accounts.account import HOLD_LIFETIME, Account
+from shared.accounts.call_record import (
+    PAID_LIFETIME,
+    Bill,
+    CallEntry,
+    CallRecord,
+    Ledger,
+    PaymentState,
+)
 from shared.core.errors import PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -30,11 +37,11 @@ def money(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
 def ended(ledger: Ledger, holder: str, end: str) -> Ledger:
     match end:
         case "settle":
-            return ledger.settled(30, ENTRY, NOON)
+            return ledger.settle(30, ENTRY, NOON)
         case "cancel":
-            return ledger.cancelled(holder, ENTRY, NOON)
+            return ledger.cancel(holder, ENTRY, NOON)
         case _:
-            return ledger.heard(ENTRY)
+            return ledger.update_entry(ENTRY)
 
 
 @given(SENDINGS, ENDS)
@@ -49,7 +56,7 @@ def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
             ended_so_far.add(ends[holder])
         else:
             before = ledger
-            ledger = ledger.reserved(BILL, holder, NOON)
+            ledger = ledger.reserve(BILL, holder, NOON)
             if ledger is before:
                 continue  # paid already: this sending has nothing to settle
             under_way.add(holder)
@@ -61,46 +68,46 @@ def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
 
 def test_a_commit_decided_twice_changes_nothing_the_second_time() -> None:
     """What is sent again because its answer was lost finds itself in the documents."""
-    reserved = NEW.reserved(BILL, "one", NOON)
-    assert reserved is reserved.reserved(BILL, "one", NOON)
-    settled = reserved.settled(30, ENTRY, NOON)
-    assert settled is settled.settled(30, ENTRY, NOON)
-    cancelled = reserved.cancelled("one", ENTRY, NOON)
-    assert cancelled is cancelled.cancelled("one", ENTRY, NOON)
+    reserved = NEW.reserve(BILL, "one", NOON)
+    assert reserved is reserved.reserve(BILL, "one", NOON)
+    settled = reserved.settle(30, ENTRY, NOON)
+    assert settled is settled.settle(30, ENTRY, NOON)
+    cancelled = reserved.cancel("one", ENTRY, NOON)
+    assert cancelled is cancelled.cancel("one", ENTRY, NOON)
 
 
 def test_a_call_back_after_its_hold_expired_is_not_charged() -> None:
-    ledger = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON + HOLD_LASTS)
-    assert (State.SETTLED, 0) == (ledger.record.state, ledger.record.charged)
+    ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
+    assert (PaymentState.SETTLED, 0) == (ledger.record.state, ledger.record.charged)
     assert money(ledger) == (100, 100)
 
 
 @pytest.mark.parametrize(
     ("entry", "later", "asks"),
     [
-        (ENTRY, PAID_FOR - timedelta(microseconds=1), False),
-        (ENTRY, PAID_FOR, True),
+        (ENTRY, PAID_LIFETIME - timedelta(microseconds=1), False),
+        (ENTRY, PAID_LIFETIME, True),
         (REPLAYED, timedelta(0), True),
     ],
 )
 def test_a_paid_call_costs_again_once_its_answer_may_be_gone(
     entry: CallEntry, later: timedelta, *, asks: bool
 ) -> None:
-    paid = NEW.reserved(BILL, "one", NOON).settled(30, entry, NOON)
-    assert asks == (paid is not paid.reserved(BILL, "two", NOON + later))
+    paid = NEW.reserve(BILL, "one", NOON).settle(30, entry, NOON)
+    assert asks == (paid is not paid.reserve(BILL, "two", NOON + later))
 
 
 def test_what_was_paid_is_remembered_when_the_call_is_done_anew() -> None:
-    later = NOON + PAID_FOR
-    ledger = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON)
-    ledger = ledger.reserved(BILL, "two", later).settled(20, ENTRY, later)
+    later = NOON + PAID_LIFETIME
+    ledger = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
+    ledger = ledger.reserve(BILL, "two", later).settle(20, ENTRY, later)
     assert (2, 50) == (ledger.record.attempt, ledger.record.charged)
     assert money(ledger, later) == (50, 50)
 
 
 def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
     with pytest.raises(PaymentRequired):
-        NEW.reserved(replace(BILL, price=101), "one", NOON)
+        NEW.reserve(replace(BILL, price=101), "one", NOON)
 
 
 @pytest.mark.parametrize("account", [NEW.account, None], ids=["ours", "outside"])
@@ -108,14 +115,14 @@ def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
 def test_a_call_costs_from_nothing_to_its_price(
     account: Account | None, cost: int, charge: int
 ) -> None:
-    ledger = Ledger(CallRecord(bill=BILL), account).reserved(BILL, "one", NOON)
-    settled = ledger.settled(cost, ENTRY, NOON)
+    ledger = Ledger(CallRecord(bill=BILL), account).reserve(BILL, "one", NOON)
+    settled = ledger.settle(cost, ENTRY, NOON)
     assert charge == settled.record.charged
     assert (100 - charge if account else None) == (settled.account and settled.account.balance)
 
 
 def test_the_old_answer_of_a_call_that_was_paid_costs_nothing() -> None:
-    later = NOON + PAID_FOR
-    paid = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON)
-    again = paid.reserved(BILL, "two", later).settled(30, REPLAYED, later)
+    later = NOON + PAID_LIFETIME
+    paid = NEW.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
+    again = paid.reserve(BILL, "two", later).settle(30, REPLAYED, later)
     assert (30, (70, 70)) == (again.record.charged, money(again, later))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.accounts.token_bucket import Bucket, Leased, Rate, Share
+from shared.accounts.token_bucket import LocalTokens, Rate, TokenBucket, TokenLease
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -27,27 +27,27 @@ CALLS = st.lists(
 )
 
 
-def emptied(rate: Rate) -> Bucket:
-    bucket = Bucket(rate)
+def emptied(rate: Rate) -> TokenBucket:
+    bucket = TokenBucket(rate)
     while bucket.tokens(NOON):
         _, bucket = bucket.lease(NOON)
     return bucket
 
 
 def test_an_unused_bucket_is_full() -> None:
-    assert Bucket(SIXTY).tokens(NOON) == 60
+    assert TokenBucket(SIXTY).tokens(NOON) == 60
 
 
 @pytest.mark.parametrize(("capacity", "block"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
 def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block: int) -> None:
-    leased, bucket = Bucket(Rate(capacity, MINUTE)).lease(NOON)
+    leased, bucket = TokenBucket(Rate(capacity, MINUTE)).lease(NOON)
     assert block == leased.tokens
     assert capacity - block == bucket.tokens(NOON)
 
 
 def test_an_empty_bucket_gives_nothing_and_tells_when_it_will() -> None:
     empty = emptied(SIXTY)
-    assert empty.lease(NOON) == (Leased(0, NOON + timedelta(seconds=1)), empty)
+    assert empty.lease(NOON) == (TokenLease(0, NOON + timedelta(seconds=1)), empty)
 
 
 def test_a_token_comes_back_after_its_interval() -> None:
@@ -63,7 +63,7 @@ def test_what_is_left_is_leased_where_it_is_less_than_a_block() -> None:
 
 
 def test_a_clock_that_is_late_finds_fewer_tokens_and_makes_none() -> None:
-    _, bucket = Bucket(SIXTY).lease(NOON)
+    _, bucket = TokenBucket(SIXTY).lease(NOON)
     late = NOON - timedelta(seconds=5)
     assert bucket.tokens(late) == 45
     _, bucket = bucket.lease(late)
@@ -71,8 +71,8 @@ def test_a_clock_that_is_late_finds_fewer_tokens_and_makes_none() -> None:
 
 
 def test_a_share_that_lay_idle_is_given_up() -> None:
-    share = Share()
-    share.add(Leased(10, NOON), NOON)
+    share = LocalTokens()
+    share.add(TokenLease(10, NOON), NOON)
     assert share.spend(NOON + IDLE, IDLE)
     assert not share.spend(NOON + 2 * IDLE + MINUTE, IDLE)
 
@@ -88,8 +88,8 @@ def test_instances_together_let_through_what_is_guaranteed(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """In any span of T minutes: N + N * T, and a block per instance."""
-    shares = [Share() for _ in range(INSTANCES)]
-    bucket, passed = Bucket(rate), []
+    shares = [LocalTokens() for _ in range(INSTANCES)]
+    bucket, passed = TokenBucket(rate), []
     moments = accumulate(timedelta(seconds=pause) for pause, _ in calls)
     for after, (_, instance) in zip(moments, calls, strict=True):
         share, now = shares[instance], NOON + after
@@ -111,7 +111,11 @@ def test_alone_an_instance_is_refused_nothing_the_bucket_holds(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """Leasing in blocks costs a lone caller no call, except what lay idle and was given up."""
-    share, leased_bucket, plain = Share(), Bucket(rate), Bucket(Rate(rate.capacity, rate.period))
+    share, leased_bucket, plain = (
+        LocalTokens(),
+        TokenBucket(rate),
+        TokenBucket(Rate(rate.capacity, rate.period)),
+    )
     moments = accumulate(timedelta(seconds=min(pause, 2)) for pause, _ in calls)
     for after in moments:
         now = NOON + after
@@ -123,4 +127,4 @@ def test_alone_an_instance_is_refused_nothing_the_bucket_holds(
         could = plain.tokens(now) > 0
         assert passes or not could
         if could:
-            plain = Bucket(rate, max(plain.full_at, now) + rate.interval)
+            plain = TokenBucket(rate, max(plain.full_at, now) + rate.interval)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls.arguments import MAX_DEPTH, invalid_arguments
+from functions.gateway.calls.arguments import MAX_DEPTH, check_arguments
 from shared.core.caller import Caller
 from tests.support.fake_catalog import FakeDispatcher, calls_to, declared
 
@@ -26,7 +26,7 @@ def nested(depth: int) -> Any:
 
 
 def details_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
-    error = invalid_arguments("try_out", arguments)
+    error = check_arguments("try_out", arguments)
     return error.details if error else None
 
 

@@ -14,13 +14,13 @@ from starlette.responses import PlainTextResponse
 
 from functions.gateway.body_limits import (
     LARGE_BODY,
-    MAX_HELD_BYTES,
+    MAX_BUFFERED_BYTES,
     MAX_VALUES,
-    SLOWEST_LINE,
+    MIN_BANDWIDTH,
     BodyLimit,
     count_values,
+    find_json_problem,
     has_half_surrogate_pair,
-    json_problem,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def test_many_small_parts_are_handed_on_in_few() -> None:
 async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
-    too_large = "This request has more than the 1,000 bytes that are taken here. Send less at once."
+    too_large = "This request is larger than 1,000 bytes. Send less at once."
     assert (200, "") == await send_body(limit, in_parts([b"x" * 600, b"x" * 400]))
     assert (413, too_large) == await send_body(limit, in_parts([b"x" * 600, b"x" * 401]))
     assert (413, too_large) == await send_body(limit, in_parts([b"x"]), content_length="1001")
@@ -123,8 +123,8 @@ async def test_a_client_that_leaves_is_not_waited_for() -> None:
 async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
     little, more = (
-        asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, seconds=60), unfinished))
-        for max_bytes in (lambda _: 1, lambda _: 60 * SLOWEST_LINE)
+        asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, timeout=60), unfinished))
+        for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BANDWIDTH)
     )
     for over, under_way in ((little, [more]), (more, [])):
         monotonic.turn_soon(61)
@@ -135,17 +135,20 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
 
 async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
     reader = Reader()
-    limit = BodyLimit(reader, lambda _: 3_000_000, problem_in=json_problem)
+    limit = BodyLimit(reader, lambda _: 3_000_000, find_problem=find_json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
     assert (200, "") == await send_body(limit, in_parts([text]))
     refused = await send_body(limit, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert (400, "This request has more than 50,000 values. Send fewer at once.") == refused
+    assert (
+        400,
+        "This request has more than 50,000 JSON values. Send fewer in one request.",
+    ) == refused
     assert [text] == reader.bodies
 
 
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
-    limit = BodyLimit(reader, lambda _: 1_000_000, problem_in=json_problem)
+    limit = BodyLimit(reader, lambda _: 1_000_000, find_problem=find_json_problem)
     for padding in (b"", b" " * LARGE_BODY):
         status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
         assert (400, True) == (status, "half of a surrogate pair" in message)
@@ -162,21 +165,21 @@ async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_turns())
-    limit = BodyLimit(Reader(), lambda _: 1_000_000, problem_in=json_problem)
+    limit = BodyLimit(Reader(), lambda _: 1_000_000, find_problem=find_json_problem)
     await send_body(limit, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
     counting.cancel()
     assert turns > 0
 
 
 async def test_an_instance_holds_only_so_many_long_bodies() -> None:
-    limit = BodyLimit(Reader(), lambda _: MAX_HELD_BYTES)
+    limit = BodyLimit(Reader(), lambda _: MAX_BUFFERED_BYTES)
     gone = asyncio.Event()
 
     async def leaves_late() -> Message:
         await gone.wait()
         return LEFT
 
-    part = b"x" * (MAX_HELD_BYTES // 4)
+    part = b"x" * (MAX_BUFFERED_BYTES // 4)
     coming = iter(in_parts([part] * 4)[:3])
 
     async def receive() -> Message:

@@ -19,7 +19,7 @@ ANYONE, MEMBER = Caller(), Caller.of("u-1")
 
 
 def test_the_catalogue_holds_every_tool_in_order() -> None:
-    offered = Catalog.load().open_to(ANYONE)
+    offered = Catalog.load().tools_for(ANYONE)
     public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
     assert sorted(public) == [each.name for each in offered]
 
@@ -37,8 +37,8 @@ def test_a_declaration_survives_the_catalogue_unchanged() -> None:
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
     private = declaration.model_copy(update={"name": "look_inside", "tier": Tier.REGISTERED})
     catalog = Catalog([declaration, private])
-    assert [declaration] == catalog.open_to(ANYONE)
-    assert [private, declaration] == catalog.open_to(MEMBER)
+    assert [declaration] == catalog.tools_for(ANYONE)
+    assert [private, declaration] == catalog.tools_for(MEMBER)
     assert (None, private) == (
         catalog.get("look_inside", ANYONE),
         catalog.get("look_inside", MEMBER),
@@ -49,9 +49,9 @@ def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> Non
     update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
     inner = declaration.model_copy(update=update)
     catalog = Catalog([declaration, inner])
-    assert [declaration] == catalog.open_to(MEMBER)
+    assert [declaration] == catalog.tools_for(MEMBER)
     assert catalog.get("complete_tag", MEMBER) is None
-    assert inner == catalog.completing("tag", MEMBER)
+    assert inner == catalog.find_completer("tag", MEMBER)
     assert {"complete_tag", declaration.name} == set(catalog.names)
 
 
@@ -64,13 +64,13 @@ def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
     )
     catalog = Catalog([shelf, shelves])
     assert ([], [], None) == (
-        catalog.readable(ANYONE),
-        catalog.listed(ANYONE),
-        catalog.completing("shelf", ANYONE),
+        catalog.resource_templates(ANYONE),
+        catalog.resource_listings(ANYONE),
+        catalog.find_completer("shelf", ANYONE),
     )
-    assert [(shelf, SHELF)] == catalog.readable(MEMBER)
-    assert [(shelves, shelves.links)] == catalog.listed(MEMBER)
-    assert shelf == catalog.completing("shelf", MEMBER)
+    assert [(shelf, SHELF)] == catalog.resource_templates(MEMBER)
+    assert [(shelves, shelves.links)] == catalog.resource_listings(MEMBER)
+    assert shelf == catalog.find_completer("shelf", MEMBER)
 
 
 def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> None:

@@ -13,7 +13,7 @@ from mcp_types import PromptReference, ResourceTemplateReference
 
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.prompts import Argument, Prompt
+from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
 from tests.support.faulty_tool_server import Reply, ToolServer
@@ -31,10 +31,12 @@ PRAISE = Prompt(
     title="Praise",
     description="Praises.",
     arguments=(
-        Argument(name="by", title="By", description="Whom.", kind="author"),
-        Argument(name="in", title="In", description="Where.", kind="city"),
-        Argument(name="tone", title="Tone", description="How.", choices=("loud", "low", "high")),
-        Argument(name="why", title="Why", description="For what."),
+        PromptArgument(name="by", title="By", description="Whom.", kind="author"),
+        PromptArgument(name="in", title="In", description="Where.", kind="city"),
+        PromptArgument(
+            name="tone", title="Tone", description="How.", choices=("loud", "low", "high")
+        ),
+        PromptArgument(name="why", title="Why", description="For what."),
     ),
     text=lambda _: "Praise.",
 )
@@ -51,7 +53,7 @@ def names(found: list[dict[str, Any]], total: int) -> Reply:
 
 
 @asynccontextmanager
-async def completing(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
+async def find_completer(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
     """A client of a gateway whose completing tool is served by this."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
@@ -66,7 +68,7 @@ async def completed(
 ) -> tuple[Completion, list[dict[str, Any]]]:
     """What a value is completed to, and the arguments of the calls that this took."""
     with ToolServer(reply) as server:
-        async with completing(server) as client:
+        async with find_completer(server) as client:
             result = await client.complete(ref, {"name": name, "value": value})
         return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
 
@@ -76,7 +78,7 @@ async def refused(
 ) -> MCPError:
     """The error of a completion."""
     with ToolServer(reply) as server:
-        async with completing(server) as client:
+        async with find_completer(server) as client:
             with pytest.raises(MCPError) as caught:
                 await client.complete(ref, {"name": "by", "value": value})
     return caught.value
@@ -85,7 +87,7 @@ async def refused(
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_gateway_says_that_it_completes(mode: str) -> None:
     with ToolServer(names(TWO, 2)) as server:
-        async with completing(server, mode) as client:
+        async with find_completer(server, mode) as client:
             result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
     assert ["Ada", "Adam"] == result.completion.values
 
@@ -148,7 +150,10 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
     ("ref", "said"),
     [
         (PromptReference(name="blame"), "The prompts are: praise."),
-        (ResourceTemplateReference(uri="carrel://hat/{hat_id}"), f"There are: {BOOK.uri}, "),
+        (
+            ResourceTemplateReference(uri="carrel://hat/{hat_id}"),
+            f"The templates are: {BOOK.uri}, ",
+        ),
     ],
 )
 async def test_an_unknown_prompt_or_template_is_told_the_known_ones(

@@ -41,20 +41,20 @@ async def refusal_of(name: str, catalog: Catalog) -> MCPError:
 
 
 def test_without_settings_the_tools_are_as_they_are() -> None:
-    assert CATALOG.open_to(ANNA) == without().open_to(ANNA)
+    assert CATALOG.tools_for(ANNA) == without().tools_for(ANNA)
     assert CATALOG.names == without().names
 
 
 def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
     other = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
-    timed = Catalog([declaration, other]).configured(settings).open_to(ANNA)
+    timed = Catalog([declaration, other]).configured(settings).tools_for(ANNA)
     assert [60.0, declaration.timeout] == [each.timeout for each in timed]
 
 
 def test_a_deployment_may_give_tools_another_price() -> None:
     catalog = Catalog([declared("cheap", price=1), declared("dear", price=9), declared("free")])
-    priced = catalog.configured(Settings(tool_prices={"dear": 0, "free": 5})).open_to(ANNA)
+    priced = catalog.configured(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
     assert {"cheap": 1, "dear": 0, "free": 5} == {each.name: each.price for each in priced}
 
 
@@ -69,7 +69,7 @@ def test_a_deployment_may_give_tools_another_price() -> None:
 def test_a_setting_for_a_tool_that_there_is_not_is_refused(
     declaration: Declaration, setting: str, value: Any
 ) -> None:
-    wrong = f"{setting.upper()} names serch, and the tools are: try_out."
+    wrong = f"{setting.upper()} names unknown tools: serch. The tools are: try_out."
     with pytest.raises(InvalidInput, match=wrong):
         Catalog([declaration]).configured(Settings(**{setting: value}))
 
@@ -91,7 +91,7 @@ async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
     ) as client:
         templates = (await client.list_resource_templates()).resource_templates
         assert [SHELF.uri] == [each.uri_template for each in templates]
-        with pytest.raises(MCPError, match=f"like this: {SHELF.uri}"):
+        with pytest.raises(MCPError, match=f"look like: {SHELF.uri}"):
             await client.read_resource("carrel://book/b-1")
 
 
@@ -103,12 +103,12 @@ async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
     assert ["carrel://shelf/s"] == [each.uri for each in found]
     assert ["list_shelves"] == [name for name, _ in dispatcher.asked]
     assert {"get_shelf": None, "list_books": None} == {
-        each.name: each.links for each in catalog.open_to(ANNA) if each.name != "list_shelves"
+        each.name: each.links for each in catalog.tools_for(ANNA) if each.name != "list_shelves"
     }
 
 
 async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
-    [book] = [each for each in without("get_shelf").open_to(ANNA) if each.name == "list_books"]
+    [book] = [each for each in without("get_shelf").tools_for(ANNA) if each.name == "list_books"]
     assert book.links
     [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert "carrel://book/b" == link.uri
@@ -127,7 +127,7 @@ def test_of_a_tool_that_is_off_nothing_is_known() -> None:
     catalog = without("get_book")
     assert (None, None, None) == (
         catalog.get("get_book", ANNA),
-        catalog.closed_to("get_book", Caller()),
+        catalog.find_forbidden("get_book", Caller()),
         catalog.input_schema("get_book"),
     )
-    assert BOOK not in [template for _, template in catalog.readable(ANNA)]
+    assert BOOK not in [template for _, template in catalog.resource_templates(ANNA)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from functions.gateway.auth.callers import Credential, credential_in
+from functions.gateway.auth.callers import Credential, read_credential
 from shared.core.errors import Unauthorized
 
 KEY = "carrel_0123456789ab_" + "k" * 51
@@ -15,7 +15,7 @@ KEY = "carrel_0123456789ab_" + "k" * 51
 
 def shown(*headers: tuple[str, str]) -> Credential | None:
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
-    return credential_in(Headers(raw=raw))
+    return read_credential(Headers(raw=raw))
 
 
 def test_a_request_without_a_credential_has_none() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from functions.gateway.app import Health
+from functions.gateway.app import HealthEndpoint
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -34,7 +34,7 @@ class Dying:
 
 async def test_good_news_is_told_again_without_a_look() -> None:
     dispatcher = Dying()
-    health = Health(dispatcher, good=60)
+    health = HealthEndpoint(dispatcher, healthy_ttl=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
     assert ([each.status_code for each in answers], dispatcher.looks) == ([200, 200, 200], 1)
 
@@ -42,7 +42,7 @@ async def test_good_news_is_told_again_without_a_look() -> None:
 async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
     monotonic: Monotonic,
 ) -> None:
-    health = Health(Dying(), good=60)
+    health = HealthEndpoint(Dying(), healthy_ttl=60)
     statuses = []
     for _ in range(4):
         statuses.append((await health.answer(REQUEST)).status_code)
@@ -53,7 +53,7 @@ async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
 async def test_a_part_that_came_back_is_noticed(monotonic: Monotonic) -> None:
     dispatcher = Dying()
     dispatcher.looks = 1
-    health = Health(dispatcher)
+    health = HealthEndpoint(dispatcher)
     assert (await health.answer(REQUEST)).status_code == 503
     dispatcher.looks = 0
     monotonic.turn(2)
@@ -63,6 +63,6 @@ async def test_a_part_that_came_back_is_noticed(monotonic: Monotonic) -> None:
 async def test_bad_news_is_told_again_without_a_look_too() -> None:
     dispatcher = Dying()
     dispatcher.looks = 1
-    health = Health(dispatcher, bad=60)
+    health = HealthEndpoint(dispatcher, unhealthy_ttl=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
     assert ([each.status_code for each in answers], dispatcher.looks) == ([503, 503, 503], 2)

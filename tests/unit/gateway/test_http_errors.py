@@ -59,7 +59,7 @@ async def test_of_a_fault_nothing_is_told(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = await answer_to(error)
-    assert (500, "Carrel failed on its side. Try again later.") == (
+    assert (500, "Carrel has an internal error. Try again later.") == (
         answer.status_code,
         answer.json()["error"]["message"],
     )

@@ -114,7 +114,7 @@ async def test_health_is_asked_with_a_token_too(
 
 async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
-    first, second = [await tokens.header("https://a.example") for _ in range(2)]
+    first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
     assert first == second
     assert ["https://a.example"] == metadata.audiences
 
@@ -122,7 +122,7 @@ async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None
 async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> None:
     metadata.lifetime = 60
     tokens = IdTokens()
-    first, second = [await tokens.header("https://a.example") for _ in range(2)]
+    first, second = [await tokens.authorization("https://a.example") for _ in range(2)]
     assert first != second
     assert ["https://a.example"] * 2 == metadata.audiences
 
@@ -130,7 +130,7 @@ async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> No
 async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
     urls = ["https://a.example", "https://b.example"]
-    headers = [await tokens.header(url) for url in urls]
+    headers = [await tokens.authorization(url) for url in urls]
     said = [claims_of(each["authorization"].removeprefix("Bearer "))["aud"] for each in headers]
     assert (urls, urls) == (said, metadata.audiences)
 
@@ -186,6 +186,6 @@ async def test_a_recovered_metadata_server_is_asked_again(metadata: FakeMetadata
     tokens = IdTokens()
     metadata.refusal = 403
     with pytest.raises(OSError, match="no ID token"):
-        await tokens.header("https://a.example")
+        await tokens.authorization("https://a.example")
     metadata.refusal = None
-    assert "authorization" in await tokens.header("https://a.example")
+    assert "authorization" in await tokens.authorization("https://a.example")

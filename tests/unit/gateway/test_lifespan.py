@@ -28,7 +28,7 @@ async def test_concurrent_requests_start_the_app_once_and_wait() -> None:
         yield
 
     async def request(running: Lifespan) -> None:
-        await running.started()
+        await running.ensure_started()
         happened.append("answered")
 
     running = Lifespan(Starlette(lifespan=lifespan))
@@ -46,7 +46,7 @@ async def test_an_error_at_startup_is_raised_to_every_request() -> None:
     running = Lifespan(Starlette(lifespan=lifespan))
     for _ in range(2):
         with pytest.raises(LookupError, match="no catalogue"):
-            await running.started()
+            await running.ensure_started()
 
 
 async def test_a_cancelled_first_request_does_not_stop_the_app() -> None:
@@ -58,8 +58,8 @@ async def test_a_cancelled_first_request_does_not_stop_the_app() -> None:
         yield
 
     running = Lifespan(Starlette(lifespan=lifespan))
-    first = asyncio.create_task(running.started())
+    first = asyncio.create_task(running.ensure_started())
     await asyncio.sleep(0)
     first.cancel()
     open_door.set()
-    await asyncio.wait_for(running.started(), timeout=60)
+    await asyncio.wait_for(running.ensure_started(), timeout=60)

@@ -41,7 +41,7 @@ async def test_a_laptop_may_be_reached_by_ipv6(host: str, status: int) -> None:
         access_secrets=[SecretStr("s" * 32)],
     )
     access, dispatcher = Access(settings), FakeDispatcher(lambda *_: {})
-    app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.calls(dispatcher)))
+    app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.pipeline(dispatcher)))
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client,

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.mcp.resources import START_OVER, from_cursor, to_cursor
+from functions.gateway.mcp.resources import INVALID_CURSOR, from_cursor, to_cursor
 from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import FakeDispatcher, served
 
@@ -118,14 +118,14 @@ async def test_an_empty_library_has_one_empty_page() -> None:
 async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
     dispatcher = FakeDispatcher(library)
     error = await refused(dispatcher, cursor)
-    assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
+    assert (INVALID_PARAMS, INVALID_CURSOR) == (error.code, error.message)
     assert [] == dispatcher.asked
 
 
 async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
     dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
     error = await refused(dispatcher, to_cursor("list_books", "2"))
-    assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
+    assert (INVALID_PARAMS, INVALID_CURSOR) == (error.code, error.message)
 
 
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])

@@ -60,4 +60,4 @@ def test_a_replayed_answer_says_so_to_the_model_too() -> None:
     answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
     first, second = to_result(answer, PLAIN).content
     assert '{"a":1}' == words(first)
-    assert "was done before" in words(second)
+    assert "succeeded before" in words(second)

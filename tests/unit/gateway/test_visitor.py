@@ -1,4 +1,4 @@
-"""Nobody is taken for somebody because a transport says nothing of them."""
+"""The visitor of a request, over HTTP and over stdio."""
 
 from __future__ import annotations
 
@@ -17,46 +17,47 @@ from shared.core.errors import Unauthorized
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, calls_to, served
 
 if TYPE_CHECKING:
-    from functions.gateway.auth.visitor import Context
+    from functions.gateway.auth.visitor import RequestContext
 
 OWNER = Visitor(Caller.of("local"), None)
 ANNA = Visitor(Caller.of("anna"), "user:anna")
 
 
 @dataclass
-class Sent:
-    """What a handler sees of a request."""
+class FakeContext:
+    """The parts of an MCP request context that name the visitor."""
 
     request: Request | None
     lifespan_context: Any
 
 
-def who(request: Request | None, alone: object) -> Visitor:
-    return visitor_of(cast("Context", Sent(request, alone)))
+def find_visitor(request: Request | None, local_visitor: object) -> Visitor:
+    return visitor_of(cast("RequestContext", FakeContext(request, local_visitor)))
 
 
-def let_in(visitor: Visitor | None) -> Request:
+def make_request(visitor: Visitor | None) -> Request:
     scope: dict[str, Any] = {"type": "http"}
     if visitor:
-        visitor.enter(scope)
+        visitor.attach(scope)
     return Request(scope)
 
 
 @pytest.mark.parametrize(
-    ("request_", "alone"), [(None, None), (None, {}), (let_in(None), None), (let_in(None), OWNER)]
+    ("request_", "local_visitor"),
+    [(None, None), (None, {}), (make_request(None), None), (make_request(None), OWNER)],
 )
-def test_who_was_not_let_in_is_nobody(request_: Request | None, alone: object) -> None:
+def test_who_was_not_let_in_is_nobody(request_: Request | None, local_visitor: object) -> None:
     with pytest.raises(Unauthorized):
-        who(request_, alone)
+        find_visitor(request_, local_visitor)
 
 
 def test_who_was_let_in_is_known_and_nobody_else_counts() -> None:
-    assert ANNA is who(let_in(ANNA), None)
-    assert ANNA is who(let_in(ANNA), OWNER)
+    assert ANNA is find_visitor(make_request(ANNA), None)
+    assert ANNA is find_visitor(make_request(ANNA), OWNER)
 
 
 def test_where_one_is_alone_every_request_is_theirs() -> None:
-    assert OWNER is who(None, OWNER)
+    assert OWNER is find_visitor(None, OWNER)
 
 
 @pytest.mark.anyio

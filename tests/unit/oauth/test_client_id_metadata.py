@@ -192,7 +192,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server.gate.set()
     await asyncio.gather(*asking)
     assert isinstance(refused, Unavailable)
-    assert "Too many programs are being looked up here at once." in refused.message
+    assert "Too many programs are being looked up at the same time." in refused.message
     assert 5 == refused.retry_after
     assert await documents.get(URL)
 
@@ -291,7 +291,7 @@ async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
 async def test_an_unknown_host_is_a_reason_to_check_the_address(
     documents: ClientDocuments,
 ) -> None:
-    with pytest.raises(Unavailable, match="no server of that name") as caught:
+    with pytest.raises(Unavailable, match="server of that address does not exist") as caught:
         await documents.get("https://nobody.example/client.json")
     assert "Check the address in the program's settings" in caught.value.message
     assert 60 == caught.value.retry_after

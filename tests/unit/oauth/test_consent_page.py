@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, plain
+from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, sanitize_name
 from shared.core.caller import Scope
 from tests.support.sign_in_app import SignInApp, asking
 
@@ -46,21 +46,21 @@ async def test_the_page_names_program_destination_and_scopes(
     assert (200, "text/html; charset=utf-8") == (page.status_code, page.headers["content-type"])
     words = words_of(page)
     assert "Claude asks for access to Carrel" in words
-    assert "The access goes to claude.example If you do not know this site, press Deny." in words
-    assert "gave itself this name, and nobody has checked it" in words
-    assert "search and read all that you can read" in words
+    assert "Access goes to claude.example If you do not know this site, press Deny." in words
+    assert "chose this name itself, and it has not been verified" in words
+    assert "search and read everything that you can read" in words
     assert "write, change and delete in your name" in words
 
 
 async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
     words = words_of(await shown(settings, scopes=frozenset({Scope.READ})))
-    assert "search and read all that you can read" in words
+    assert "search and read everything that you can read" in words
     assert "write, change" not in words
 
 
 async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
     words = words_of(await shown(settings, client_id="https://claude.example/oauth/client.json"))
-    assert "The name is what claude.example says of this program." in words
+    assert "claude.example gives this name to the program." in words
     assert "nobody has checked it" not in words
 
 
@@ -80,13 +80,13 @@ async def test_where_the_access_goes_is_said_for_people(
     settings: Settings, redirect_uri: str, words: str
 ) -> None:
     page = await shown(settings, redirect_uri=redirect_uri)
-    assert f"The access goes to {words}" in words_of(page)
+    assert f"Access goes to {words}" in words_of(page)
 
 
 async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settings) -> None:
     page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
     assert 400 == page.status_code
-    assert "an address that cannot be used" in words_of(page)
+    assert "an address that is not allowed" in words_of(page)
     assert "form-action 'none'" in page.headers["content-security-policy"]
 
 
@@ -123,13 +123,13 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
     ],
 )
 def test_a_name_neither_hides_nor_turns_nor_covers_anything(name: str, expected: str) -> None:
-    assert expected == plain(name)
+    assert expected == sanitize_name(name)
 
 
 @pytest.mark.parametrize("name", [None, "", "\u200b"])
 async def test_a_program_without_a_name_is_called_so(settings: Settings, name: str | None) -> None:
     page = await shown(settings, client_name=name)
-    assert "A program without a name asks for access" in words_of(page)
+    assert "An unnamed program asks for access" in words_of(page)
 
 
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from functions.gateway.oauth.safe_fetch import (
     MAX_BYTES,
-    DocumentRefused,
+    DocumentRejected,
     Endpoint,
     PublicUrl,
     SafeFetch,
@@ -176,7 +176,7 @@ def server(certificate: Path) -> Iterator[DocumentServer]:
 
 
 async def why_refused(fetch: SafeFetch) -> str:
-    with pytest.raises(DocumentRefused) as refused:
+    with pytest.raises(DocumentRejected) as refused:
         await fetch.get(PublicUrl.parse(URL))
     return refused.value.reason
 
@@ -206,12 +206,12 @@ def test_no_address_is_public_that_python_calls_special(address: object) -> None
 
 
 def test_one_bad_address_among_good_ones_condemns_the_host() -> None:
-    with pytest.raises(DocumentRefused, match="address_not_public"):
+    with pytest.raises(DocumentRejected, match="address_not_public"):
         public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
 
 
 def test_a_host_without_an_address_is_unknown() -> None:
-    with pytest.raises(DocumentRefused, match="host_unknown"):
+    with pytest.raises(DocumentRejected, match="host_unknown"):
         public_endpoints([])
 
 
@@ -223,19 +223,19 @@ def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
 
 @pytest.mark.anyio
 async def test_a_name_of_this_machine_is_not_public() -> None:
-    with pytest.raises(DocumentRefused, match="address_not_public"):
+    with pytest.raises(DocumentRejected, match="address_not_public"):
         await resolve_public("localhost")
 
 
 @pytest.mark.anyio
 async def test_a_name_that_nobody_has_is_unknown() -> None:
-    with pytest.raises(DocumentRefused, match="host_unknown"):
+    with pytest.raises(DocumentRejected, match="host_unknown"):
         await resolve_public("nobody.invalid")
 
 
 @pytest.mark.parametrize("text", URLS)
 def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
-    with pytest.raises(DocumentRefused, match="url"):
+    with pytest.raises(DocumentRejected, match="url"):
         PublicUrl.parse(text)
 
 

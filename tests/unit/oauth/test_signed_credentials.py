@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from functions.gateway.oauth.authorization import code_of, grant_of_code
+from functions.gateway.oauth.authorization import grant_id_of_code, make_code
 from functions.gateway.oauth.clients import (
-    client_id_of,
-    client_secret_of,
     is_client_id,
+    make_client_id,
+    make_client_secret,
     with_newest_secret,
 )
-from functions.gateway.oauth.provider import grant_of_refresh_token, refresh_token_of
+from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
 from tests.support.authorization_server import corrupted
 
@@ -29,18 +29,18 @@ generations = st.integers(1, 10**9 - 1)
 
 @given(grants, clients, generations)
 def test_what_we_make_says_what_it_was_made_for(grant: str, client: str, generation: int) -> None:
-    code = code_of(KEYRING, grant, client)
-    token = refresh_token_of(KEYRING, grant, generation, client)
-    assert grant == grant_of_code(KEYRING, code, client)
-    assert (grant, generation) == grant_of_refresh_token(KEYRING, token, client)
-    assert grant_of_code(KEYRING, token, client) is None
-    assert grant_of_refresh_token(KEYRING, code, client) is None
+    code = make_code(KEYRING, grant, client)
+    token = make_refresh_token(KEYRING, grant, generation, client)
+    assert grant == grant_id_of_code(KEYRING, code, client)
+    assert (grant, generation) == parse_refresh_token(KEYRING, token, client)
+    assert grant_id_of_code(KEYRING, token, client) is None
+    assert parse_refresh_token(KEYRING, code, client) is None
 
 
 @given(st.text(), clients)
 def test_no_text_of_a_strangers_says_anything(text: str, client: str) -> None:
-    assert grant_of_code(KEYRING, text, client) is None
-    assert grant_of_refresh_token(KEYRING, text, client) is None
+    assert grant_id_of_code(KEYRING, text, client) is None
+    assert parse_refresh_token(KEYRING, text, client) is None
     assert not is_client_id(KEYRING, text)
 
 
@@ -50,8 +50,8 @@ def test_no_text_of_a_strangers_says_anything(text: str, client: str) -> None:
     st.from_regex(r"[0-9a-f-]{36}\.[A-Za-z0-9_-]{8}", fullmatch=True),
 )
 def test_the_right_form_is_not_enough(code: str, token: str, client_id: str) -> None:
-    assert grant_of_code(KEYRING, code, "client") is None
-    assert grant_of_refresh_token(KEYRING, token, "client") is None
+    assert grant_id_of_code(KEYRING, code, "client") is None
+    assert parse_refresh_token(KEYRING, token, "client") is None
     assert not is_client_id(KEYRING, client_id)
 
 
@@ -59,47 +59,47 @@ def test_the_right_form_is_not_enough(code: str, token: str, client_id: str) -> 
 def test_nothing_passes_from_one_program_to_another(
     grant: str, mine: str, yours: str, generation: int
 ) -> None:
-    code = code_of(KEYRING, grant, mine)
-    token = refresh_token_of(KEYRING, grant, generation, mine)
+    code = make_code(KEYRING, grant, mine)
+    token = make_refresh_token(KEYRING, grant, generation, mine)
     expected = (grant, (grant, generation)) if mine == yours else (None, None)
     assert expected == (
-        grant_of_code(KEYRING, code, yours),
-        grant_of_refresh_token(KEYRING, token, yours),
+        grant_id_of_code(KEYRING, code, yours),
+        parse_refresh_token(KEYRING, token, yours),
     )
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
-    for text in corrupted(code_of(KEYRING, GRANT, "client")):
-        assert grant_of_code(KEYRING, text, "client") is None
-    for text in corrupted(refresh_token_of(KEYRING, GRANT, 12, "client")):
-        assert grant_of_refresh_token(KEYRING, text, "client") is None
-    for text in corrupted(client_id_of(KEYRING, NAME)):
+    for text in corrupted(make_code(KEYRING, GRANT, "client")):
+        assert grant_id_of_code(KEYRING, text, "client") is None
+    for text in corrupted(make_refresh_token(KEYRING, GRANT, 12, "client")):
+        assert parse_refresh_token(KEYRING, text, "client") is None
+    for text in corrupted(make_client_id(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 
 @given(generations, generations)
 def test_a_generation_cannot_be_raised(mine: int, wanted: int) -> None:
-    token = refresh_token_of(KEYRING, GRANT, mine, "client")
+    token = make_refresh_token(KEYRING, GRANT, mine, "client")
     raised = token.replace(f".{mine}.", f".{wanted}.")
-    read = grant_of_refresh_token(KEYRING, raised, "client")
+    read = parse_refresh_token(KEYRING, raised, "client")
     assert read == ((GRANT, mine) if mine == wanted else None)
 
 
 def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
-    code, token = code_of(KEYRING, GRANT, "c"), refresh_token_of(KEYRING, GRANT, 3, "c")
-    client_id = client_id_of(KEYRING, NAME)
+    code, token = make_code(KEYRING, GRANT, "c"), make_refresh_token(KEYRING, GRANT, 3, "c")
+    client_id = make_client_id(KEYRING, NAME)
     for keyring, holds in ((Keyring([NEW, OLD]), True), (Keyring([NEW]), False)):
-        assert (grant_of_code(keyring, code, "c") is not None) == holds
-        assert (grant_of_refresh_token(keyring, token, "c") is not None) == holds
+        assert (grant_id_of_code(keyring, code, "c") is not None) == holds
+        assert (parse_refresh_token(keyring, token, "c") is not None) == holds
         assert is_client_id(keyring, client_id) == holds
 
 
 @given(st.text(), st.text())
 def test_only_a_secret_that_holds_becomes_the_newest(client_id: str, guess: str) -> None:
     rotated = Keyring([NEW, OLD])
-    right = {"client_id": client_id, "client_secret": client_secret_of(KEYRING, client_id)}
+    right = {"client_id": client_id, "client_secret": make_client_secret(KEYRING, client_id)}
     wrong = {"client_id": client_id, "client_secret": guess}
-    newest = client_secret_of(rotated, client_id)
+    newest = make_client_secret(rotated, client_id)
     assert right | {"client_secret": newest} == with_newest_secret(rotated, right)
     assert wrong == with_newest_secret(rotated, wrong)
     assert {} == with_newest_secret(rotated, {})

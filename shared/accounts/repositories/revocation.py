@@ -1,4 +1,7 @@
-"""Ending what somebody may do, by name and not by time: whose clock would tell the truth?"""
+"""Revocation of a key, or of everything that a user has.
+
+Grants are ended by id rather than by time, because no clock of an instance can be trusted here.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,31 @@ if TYPE_CHECKING:
     from shared.accounts.grant import Grant
     from shared.accounts.repositories.access_store import AccessStore
 
-_AT_ONCE: Final = 10
+_MAX_CONCURRENT: Final = 10
 
 
 async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
-    """End a key, and every sign-in that it proved; return the key and how many those were.
+    """Revoke a key and end the sign-ins made with it; return the key and the number of sign-ins.
 
     Raises:
         NotFound: There is no such key.
     """
-    now = await store.accounts.now()
+    now = await store.accounts.server_time()
     key = await store.keys.revoke(key_id, now)
-    grants = await store.grants.holding("proof.key_id", key_id)
+    grants = await store.grants.find_active("proof.key_id", key_id)
     await _end(store, grants, now)
     return key, len(grants)
 
 
 async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
-    """End all of a user's keys and sign-ins; return how many of each.
+    """Revoke all of a user's keys and end all sign-ins; return how many of each.
 
-    Their account remembers the moment, which also ends what is being made while this runs.
+    The account stores the moment, which also invalidates credentials made while this runs.
     """
-    now = await store.accounts.now()
+    now = await store.accounts.server_time()
     await store.accounts.revoke(user_id, now)
-    keys = [key for key in await store.keys.all(user_id) if key.revoked_at is None]
-    grants = await store.grants.holding("user_id", user_id)
+    keys = [key for key in await store.keys.list_keys(user_id) if key.revoked_at is None]
+    grants = await store.grants.find_active("user_id", user_id)
     for key in keys:
         await store.keys.revoke(key.key_id, now)
     await _end(store, grants, now)
@@ -45,10 +48,10 @@ async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
 
 
 async def _end(store: AccessStore, grants: Iterable[Grant], now: datetime) -> None:
-    room = asyncio.Semaphore(_AT_ONCE)
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def end(grant: Grant) -> None:
-        async with room:
-            await store.grants.change(grant.grant_id, lambda each: each.ended(now))
+        async with semaphore:
+            await store.grants.change(grant.grant_id, lambda current: current.end(now))
 
     await asyncio.gather(*map(end, grants))
