@@ -103,7 +103,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     endpoint.app = _guarded(endpoint.app, access)
     if not settings.local_user:
         app.add_middleware(
-            AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxies
+            AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxy_count
         )
     app.add_middleware(ErrorMiddleware)
     app.add_middleware(Tracing, project=settings.google_cloud_project)

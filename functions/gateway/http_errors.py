@@ -77,5 +77,5 @@ def _logged_response(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
         log.warning("refused", code=error.code, **error_fields(error))
         return error_response(error)
-    log.error("fault", **describe(error))
+    log.error("fault", **error_fields(error))
     return error_response(PlatformFault("Carrel has an internal error. Try again later."))

@@ -95,8 +95,8 @@ class Account:
     def cancel(self, call_id: str, now: datetime) -> Account:
         """Release the hold of a call."""
         current = self._at(now)
-        held = {other: hold for other, hold in current.held.items() if other != call_id}
-        return replace(current, held=held)
+        holds = {other: hold for other, hold in current.held.items() if other != call_id}
+        return replace(current, held=holds)
 
     def credit(self, amount: int, now: datetime) -> Account:
         """Add to the balance, or with a negative amount withdraw what is not on hold.
@@ -115,11 +115,11 @@ class Account:
 
     def _at(self, now: datetime) -> Account:
         """Return the account at that moment, without expired holds and with the month begun."""
-        held = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
+        holds = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
         # A clock that is slightly late must not bring back a month that is over.
         month = max(self.month, f"{now.astimezone(UTC):%Y-%m}")
         spent = self.spent if month == self.month else 0
-        return replace(self, held=held, month=month, spent=spent)
+        return replace(self, held=holds, month=month, spent=spent)
 
     def _new_hold(self, amount: int, now: datetime) -> Hold:
         available, budget_left = self.available(now), self.budget_left(now)
@@ -149,5 +149,5 @@ def format_dollars(amount: int) -> str:
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"
 
 
-def _total(held: Mapping[str, Hold]) -> int:
-    return sum(hold.amount for hold in held.values())
+def _total(holds: Mapping[str, Hold]) -> int:
+    return sum(hold.amount for hold in holds.values())

@@ -165,7 +165,7 @@ class Callers:
         try:
             await AccessStore(self._access).keys.record_use(key.key_id, now)
         except Exception as error:  # noqa: BLE001 - the key is valid in any case
-            log.warning("key_use_not_noted", **describe(error))
+            log.warning("key_use_not_noted", **error_fields(error))
 
     async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
         """Load a key and its user's account: in one round trip if the owner is cached."""

@@ -56,7 +56,7 @@ class Authentication:
             credential = read_credential(headers)
             if credential is None and self._settings.local_user and _is_forwarded(headers):
                 raise Unauthorized(_FORWARDED)
-            address = client_address(scope, self._settings.proxies)
+            address = client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
             await self._error_response(error, headers)(scope, receive, send)
@@ -73,7 +73,7 @@ class Authentication:
             message = f"{error.message} {_NOT_NEEDED}" if has_credential else error.message
             return error_response(Forbidden(message))
         code = "invalid_token" if has_credential else None
-        return error_response(error, self._challenge(EVERYTHING, code))
+        return error_response(error, self._challenge(FULL_ACCESS, code))
 
     def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
         """Return the header that says how to sign in; none on a laptop without sign-in."""

@@ -70,7 +70,7 @@ class HttpDispatcher:
         self._names = urls.keys() if names is None else names
         self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: Breaker(name, clock) for name in self._urls}
+        self._breakers = {name: CircuitBreaker(name, clock) for name in self._urls}
         # Calls have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
@@ -117,7 +117,7 @@ class HttpDispatcher:
         return await self._client.post(
             url,
             content=request.model_dump_json().encode(),  # bytes: the client would keep both
-            headers={"content-type": "application/json", **headers, **traceparent()},
+            headers={"content-type": "application/json", **headers, **traceparent_header()},
         )
 
     async def _health(self, url: str) -> str:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.gateway.calls.billing import LedgerBilling, logged_errors
 from shared.accounts.account import format_dollars
-from shared.core.circuit_breaker import Breaker
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
 from shared.core.http import parse_retry_after
@@ -63,7 +63,7 @@ class ExternalBilling:
         # Requests have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)
         self._records = LedgerBilling(access, clock, with_accounts=False)
-        self._breaker = breaker or Breaker("The billing service")
+        self._breaker = breaker or CircuitBreaker("The billing service")
         self._timeout = timeout
 
     async def reserve(self, bill: Bill) -> Reservation:
@@ -182,7 +182,7 @@ def _raise_for_status(response: httpx2.Response, bill: Bill) -> None:
             details={"price": bill.price},
         )
     if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-        seconds = retry_after(response.headers.get("retry-after", ""), utc_now())
+        seconds = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
         wait = RETRY_AFTER if seconds is None else max(1, math.ceil(seconds))
         raise Unavailable(f"The billing service is busy. Try again in {wait} s.", retry_after=wait)
     if response.is_client_error:

@@ -95,8 +95,8 @@ class CallPipeline:
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - an internal error is answered and billed too
-            log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-            return CallAnswer.failed(fault(tool.name, request.call_id))
+            log.error("fault", tool=tool.name, call_id=request.call_id, **error_fields(error))
+            return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
 _ABANDONED: Final = CallAnswer.failed(Unavailable("The caller left before the answer was ready."))

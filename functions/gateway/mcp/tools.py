@@ -59,7 +59,7 @@ class Tools:
 
 def _forbidden(tool: Declaration, visitor: Visitor) -> MCPError:
     """Make the error for a tool that the visitor may not call; the HTTP response says how to."""
-    if not visitor.caller.is_in(tool.tier):
+    if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.effect.scope)
         return _error(Unauthorized(f"Sign in to call {tool.name}."))
     scopes = " ".join(sorted(visitor.require_scope(tool.effect.scope)))

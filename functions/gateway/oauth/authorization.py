@@ -66,7 +66,7 @@ class AuthorizationRequest:
 
 def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
     """Serialize and sign a request for a URL, valid for ten minutes."""
-    asked_at = microseconds(clock())
+    asked_at = to_microseconds(clock())
     fields = asdict(request) | {"scopes": sorted(request.scopes), "asked_at": asked_at}
     payload = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     body = to_base64url(payload.encode())

@@ -86,9 +86,11 @@ class Client(OAuthClientInformationFull):
             InvalidScopeError: There is no such scope.
         """
         names = (requested_scope or "").split()
-        if not set(names) <= EVERYTHING:
+        if not set(names) <= FULL_ACCESS:
             raise InvalidScopeError(f"the scopes are {' and '.join(ALL_SCOPES)}")
-        return sorted(implied(frozenset(Scope(name) for name in names))) or [*ALL_SCOPES]
+        return sorted(with_implied_scopes(frozenset(Scope(name) for name in names))) or [
+            *ALL_SCOPES
+        ]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         """Return the redirect URI: the requested one, or the client's only one.

@@ -113,7 +113,7 @@ class Consent:
             retry_url = f"{CONSENT_PATH}?request={sealed}"
             await self._count_attempt(request)
             proof = await google.authenticate(_code(request), state, browser_id)
-            return _redirect(await self.approvals.approve(authorization, proof, EVERYTHING))
+            return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
         except CarrelError as error:
             _log_refusal(error)
             return message_page("You are not signed in", error, retry_url)

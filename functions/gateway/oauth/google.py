@@ -160,7 +160,7 @@ class GoogleSignIn:
                 f"{identity.email} may not sign in here. Choose another account, or ask the owner"
                 " of this server to add it."
             )
-        return Proof(user_id=checked_user(identity.email), kind="google", email=identity.email)
+        return Proof(user_id=require_user_id(identity.email), kind="google", email=identity.email)
 
     def is_still_allowed(self, proof: Proof) -> bool:
         """Tell whether a person who signed in earlier would still be admitted.

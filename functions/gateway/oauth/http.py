@@ -125,5 +125,5 @@ def _to_public_error(error: Exception) -> CarrelError:
         return error
     if isinstance(error, TimeoutError):
         return Unavailable("The database does not answer right now.", retry_after=5)
-    log.error("sign_in_failed", **describe(error))
+    log.error("sign_in_failed", **error_fields(error))
     return PlatformFault("Carrel has an internal error. Try again later.")

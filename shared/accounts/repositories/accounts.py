@@ -57,7 +57,10 @@ class Accounts:
             credited = account.credit(amount, now)
             fields = {"amount": amount, "at": SERVER_TIMESTAMP}
             await self._database.commit(
-                [put(snapshot, money_fields(credited)), put(credit, fields)]
+                [
+                    put_if_unchanged(snapshot, money_fields(credited)),
+                    put_if_unchanged(credit, fields),
+                ]
             )
             return credited
 

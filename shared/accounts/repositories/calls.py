@@ -54,7 +54,9 @@ class CallRecords:
         async def attempt() -> None:
             snapshot = await self._database.get(self._at(bill.call_id))
             if not snapshot.exists or snapshot.get("outcome") != SUCCESS:
-                await self._database.commit([put(snapshot, _fields(CallRecord(bill=bill), now))])
+                await self._database.commit(
+                    [put_if_unchanged(snapshot, _fields(CallRecord(bill=bill), now))]
+                )
 
         await self._database.retry_on_conflict(attempt)
 
@@ -98,7 +100,7 @@ class CallRecords:
             if after.record is not before.record:
                 writes.append(put_if_unchanged(call, _fields(after.record, now)))
             if owner and after.account and after.account is not before.account:
-                writes.append(put(owner, accounts.money_fields(after.account)))
+                writes.append(put_if_unchanged(owner, accounts.money_fields(after.account)))
             await self._database.commit(writes)
             return after.record
 

@@ -42,7 +42,7 @@ class OAuthClients:
     async def extend(self, client_id: str, expires_at: datetime) -> None:
         """Set when a registration expires, if it still exists."""
         fields = {"expires_at": expires_at}
-        with suppress(Stale):
+        with suppress(WriteConflict):
             await self._database.commit([lambda batch: batch.update(self._at(client_id), fields)])
 
     def _at(self, client_id: str) -> AsyncDocumentReference:

@@ -74,7 +74,7 @@ class OAuthGrants:
             return None
         after = decide(before)
         if after != before:
-            writes: list[Write] = [put(snapshot, _CODEC.write(after))]
+            writes: list[Write] = [put_if_unchanged(snapshot, _CODEC.write(after))]
             if after.ended_at:
                 accounts = Accounts(self._database)
                 writes.append(await accounts.end_grant_write(after.user_id, after.grant_id))

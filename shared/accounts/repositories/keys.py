@@ -67,7 +67,7 @@ class AccessKeys:
         """Store when a key was last used.
 
         Raises:
-            Stale: The key is gone, or is being changed at the same moment.
+            WriteConflict: The key is gone, or is being changed at the same moment.
         """
         await self._update(key_id, {"used_at": now})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.accounts.token_bucket import TokenBucket
-from shared.firestore.writes import put
+from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,5 +41,5 @@ class Limits:
         bucket = TokenBucket(rate, snapshot.get(_FULL_AT)) if snapshot.exists else TokenBucket(rate)
         lease, bucket = bucket.lease(now)
         if lease.tokens:
-            await self._database.commit([put(snapshot, {_FULL_AT: bucket.full_at})])
+            await self._database.commit([put_if_unchanged(snapshot, {_FULL_AT: bucket.full_at})])
         return lease

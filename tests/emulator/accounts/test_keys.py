@@ -13,7 +13,7 @@ from google.api_core.exceptions import Aborted
 from shared.accounts.access_key import AccessKey
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MAX_LISTED
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
     [text] = result.stdout.splitlines()
     [key] = keys_in(project)
     assert key.key_id == parse_key_id(KEYRING, text)
-    assert ("ann@example.com", "laptop", EVERYTHING) == (key.user_id, key.name, key.scopes)
+    assert ("ann@example.com", "laptop", FULL_ACCESS) == (key.user_id, key.name, key.scopes)
     assert None is key.expires_at
     for word in ("Authorization: Bearer", "X-API-Key", "TASK@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr

@@ -12,7 +12,7 @@ from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     NOON,

@@ -11,7 +11,7 @@ import pytest
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.provider import make_refresh_token
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 from tests.support.authorization_server import (
     ISSUER,
     PERSON,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, ROTATION_OVERLAP, Grant, Proof
-from shared.core.caller import EVERYTHING
+from shared.core.caller import FULL_ACCESS
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = Grant(

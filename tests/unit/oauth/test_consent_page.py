@@ -49,7 +49,7 @@ async def test_the_page_names_program_destination_and_scopes(
     assert "Access goes to claude.example If you do not know this site, press Deny." in words
     assert "chose this name itself, and it has not been verified" in words
     assert "search and read everything that you can read" in words
-    assert "write, change and delete in your name" in words
+    assert "create, change and delete data on your behalf" in words
 
 
 async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
