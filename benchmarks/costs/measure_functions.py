@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20
-"""Calls before those that are measured."""
+"""CallPipeline before those that are measured."""
 _LAPTOP: Final = "shared.ai.local_embedding"
 """The one provider that no bundle of the cloud holds."""
 
@@ -60,7 +60,7 @@ class Answering:
 async def gateway_operations() -> Figures:
     """What the gateway reads and writes for a call of somebody who comes with a token.
 
-    Calls lie so far apart that each takes a new share of its caller's limit.
+    CallPipeline lie so far apart that each takes a new share of its caller's limit.
     """
     secrets = (SecretStr(SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)

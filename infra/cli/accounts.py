@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import change, look
-from infra.cli.formatting import counted, micro_dollars, minute
+from infra.cli.access_database import read_access, write_access
+from infra.cli.formatting import count_of, micro_dollars, minute
 from shared.accounts.account import format_dollars
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def credit(user: str, amount: int) -> None:
     """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance; a negative AMOUNT reduces it."""
     from shared.core.dates import utc_now
 
-    account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
-    click.echo(f"{user} now has {format_dollars(account.balance)}.")
+    account = write_access(lambda store: store.accounts.credit(user, amount, utc_now()))
+    click.echo(f"The balance of {user} is now {format_dollars(account.balance)}.")
 
 
 @accounts.command()
@@ -67,13 +67,13 @@ def limit(user: str, amount: int | None) -> None:
     if amount is None:
         click.echo(f"{user} has no monthly limit.")
     else:
-        click.echo(f"{user} may spend {format_dollars(amount)} at most in a month.")
+        click.echo(f"{user} may spend up to {format_dollars(amount)} per month.")
 
 
 @accounts.command()
 @click.argument("user", callback=_user)
 def revoke(user: str) -> None:
-    """End all of USER's keys and sign-ins at once; new ones may be made."""
+    """Revoke all keys and sign-ins of USER at once. New ones can be created afterwards."""
     from shared.accounts.repositories.revocation import revoke_user
 
     keys, sign_ins = write_access(lambda store: revoke_user(store, user))
@@ -90,11 +90,14 @@ def _summary(account: Account, now: datetime) -> str:
     lines = {
         "user": account.user_id,
         "balance": (
-            f"{format_dollars(account.balance)}, of which {format_dollars(reserved)} is on hold for"
-            " calls"
+            f"{format_dollars(account.balance)}, {format_dollars(reserved)} of it reserved for calls"
         ),
         "spent": f"{format_dollars(spent)} in {now:%Y-%m}",
         "monthly limit": _NO_LIMIT if budget is None else format_dollars(budget),
-        "revoked": f"whatever was made before {minute(ended)} UTC" if ended else "nothing",
+        "revoked": (
+            f"all credentials created before {minute(revoked_before)} UTC"
+            if revoked_before
+            else "none"
+        ),
     }
     return "\n".join(f"{name:<14} {value}" for name, value in lines.items())

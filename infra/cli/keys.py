@@ -62,10 +62,10 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     allowed = with_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
     label = _checked_name(name)
 
-    async def make(store: AccessStore) -> tuple[str, AccessKey]:
+    async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
         now = await store.accounts.server_time()
-        ends = now + timedelta(days=days) if days else None
-        text, key = new_key(keyring, user, called, allowed, created_at=now, expires_at=ends)
+        expires_at = now + timedelta(days=days) if days else None
+        text, key = new_key(keyring, user, label, allowed, created_at=now, expires_at=expires_at)
         await store.keys.add(key)
         return text, key
 

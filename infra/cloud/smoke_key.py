@@ -52,13 +52,13 @@ async def _stored_or_new(cloud: Cloud) -> str:
     return text
 
 
-async def _holds(store: AccessStore, keyring: Keyring, text: str) -> bool:
+async def _is_valid(store: AccessStore, keyring: Keyring, text: str) -> bool:
     key_id = parse_key_id(keyring, text)
     key = await store.keys.get(key_id) if key_id else None
     return key is not None and matches_key(keyring, text, key) and key.revoked_at is None
 
 
-async def _made(store: AccessStore, keyring: Keyring) -> str:
+async def _create_key(store: AccessStore, keyring: Keyring) -> str:
     now = await store.accounts.server_time()
     scopes = frozenset({Scope.READ})
     text, key = new_key(keyring, USER, "carrel deploy", scopes, created_at=now)

@@ -65,7 +65,7 @@ CATALOG = Catalog(
 
 
 def calls_to(dispatcher: Dispatcher) -> CallPipeline:
-    """Calls through this dispatcher; of what is free, by whom nobody counts, nothing is stored."""
+    """Make a pipeline for a visitor without rate limits, whose free calls store nothing."""
     return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
 
 

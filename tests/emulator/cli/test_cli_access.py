@@ -57,9 +57,9 @@ def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]])
 
 
 def keys_in(project: str) -> list[AccessKey]:
-    found = stored(project, lambda store: store.keys.list_keys())
-    assert isinstance(found, list)
-    return found
+    keys = run_on_store(project, lambda store: store.keys.list_keys())
+    assert isinstance(keys, list)
+    return keys
 
 
 def create_key(*options: str, user: str = "ann@example.com") -> str:
@@ -172,11 +172,17 @@ def test_a_key_that_makes_no_sense_is_not_made(
 
 
 def test_money_is_credited_taken_back_and_shown_exactly() -> None:
-    assert "ann now has $5.00." in carrel("accounts", "credit", "ann", "5").stdout
-    assert "ann now has $5.000001." in carrel("accounts", "credit", "ann", "0.000001").stdout
-    assert "ann now has $4.500001." in carrel("accounts", "credit", "ann", "-0.50").stdout
-    assert "$4.500001, of which $0.00 is on hold" in carrel("accounts", "show", "ann").stdout
-    assert "cannot be withdrawn" in refusal("accounts", "credit", "ann", "-5")
+    assert "The balance of ann is now $5.00." in carrel("accounts", "credit", "ann", "5").stdout
+    assert (
+        "The balance of ann is now $5.000001."
+        in carrel("accounts", "credit", "ann", "0.000001").stdout
+    )
+    assert (
+        "The balance of ann is now $4.500001."
+        in carrel("accounts", "credit", "ann", "-0.50").stdout
+    )
+    assert "$4.500001, $0.00 of it reserved" in carrel("accounts", "show", "ann").stdout
+    assert "cannot be withdrawn" in error_of("accounts", "credit", "ann", "-5")
 
 
 def test_a_month_has_a_limit_until_it_is_lifted() -> None:
