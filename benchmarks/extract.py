@@ -46,7 +46,7 @@ from shared.runtime.context import App
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from tests.support.materials import extracted
+from tests.support.materials import extract_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +168,9 @@ async def agreements(
         caller = Caller.of(f"{beside.name.lower()}-{number}")
         counts[0] += 1
         for turn in (1, 2):
-            answer = await extracted(app, case.query, caller, materials=case.materials, top_k=DEEP)
+            answer = await extract_result(
+                app, case.query, caller, materials=case.materials, top_k=DEEP
+            )
             found = [each["start"] for each in answer["passages"]]
             counts[turn] += answer["known"] is (turn > 1) and found == expected[number][:DEEP]
     return counts[0], counts[1], counts[2]

@@ -191,10 +191,10 @@ async def _vote(app: App, traces: int) -> None:
 
 
 async def _bring(app: App, passages: int) -> None:
-    from tests.support.stored_materials import asked
+    from tests.support.stored_materials import ask
 
     text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
-    answer = await asked(app, 120, query="cells", materials=text)
+    answer = await ask(app, 120, query="cells", materials=text)
     if answer.error:
         raise RuntimeError(answer.error)
 

@@ -20,7 +20,7 @@ from shared.firestore.database import Connection
 from tests.e2e.access.conftest import in_access
 from tests.support.gateway_process import MARK, SECRET
 from tests.support.log_metrics import entry_of
-from tests.support.materials import COMET, PAGES
+from tests.support.materials import COMET, TEXT
 from tests.support.mcp_wire import MODERN, assert_fits, call, post
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
 
 async def test_an_answer_is_what_was_declared_and_the_same_as_text(client: Client) -> None:
     task = uuid.uuid4().hex
-    first = await answer_of(client, query="Where does a comet's tail point?", materials=PAGES)
+    first = await answer_of(client, query="Where does a comet's tail point?", materials=TEXT)
     assert (COMET, "ready") == (first["contexts"][0], first["status"])
     again = await answer_of(
         client, query="Where does a comet's tail point?", document=first["document"]
     )
     assert first | {"known": True} == again
-    one = await answer_of(client, query="comet", materials=PAGES, topK=1, task_id=task)
+    one = await answer_of(client, query="comet", materials=TEXT, topK=1, task_id=task)
     assert (1, task) == (len(one["contexts"]), one["task_id"])
     assert 4 == (await answer_of(client, query="comet", scope="task", task_id=task))["considered"]
 
@@ -65,12 +65,12 @@ async def test_what_is_wrong_is_told_by_the_fields_name(client: Client) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("materials", {"query": "comet"}),
         ("materials", {"query": "comet", "materials": " "}),
-        ("query", {"query": " ", "materials": PAGES}),
-        ("query", {"materials": PAGES}),
-        ("top_k", {"query": "comet", "materials": PAGES, "top_k": 21}),
-        ("top_k", {"query": "comet", "materials": PAGES, "top_k": "5"}),
-        ("scope", {"query": "comet", "materials": PAGES, "scope": "all"}),
-        ("task_id", {"query": "comet", "materials": PAGES, "task_id": " "}),
+        ("query", {"query": " ", "materials": TEXT}),
+        ("query", {"materials": TEXT}),
+        ("top_k", {"query": "comet", "materials": TEXT, "top_k": 21}),
+        ("top_k", {"query": "comet", "materials": TEXT, "top_k": "5"}),
+        ("scope", {"query": "comet", "materials": TEXT, "scope": "all"}),
+        ("task_id", {"query": "comet", "materials": TEXT, "task_id": " "}),
         ("document", {"query": "comet", "document": "x"}),
     ]
     for field, arguments in wrong:

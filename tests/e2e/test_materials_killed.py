@@ -23,19 +23,19 @@ from shared.workspaces.model import DocumentStatus, content_id
 from tests.support.commit_hooks import SOME_OR_ALL
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.killable_children import killable_children
-from tests.support.materials import READER, extracted
+from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
     PARAGRAPHS,
     QUERY,
-    answers_kept,
-    assert_nothing_found,
-    contents,
+    assert_not_found,
     difference,
-    embedded,
-    fields_with,
-    pages,
-    settings_with,
-    with_vectors,
+    embedded_passages,
+    make_text,
+    openai_fields,
+    openai_settings,
+    stored_answers,
+    stored_contents,
+    texts_with_vectors,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 ASKED: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
 BY_ID: Final = {"query": QUERY, "document": ID, "idempotency_key": "later"}
@@ -73,7 +73,7 @@ async def opened(
 ) -> AsyncIterator[App]:
     """A process that lives; by its clock, all leases of those that died have ended."""
     later = utc_now() + since
-    app = App(settings_with(fake, project, **more), clock=lambda: later)
+    app = App(openai_settings(fake, project, **more), clock=lambda: later)
     yield app
     await app.aclose()
 
@@ -88,7 +88,7 @@ async def survives(
 async def asked(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer to a call."""
     told = dict(arguments)
-    return await extracted(app, told.pop("query"), **told)
+    return await extract_result(app, told.pop("query"), **told)
 
 
 async def ingested(app: App) -> Report:
@@ -101,7 +101,7 @@ async def ingested(app: App) -> Report:
 
 async def status(app: App) -> DocumentStatus | None:
     """What is stored of the materials says so."""
-    found = (await contents(app)).get(f"default/documents/{ID}")
+    found = (await stored_contents(app)).get(f"default/documents/{ID}")
     return DocumentStatus(found["status"]) if found else None
 
 
@@ -112,25 +112,25 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_new(
     async with opened(fake, f"{project}-calm") as calm:
         answer = await asked(calm, ASKED)
         known = await asked(calm, ASKED | {"idempotency_key": "other"})
-        whole = await contents(calm)
+        whole = await stored_contents(calm)
     assert PARAGRAPHS == answer["considered"]
     order = {"user": READER.user_id, "arguments": ASKED}
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
-        fields = fields_with(fake, there)
+        fields = openai_fields(fake, there)
         if await survives(dying, fields, commits, **order):
             break
         async with opened(fake, there) as app:
             come = await status(app)
             if come is not DocumentStatus.READY:
-                await assert_nothing_found(app, TEXT)
-            stored, before = await with_vectors(app), len(embedded(fake))
+                await assert_not_found(app, TEXT)
+            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
             again = await asked(app, ASKED)
             assert (known if come is DocumentStatus.READY else answer) | {
                 "known": again["known"]
             } == again
-            assert (commits, {}) == (commits, difference(whole, await contents(app)))
-            anew = embedded(fake)[before:]
+            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
+            anew = embedded_passages(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
     assert commits > 5
 
@@ -141,29 +141,29 @@ async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         assert "pending" == (await asked(calm, ASKED))["status"]
-        left = await contents(calm)
+        left = await stored_contents(calm)
         await ingested(calm)
         answer = await asked(calm, BY_ID)
-        whole = await contents(calm)
+        whole = await stored_contents(calm)
     order = {"user": READER.user_id, "arguments": ASKED}
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
-        fields = fields_with(fake, there, **SHORT)
+        fields = openai_fields(fake, there, **SHORT)
         if await survives(dying, fields, commits, **order):
             break
         async with opened(fake, there, **SHORT) as app:
             waits = await status(app) is DocumentStatus.WAITING
             if not waits:
-                await assert_nothing_found(app, TEXT)
-            before = len(embedded(fake))
+                await assert_not_found(app, TEXT)
+            before = len(embedded_passages(fake))
             again = await asked(app, ASKED)
             # What was answered as pending is answered so again, with the same key.
             assert ("pending", False) == (again["status"], again["known"])
-            assert (commits, waits or left) == (commits, waits or await contents(app))
+            assert (commits, waits or left) == (commits, waits or await stored_contents(app))
             await ingested(app)
             assert answer == await asked(app, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await contents(app)))
-            assert sorted(TEXT.split("\n\n")) == sorted(embedded(fake)[before:])
+            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
+            assert sorted(TEXT.split("\n\n")) == sorted(embedded_passages(fake)[before:])
     assert commits > 5
 
 
@@ -174,19 +174,19 @@ async def test_who_goes_on_embedding_may_be_killed_after_any_commit(
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
         answer = await asked(calm, BY_ID)
-        whole = await contents(calm)
+        whole = await stored_contents(calm)
     order = {"user": READER.user_id, "arguments": BY_ID}
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         async with opened(fake, there, **SHORT) as app:
             await asked(app, ASKED)
-            fields = fields_with(fake, there, **SHORT)
+            fields = openai_fields(fake, there, **SHORT)
             if await survives(dying, fields, commits, **order):
                 break
-            stored, before = await with_vectors(app), len(embedded(fake))
+            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
             assert answer == await asked(app, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await contents(app)))
-            anew = embedded(fake)[before:]
+            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
+            anew = embedded_passages(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
     assert commits > 3
 
@@ -198,19 +198,19 @@ async def test_the_job_killed_after_any_commit_goes_on_in_the_next_run(
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
         await ingested(calm)
-        whole = await contents(calm)
+        whole = await stored_contents(calm)
         answer = await asked(calm, BY_ID)
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         async with opened(fake, there, **SHORT) as app:
             await asked(app, ASKED)
-            fields = fields_with(fake, there, **SHORT)
+            fields = openai_fields(fake, there, **SHORT)
             if await survives(dying, fields, commits, job="ingest_materials"):
                 break
-            stored, before = await with_vectors(app), len(embedded(fake))
+            stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
             report = await ingested(app)
-            assert (commits, {}) == (commits, difference(whole, await contents(app)))
-            anew = embedded(fake)[before:]
+            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
+            anew = embedded_passages(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
             assert len(anew) == report.counts["embedded"]
             assert answer == await asked(app, BY_ID)
@@ -224,17 +224,17 @@ async def test_who_erases_may_be_killed_and_the_next_purge_goes_on(
 ) -> None:
     for commits in count():
         there = f"{project}-{commits}"
-        fields = fields_with(fake, there)
+        fields = openai_fields(fake, there)
         async with opened(fake, there, timedelta(days=-100)) as long_ago:
             await asked(long_ago, ASKED)
         done = await survives(dying, fields, commits, **order)
         async with opened(fake, there) as app:
             if done:
-                assert {} == await contents(app)
+                assert {} == await stored_contents(app)
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease
-                await assert_nothing_found(app, TEXT)
+                await assert_not_found(app, TEXT)
             assert isinstance(await run_job(PURGE, app), Report)
-            assert (commits, {}) == (commits, await contents(app))
-            assert (commits, []) == (commits, await answers_kept(app))
+            assert (commits, {}) == (commits, await stored_contents(app))
+            assert (commits, []) == (commits, await stored_answers(app))
     assert commits > 4

@@ -1,4 +1,4 @@
-"""Calls of `extract_key_info` for tests, and a text to look in."""
+"""Calls of `extract_key_info`, and a text to search."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ MAST: Final = "The mast of the boat was struck by lightning and split from top t
 BREAD: Final = "Rye bread needs a sour dough, since rye has too little gluten for yeast alone."
 COMET: Final = "A comet's tail always points away from the sun, whichever way the comet moves."
 BRIDGE: Final = "The bridge was closed for repairs after rust was found in its cables."
-PAGES: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
+TEXT: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
 
 
-async def extract(app: App, query: str, caller: Caller = READER, **arguments: Any) -> CallAnswer:
-    """Ask, and return the answer, whatever it is."""
+async def call_extract(
+    app: App, query: str, caller: Caller = READER, **arguments: Any
+) -> CallAnswer:
+    """Call the tool, and return its answer."""
     return await call(app, "extract_key_info", caller, query=query, **arguments)
 
 
-async def extracted(
+async def extract_result(
     app: App, query: str, caller: Caller = READER, **arguments: Any
 ) -> dict[str, Any]:
-    """Ask, and return the result."""
+    """Call the tool, and return its result."""
     return await call_result(app, "extract_key_info", caller, query=query, **arguments)
 
 
-async def refused(app: App, query: str, caller: Caller = READER, **arguments: Any) -> WireError:
-    """Ask, and return the error."""
-    answer = await extract(app, query, caller, **arguments)
+async def extract_error(
+    app: App, query: str, caller: Caller = READER, **arguments: Any
+) -> WireError:
+    """Call the tool, and return its error."""
+    answer = await call_extract(app, query, caller, **arguments)
     assert answer.error is not None, answer.result
     return answer.error

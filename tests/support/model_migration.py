@@ -20,7 +20,7 @@ from shared.runtime.job import Budget
 from tests.support.database_dump import everything
 from tests.support.extractions import decision, make_extraction, store_extractions, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
-from tests.support.materials import PAGES, extracted
+from tests.support.materials import TEXT, extract_result
 from tests.support.stored_documents import documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import sample
@@ -101,7 +101,7 @@ async def fill(app: App) -> None:
     )
     for number in range(3):
         await call_result(app, "contribute_trace", **sample(number))
-    await extracted(app, QUESTION, materials=PAGES, task_id=TASK)
+    await extract_result(app, QUESTION, materials=TEXT, task_id=TASK)
 
 
 def all_with(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:

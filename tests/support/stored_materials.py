@@ -1,4 +1,4 @@
-"""Materials that take several batches, and what the database then holds of them."""
+"""A text that takes several batches to embed, and what the database stores of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.workspaces.model import content_id
 from tests.support.fakes.openai import MODEL
-from tests.support.materials import READER, refused
+from tests.support.materials import READER, extract_error
 from tests.support.tool_calls import call
 
 if TYPE_CHECKING:
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPHS: Final = 40
-"""A full batch, and one that is not."""
+"""The number of passages: a full batch, and one that is not."""
 DIMENSION: Final = 16
-"""The length of vectors: a short one is quickly stored."""
+"""The length of vectors: short ones are stored quickly."""
 TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
 
 def paragraph(number: int) -> str:
-    """A passage like no other."""
+    """A passage that differs from all others."""
     return f"Thing {number} was found in room {number % 7}, and became word{number * 7919}."
 
 
-def pages(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
-    """So many passages, parted by blank lines."""
+def make_text(paragraphs: int = PARAGRAPHS, first: int = 0) -> str:
+    """A text of so many passages, separated by blank lines."""
     return "\n\n".join(paragraph(number) for number in range(first, first + paragraphs))
 
 
-def settings_with(fake: FakeOpenAI, project: str, **more: Any) -> Settings:
-    """Settings that embed with a server of tests."""
-    return Settings(**fields_with(fake, project, **more))
+def openai_settings(fake: FakeOpenAI, project: str, **more: Any) -> Settings:
+    """Settings that embed with the fake server."""
+    return Settings(**openai_fields(fake, project, **more))
 
 
-def fields_with(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
-    """The same, as fields."""
+def openai_fields(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
+    """The same settings as fields."""
     return {
         "google_cloud_project": project,
         "embedding_provider": "openai",
@@ -52,64 +52,68 @@ def fields_with(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-async def asked(
+async def ask(
     app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
-    """Ask `QUERY`, if nothing else, and return the answer that comes within so many seconds."""
+    """Call the tool, by default with `QUERY`, with a deadline in so many seconds."""
     arguments = {"query": QUERY} | arguments
     return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
 
-def embedded(fake: FakeOpenAI) -> list[str]:
-    """The passages that were embedded so far, in order; questions are none."""
-    return [text for each in fake.calls for text in each.texts if text.startswith("Thing")]
+def embedded_passages(fake: FakeOpenAI) -> list[str]:
+    """The passages that were embedded so far, in order, without queries."""
+    return [text for request in fake.calls for text in request.texts if text.startswith("Thing")]
 
 
-async def contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
-    """All that stands under a user's tasks, but for when, and in which arrival, it was written.
+async def stored_contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
+    """Everything below a user's workspaces, without times and without the ids of uploads.
 
-    What is left of an arrival that no document names keeps its name.
+    An upload that no document names keeps its id.
     """
     client = app.context(Caller(), Meter()).database.client
-    found: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     async for task in client.collection(f"users/{caller.user_id}/rag_tasks").list_documents():
-        seen = await task.get()
-        if seen.exists:
-            found[task.id] = _timeless(seen.to_dict())
+        snapshot = await task.get()
+        if snapshot.exists:
+            documents[task.id] = _timeless(snapshot.to_dict())
         async for collection in task.collections():
-            async for each in collection.stream():
-                found[f"{task.id}/{collection.id}/{each.id}"] = _timeless(each.to_dict())
-    arrivals = {fields.pop("arrival") for fields in found.values() if "arrival" in fields}
-    for fields in found.values():
-        if "prepaid" in fields:  # which call it was is by chance
+            async for document in collection.stream():
+                path = f"{task.id}/{collection.id}/{document.id}"
+                documents[path] = _timeless(document.to_dict())
+    upload_ids = {fields.pop("arrival") for fields in documents.values() if "arrival" in fields}
+    for fields in documents.values():
+        if "prepaid" in fields:  # the id is random
             fields["prepaid"] = fields["prepaid"] is not None
         if "facets" in fields:
-            fields["facets"] = {_unnamed(facet, arrivals) for facet in fields["facets"]}
-    return {_unnamed(name, arrivals): fields for name, fields in found.items()}
+            fields["facets"] = {_without_ids(facet, upload_ids) for facet in fields["facets"]}
+    return {_without_ids(name, upload_ids): fields for name, fields in documents.items()}
 
 
-async def with_vectors(app: App) -> set[str]:
+async def texts_with_vectors(app: App) -> set[str]:
     """The texts of the passages that are stored with a vector."""
-    found = await contents(app)
-    return {each["text"] for each in found.values() if "embedding" in each}
+    documents = await stored_contents(app)
+    return {fields["text"] for fields in documents.values() if "embedding" in fields}
 
 
-async def answers_kept(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
-    """The answers that are kept for calls that may be sent again."""
+async def stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
+    """The answers that are stored for repetition of their calls."""
     client = app.context(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
-    return [each.to_dict() or {} async for each in replays.stream()]
+    return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
 
 
-async def assert_nothing_found(app: App, *materials: str, **where: Any) -> None:
-    """No search finds anything of these materials, nor of the task."""
-    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task", **where)).code
+async def assert_not_found(app: App, *materials: str, **where: Any) -> None:
+    """Assert that no search finds these texts, or anything in the workspace."""
+    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task", **where)).code
     for text in materials:
-        assert "NOT_FOUND" == (await refused(app, QUERY, document=content_id(text), **where)).code
+        assert (
+            "NOT_FOUND"
+            == (await extract_error(app, QUERY, document=content_id(text), **where)).code
+        )
 
 
 def assert_says_to_call_again(error: WireError | None) -> None:
-    """It is an outage, and the words say what to do about it."""
+    """Assert that the error is an outage, and that the message says when to call again."""
     assert error is not None
     assert "UNAVAILABLE" == error.code
     assert error.retry_after, error
@@ -119,7 +123,7 @@ def assert_says_to_call_again(error: WireError | None) -> None:
 def difference(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The documents that are not as expected, and what of each is there instead; few words."""
+    """The documents that are not as expected, with the differing fields as they are stored."""
     names = expected.keys() | stored.keys()
     return {
         name: _short(expected.get(name, {}), stored.get(name))
@@ -138,12 +142,12 @@ def _short(expected: dict[str, Any], stored: dict[str, Any] | None) -> dict[str,
     }
 
 
-def _unnamed(name: str, arrivals: set[str]) -> str:
-    return ".".join(part for part in name.split(".") if part not in arrivals)
+def _without_ids(name: str, upload_ids: set[str]) -> str:
+    return ".".join(part for part in name.split(".") if part not in upload_ids)
 
 
 def _timeless(fields: dict[str, Any] | None) -> dict[str, Any]:
-    kept = {name: value for name, value in (fields or {}).items() if name not in TIMES}
-    if "embedding" in kept:
-        kept["embedding"] = tuple(kept["embedding"])
-    return kept
+    remaining = {name: value for name, value in (fields or {}).items() if name not in TIMES}
+    if "embedding" in remaining:
+        remaining["embedding"] = tuple(remaining["embedding"])
+    return remaining

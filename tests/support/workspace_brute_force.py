@@ -1,4 +1,4 @@
-"""Brute force over materials: every passage compared, as the description of the search says it."""
+"""Score all passages of texts by brute force, as the documentation of the search defines it."""
 
 from __future__ import annotations
 
@@ -19,63 +19,69 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-MEANT: Final = 50
-"""Passages that the search by meaning brings."""
-WORDED: Final = 30
-"""Passages that the search by words brings."""
+DENSE_CANDIDATES: Final = 50
+"""The number of passages that the search by meaning returns."""
+LEXICAL_CANDIDATES: Final = 30
+"""The number of passages that the search by words returns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What brute force finds.
+class ExpectedScores:
+    """The scores by brute force.
 
     Attributes:
-        scores: Of every candidate, by the cleaned text.
-        passages: How many there are.
+        scores: The score of every candidate, by its cleaned text.
+        passages: The number of different passages.
     """
 
     scores: Mapping[str, float]
     passages: int
 
 
-async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) -> Expected:
-    """Score what both legs bring of the passages of some materials."""
+async def brute_force(texts: Iterable[str], query: str, weight: float = 0.65) -> ExpectedScores:
+    """Score the candidates of both searches among the passages of these texts."""
     passages = {
         normalize_line(text[span.start : span.end])
         for text in texts
         for span in split_passages(text)
     } - {""}
-    names = {content_id(passage): passage for passage in passages}
-    [asked, *vectors] = await WordEmbedder().embed([query, *names.values()], Purpose.DOCUMENT)
-    meaning = {
-        name: sum(map(mul, asked, vector)) for name, vector in zip(names, vectors, strict=True)
+    by_id = {content_id(passage): passage for passage in passages}
+    [target, *vectors] = await WordEmbedder().embed([query, *by_id.values()], Purpose.DOCUMENT)
+    dense = {
+        passage_id: sum(map(mul, target, vector))
+        for passage_id, vector in zip(by_id, vectors, strict=True)
     }
-    words = _bm25(names, terms(query))
-    candidates = {*_best(meaning, MEANT), *_best(words, WORDED)}
-    one = _normal({name: max(0.0, meaning[name]) for name in candidates})
-    other = _normal({name: words.get(name, 0.0) for name in candidates})
-    scores = {names[name]: weight * one[name] + (1 - weight) * other[name] for name in candidates}
-    return Expected(scores, len(names))
+    lexical = _bm25(by_id, terms(query))
+    candidates = {*_best(dense, DENSE_CANDIDATES), *_best(lexical, LEXICAL_CANDIDATES)}
+    scaled = _scale({name: max(0.0, dense[name]) for name in candidates})
+    scaled_lexical = _scale({name: lexical.get(name, 0.0) for name in candidates})
+    scores = {
+        by_id[name]: weight * scaled[name] + (1 - weight) * scaled_lexical[name]
+        for name in candidates
+    }
+    return ExpectedScores(scores, len(by_id))
 
 
-def assert_same(expected: Expected, result: Mapping[str, Any], top_k: int) -> None:
-    """Fail unless an answer holds the best, by their scores; equal ones in any order."""
+def assert_same(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
+    """Assert that an answer has the best passages and their scores; equal ones in any order."""
     best = sorted(expected.scores.values(), reverse=True)[:top_k]
-    scores = [each["score"] for each in result["passages"]]
+    scores = [passage["score"] for passage in result["passages"]]
     assert len(best) == len(scores)
     assert expected.passages == result["considered"]
-    for one, other, context in zip(best, scores, result["contexts"], strict=True):
-        assert abs(one - other) < 2e-4, (one, other, context)
-        assert abs(expected.scores[normalize_line(context)] - other) < 2e-4, (context, other)
+    for expected_score, score, context in zip(best, scores, result["contexts"], strict=True):
+        assert abs(expected_score - score) < 2e-4, (expected_score, score, context)
+        assert abs(expected.scores[normalize_line(context)] - score) < 2e-4, (context, score)
 
 
-def _bm25(names: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
-    counts = {name: Counter(terms(text)) for name, text in names.items()}
-    totals = Totals(len(counts), sum(each.total() for each in counts.values()))
+def _bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
+    counts = {passage_id: Counter(terms(text)) for passage_id, text in texts.items()}
+    totals = Totals(len(counts), sum(count.total() for count in counts.values()))
     postings: dict[str, Postings] = {}
     for term in set(query):
         entries = {
-            name: pack(count[term], count.total()) for name, count in counts.items() if count[term]
+            passage_id: pack(count[term], count.total())
+            for passage_id, count in counts.items()
+            if count[term]
         }
         if entries:
             postings[term] = Postings(len(entries), entries)
@@ -86,7 +92,8 @@ def _best(scores: Mapping[str, float], limit: int) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]
 
 
-def _normal(values: dict[str, float]) -> dict[str, float]:
+def _scale(values: dict[str, float]) -> dict[str, float]:
+    """Scale values to 0 to 1."""
     low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
     if high == low:
         return dict.fromkeys(values, float(high > 0))

@@ -1,4 +1,4 @@
-"""Tasks with materials at moments that the test says, and what is left of them."""
+"""Workspaces with documents, uploaded on a settable day, and what is left of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
 from tests.support.database_dump import everything
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import PAGES, READER, extracted
+from tests.support.materials import READER, TEXT, extract_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,45 +26,47 @@ QUESTION: Final = "What was struck by lightning?"
 
 
 @asynccontextmanager
-async def opened(settings: Settings, day: SettableClock) -> AsyncIterator[App]:
-    """A database on this day, with an embedder that costs nothing."""
-    app = App(settings, clock=day, embedder=WordEmbedder())
+async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    """An app with this clock, and an embedder that compares words."""
+    app = App(settings, clock=clock, embedder=WordEmbedder())
     yield app
     await app.aclose()
 
 
-async def bring(
-    app: App, task: str, text: str = PAGES, caller: Caller = READER, **more: Any
+async def upload_text(
+    app: App, task: str, text: str = TEXT, caller: Caller = READER, **more: Any
 ) -> dict[str, Any]:
-    """Bring materials to a task."""
-    return await extracted(app, QUESTION, caller, materials=text, task_id=task, top_k=20, **more)
+    """Upload a text to a workspace."""
+    return await extract_result(
+        app, QUESTION, caller, materials=text, task_id=task, top_k=20, **more
+    )
 
 
-def of_job(app: App) -> Context:
-    """What a job may use."""
+def job_context(app: App) -> Context:
+    """The context of a job."""
     return app.context(Caller(), Meter())
 
 
-def task_of(ctx: Context, task: str, user: str = "reader") -> Workspace:
-    """What a user brought to a task."""
+def workspace_of(ctx: Context, task: str, user: str = "reader") -> Workspace:
+    """A workspace of a user."""
     return Workspace(ctx.database, user, task)
 
 
-def erasure_of(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
-    """What erases it."""
-    return WorkspaceErasure(ctx.database, task_of(ctx, task, user))
+def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
+    """The erasure of a workspace."""
+    return WorkspaceErasure(ctx.database, workspace_of(ctx, task, user))
 
 
 async def erase(ctx: Context, task: str, user: str = "reader") -> None:
-    """Erase a task to its end."""
-    erasure = erasure_of(ctx, task, user)
+    """Erase a workspace completely."""
+    erasure = make_erasure(ctx, task, user)
     assert await erasure.begin()
     async for _ in erasure.pages():
         pass
 
 
-async def stored(ctx: Context, below: str = "") -> dict[str, datetime]:
-    """When each document below a path was last written, by its own path."""
+async def write_times(ctx: Context, below: str = "") -> dict[str, datetime]:
+    """When each document below a path prefix was last written, by path."""
     contents = await everything(ctx.database.client)
     return {
         path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)

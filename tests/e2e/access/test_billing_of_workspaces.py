@@ -19,7 +19,7 @@ from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
 from tests.support.gateway_process import INLINE, Running, run_gateway
 from tests.support.mcp_wire import call, post
-from tests.support.stored_materials import DIMENSION, QUERY, contents, pages, paragraph
+from tests.support.stored_materials import DIMENSION, QUERY, make_text, paragraph, stored_contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
 
 PRICE: Final = 1_000
-TEXT: Final = pages()
-LONG: Final = pages(60)
+TEXT: Final = make_text()
+LONG: Final = make_text(60)
 """More than a call takes in."""
 MOST: Final = len(TEXT)
 
@@ -74,7 +74,7 @@ class House:
         async def read() -> dict[str, dict[str, Any]]:
             app = App(Settings(google_cloud_project=self.realm, **KNOWLEDGE))
             try:
-                return await contents(app, Caller.of(user))
+                return await stored_contents(app, Caller.of(user))
             finally:
                 await app.aclose()
 

@@ -18,7 +18,14 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.materials import BREAD, MAST
-from tests.support.workspaces import bring, erasure_of, of_job, opened, stored, task_of
+from tests.support.workspaces import (
+    job_context,
+    make_erasure,
+    open_app,
+    upload_text,
+    workspace_of,
+    write_times,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,7 +64,7 @@ def in_database(
 
     async def run_work() -> Any:
         clock = SettableClock(now or datetime.now(UTC).replace(microsecond=0))
-        async with opened(Settings(google_cloud_project=project), clock) as app:
+        async with open_app(Settings(google_cloud_project=project), clock) as app:
             return await work(app)
 
     return asyncio.run(run_work())
@@ -70,7 +77,7 @@ def upload(
 
     async def work(app: App) -> None:
         for text in texts or (MAST,):
-            await bring(app, task, text, caller, idempotency_key=text + task)
+            await upload_text(app, task, text, caller, idempotency_key=text + task)
 
     in_database(work, project, now)
 
@@ -79,7 +86,7 @@ def count_documents(project: str) -> Counter[str]:
     """Count the documents of each user."""
 
     async def work(app: App) -> Counter[str]:
-        paths = await stored(of_job(app), "users/")
+        paths = await write_times(job_context(app), "users/")
         return Counter(path.split("/", 3)[1] for path in paths)
 
     counts: Counter[str] = in_database(work, project)
@@ -175,7 +182,7 @@ def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> Non
     upload(project, "notes")
 
     async def begin(app: App) -> None:
-        assert await erasure_of(of_job(app), "notes", "ann@example.com").begin()
+        assert await make_erasure(job_context(app), "notes", "ann@example.com").begin()
 
     in_database(begin, project)
     assert "being erased" in carrel("list", "ann@example.com").stdout
@@ -198,12 +205,12 @@ def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
 
 def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -> None:
     async def fill(app: App) -> None:
-        ctx = of_job(app)
+        ctx = job_context(app)
         batch = ctx.database.client.batch()
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
             fields = {"created_at": used, "touched_at": used}
-            batch.create(task_of(ctx, f"task-{number}", "bob").reference, fields)
+            batch.create(workspace_of(ctx, f"task-{number}", "bob").reference, fields)
         await batch.commit()
 
     in_database(fill, project)

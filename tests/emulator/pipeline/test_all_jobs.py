@@ -43,9 +43,9 @@ from tests.support.fakes.readwise import FakeReadwise
 from tests.support.index_lists import assert_exact
 from tests.support.killable_children import killable_children
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in
-from tests.support.materials import extracted
+from tests.support.materials import extract_result
 from tests.support.stored_documents import leases
-from tests.support.stored_materials import QUERY, contents, pages, settings_with
+from tests.support.stored_materials import QUERY, make_text, openai_settings, stored_contents
 from tests.support.whole_sample import (
     ORDER,
     WordVertex,
@@ -55,7 +55,7 @@ from tests.support.whole_sample import (
     settings_of,
     shelve,
 )
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -127,7 +127,7 @@ async def completed(job: Job, app: App) -> Report:
 async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project: str) -> None:
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
     backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
-    ctx = of_job(backends[0])
+    ctx = job_context(backends[0])
     await put_in(ctx, BAKING)
     await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
     answered = asyncio.Event()
@@ -171,7 +171,7 @@ async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
             async with opened(settings, utc_now) as app:
                 assert [] == (await completed(job, app)).failures
         async with opened(settings, utc_now) as app:
-            found = digests(await state_of(of_job(app)))
+            found = digests(await state_of(job_context(app)))
     assert not (told := differences(pinned(), found)), told
 
 
@@ -180,7 +180,7 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
     async with opened(settings, utc_now) as app:
-        ctx = of_job(app)
+        ctx = job_context(app)
         sources = [each for each in read(SAMPLE) if isinstance(each, Source)]
         await Ingestion(ctx.database).save([in_chunks(each) for each in sources[:3]], ctx.clock())
         await completed(INDEX, app)
@@ -198,13 +198,13 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
 async def test_materials_killed_while_embedded_are_completed(
     project: str,
 ) -> None:
-    text = pages(100)
+    text = make_text(100)
     with FakeOpenAI() as model:
-        killing = settings_with(model, project, extract_materials_characters=500)
-        calmly = settings_with(model, f"{project}-calm")
+        killing = openai_settings(model, project, extract_materials_characters=500)
+        calmly = openai_settings(model, f"{project}-calm")
         async with opened(killing, utc_now) as app, opened(calmly, utc_now) as calm:
-            expected = await extracted(calm, QUERY, materials=text)
-            await extracted(app, QUERY, materials=text)
+            expected = await extract_result(calm, QUERY, materials=text)
+            await extract_result(app, QUERY, materials=text)
             model.script.extend([openai.Reply()] * 3)
             model.usual, begun = openai.HANG, len(model.calls) + 3
             environment = environment_of(killing)
@@ -212,9 +212,9 @@ async def test_materials_killed_while_embedded_are_completed(
             model.usual = openai.Reply()
             report = await completed(INGEST_MATERIALS, app)
             assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
-            found = await extracted(app, QUERY, document=content_id(text))
+            found = await extract_result(app, QUERY, document=content_id(text))
             assert expected | {"known": True} == found
-            assert await contents(calm) == await contents(app)
+            assert await stored_contents(calm) == await stored_contents(app)
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

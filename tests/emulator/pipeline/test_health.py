@@ -25,7 +25,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import ample, chunks, documents, nothing
 from tests.support.tasks import NOON
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -46,7 +46,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return of_job(app)
+    return job_context(app)
 
 
 LOGBOOK: Final = Source(
@@ -156,9 +156,9 @@ async def test_the_sample_is_the_same_for_the_same_base(
         project = f"{settings.google_cloud_project}-{number}"
         own = settings.model_copy(update={"google_cloud_project": project})
         app = App(own, embedder=WordEmbedder())
-        await copy_into(of_job(app).database.client, stored_logbook)
-        await health(of_job(app), ample())
-        samples.append(await queries(of_job(app)))
+        await copy_into(job_context(app).database.client, stored_logbook)
+        await health(job_context(app), ample())
+        samples.append(await queries(job_context(app)))
         await app.aclose()
     assert samples[0] == samples[1]
 
@@ -279,7 +279,7 @@ async def test_an_empty_base_costs_a_handful_of_reads(app: App) -> None:
 
 @pytest.mark.usefixtures("logbook")
 async def test_a_night_costs_what_its_searches_cost(app: App, clock: SettableClock) -> None:
-    ctx = of_job(app)
+    ctx = job_context(app)
     await health(ctx, ample())
     clock.advance(days=1)
     meter = Meter()
@@ -302,11 +302,11 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
     for _ in range(3):
         dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):
-            await health(of_job(dying), ample())
+            await health(job_context(dying), ample())
         await dying.aclose()
-    chosen = await queries(of_job(app))
-    [night] = await SearchHealth(of_job(app).database).nights()
-    await health(of_job(app), ample())
-    assert chosen == await queries(of_job(app))
-    [again] = await SearchHealth(of_job(app).database).nights()
+    chosen = await queries(job_context(app))
+    [night] = await SearchHealth(job_context(app).database).nights()
+    await health(job_context(app), ample())
+    assert chosen == await queries(job_context(app))
+    [again] = await SearchHealth(job_context(app).database).nights()
     assert night.ranks == again.ranks

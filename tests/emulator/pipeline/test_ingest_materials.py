@@ -20,18 +20,18 @@ from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
-from tests.support.materials import STRANGER, extracted, refused
+from tests.support.materials import STRANGER, extract_error, extract_result
 from tests.support.stored_documents import ample, leases
 from tests.support.stored_materials import (
     PARAGRAPHS,
     QUERY,
-    asked,
-    contents,
-    embedded,
-    pages,
+    ask,
+    embedded_passages,
+    make_text,
+    openai_settings,
     paragraph,
-    settings_with,
-    with_vectors,
+    stored_contents,
+    texts_with_vectors,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 FIRST: Final = 32
 """Passages of the first batch."""
@@ -66,7 +66,7 @@ async def opened(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     def open_one(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
         short = {"extract_materials_characters": 500}
         embedder = fields.pop("embedder", None)
-        settings = settings_with(fake, project, **(short | fields))
+        settings = openai_settings(fake, project, **(short | fields))
         backends.append(kind(settings, *how, embedder=embedder))
         return backends[-1]
 
@@ -101,16 +101,16 @@ def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
 async def test_what_waited_is_found_as_if_it_had_been_embedded_at_once(
     app: App, opened: Open, project: str
 ) -> None:
-    pending = await extracted(app, QUERY, materials=TEXT)
+    pending = await extract_result(app, QUERY, materials=TEXT)
     assert ("pending", ID) == (pending["status"], pending["document"])
     assert 1 == await count_waiting(without_caller(app))
     report = await run_job(JOB, app)
     assert Report(Counter(embedded=PARAGRAPHS, ready=1)) == report
     assert 0 == await count_waiting(without_caller(app))
     calm = opened(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
-    expected = await extracted(calm, QUERY, materials=TEXT)
-    assert expected | {"known": True} == await extracted(app, QUERY, document=ID)
-    assert await contents(calm) == await contents(app)
+    expected = await extract_result(calm, QUERY, materials=TEXT)
+    assert expected | {"known": True} == await extract_result(app, QUERY, document=ID)
+    assert await stored_contents(calm) == await stored_contents(app)
 
 
 async def test_a_run_with_nothing_to_do_asks_the_model_nothing(app: App, fake: FakeOpenAI) -> None:
@@ -123,24 +123,24 @@ async def test_passages_that_several_materials_share_are_embedded_once(
 ) -> None:
     other = f"{TEXT}\n\n{paragraph(777)}"
     for text in (TEXT, other):
-        await extracted(app, QUERY, materials=text)
-    await extracted(app, QUERY, caller=STRANGER, materials=TEXT)
+        await extract_result(app, QUERY, materials=text)
+    await extract_result(app, QUERY, caller=STRANGER, materials=TEXT)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": 2 * PARAGRAPHS + 1, "ready": 3} == report.counts
-    assert 2 * PARAGRAPHS + 1 == len(embedded(fake))
+    assert 2 * PARAGRAPHS + 1 == len(embedded_passages(fake))
 
 
 async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
     app: App, fake: FakeOpenAI
 ) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     first = await ingest_materials(without_caller(app), after_batches(fake, 1))
     assert ({"embedded": FIRST}, False) == (first.counts, first.finished)
-    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
+    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
     second = await ingest_materials(without_caller(app), ample())
     assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == second.counts
-    assert TEXT.split("\n\n") == embedded(fake)
+    assert TEXT.split("\n\n") == embedded_passages(fake)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
 async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
     app: App, opened: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     fake.script.append(WELL)
     fake.usual = reply
     fake.on_hang = partial(monotonic.turn_soon, 30)  # as long as embedding may take
@@ -157,21 +157,21 @@ async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
         await run_job(JOB, opened())
     assert error.value.retry_after
     assert set() == await leases(without_caller(app))
-    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
-    fake.usual, before = WELL, len(embedded(fake))
-    assert {paragraph(number) for number in range(FIRST)} == await with_vectors(app)
+    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
+    fake.usual, before = WELL, len(embedded_passages(fake))
+    assert {paragraph(number) for number in range(FIRST)} == await texts_with_vectors(app)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == report.counts
-    assert TEXT.split("\n\n")[FIRST:] == embedded(fake)[before:]
+    assert TEXT.split("\n\n")[FIRST:] == embedded_passages(fake)[before:]
 
 
 async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
     app: App, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
-    await extracted(app, QUERY, materials=TEXT)
-    await extracted(app, QUERY, materials=pages(30, first=100))
+    await extract_result(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=make_text(30, first=100))
     report = await run_job(JOB, app)
     start = TEXT.index(fake.refuses)
     told = f"characters {start} to {start + len(fake.refuses)}"
@@ -180,25 +180,25 @@ async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
     assert [ID] == [each.name for each in report.failures]
     assert told in report.failures[0].reason
     for _ in range(2):
-        error = await refused(app, QUERY, document=ID)
+        error = await extract_error(app, QUERY, document=ID)
         assert "VALIDATION_ERROR" == error.code
         assert told in error.message
-    found = await extracted(app, QUERY, scope="task")
+    found = await extract_result(app, QUERY, scope="task")
     assert 30 == found["considered"]
     assert 0 == await count_waiting(without_caller(app))
     fake.refuses = ""
-    again = await extracted(app, QUERY, materials=TEXT)
+    again = await extract_result(app, QUERY, materials=TEXT)
     assert "pending" == again["status"]
     await run_job(JOB, app)
-    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
+    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
 async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
     app: App, fake: FakeOpenAI
 ) -> None:
     """An endpoint that answers nonsense to one text alone."""
-    await extracted(app, QUERY, materials=TEXT)
-    await extracted(app, QUERY, materials=pages(30, first=100))
+    await extract_result(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=make_text(30, first=100))
     fake.nonsense_for = paragraph(35)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
@@ -207,41 +207,41 @@ async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
     assert 1 == await count_waiting(without_caller(app))
     assert Report() == await run_job(JOB, app)
     fake.nonsense_for = ""
-    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
+    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
 async def test_materials_of_another_model_wait_to_be_brought_again(
     app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     documents = without_caller(app).database.collection("users/reader/rag_tasks/default/documents")
     await documents.document(ID).update({"making.model": "words-2"})
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"arriving": 1} == report.counts
     assert [] == fake.calls
-    ready = await extracted(opened(extract_materials_characters=10**6), QUERY, materials=TEXT)
+    ready = await extract_result(opened(extract_materials_characters=10**6), QUERY, materials=TEXT)
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
 
 
 async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
     app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     answers: list[dict[str, Any]] = []
 
-    async def ask() -> None:
-        answers.append(await extracted(app, QUERY, document=ID))
+    async def ask_document() -> None:
+        answers.append(await extract_result(app, QUERY, document=ID))
 
-    running = opened(WatchedApp, after(1, ask))
+    running = opened(WatchedApp, after(1, ask_document))
     await ingest_materials(without_caller(running), after_batches(fake, 1))
     assert ["ready"] == [each["status"] for each in answers]
-    found = await extracted(app, QUERY, scope="task")
+    found = await extract_result(app, QUERY, scope="task")
     assert answers[0] | {"known": None} == found | {"document": ID, "known": None}
 
 
 async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     others: list[Report | AlreadyRunning] = []
 
     async def run() -> None:
@@ -249,29 +249,29 @@ async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
 
     await run_job(JOB, opened(WatchedApp, after(2, run)))
     assert [AlreadyRunning] == [type(each) for each in others]
-    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
+    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
 async def test_a_call_and_a_run_embedding_the_same_both_end(app: App, opened: Open) -> None:
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     answers: list[Any] = []
 
-    async def ask() -> None:
-        answers.append((await asked(app, document=ID)).result)
+    async def ask_document() -> None:
+        answers.append((await ask(app, document=ID)).result)
 
     async with asyncio.timeout(60):
-        report = await run_job(JOB, opened(WatchedApp, after(2, ask)))
+        report = await run_job(JOB, opened(WatchedApp, after(2, ask_document)))
     assert isinstance(report, Report)
     assert report.finished
     assert ["ready"] == [each["status"] for each in answers]
-    assert answers[0] == await extracted(app, QUERY, document=ID)
+    assert answers[0] == await extract_result(app, QUERY, document=ID)
 
 
 async def test_what_is_half_erased_is_gone_to_whoever_stores(
     app: App,
 ) -> None:
     """The document is gone, and nothing else yet."""
-    await extracted(app, QUERY, materials=TEXT)
+    await extract_result(app, QUERY, materials=TEXT)
     ctx = without_caller(app)
     workspace = Workspace(ctx.database, "reader", "default")
     document = (await workspace.load_document(ID)).document

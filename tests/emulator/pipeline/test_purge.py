@@ -14,16 +14,24 @@ from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
-from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
+from tests.support.materials import (
+    MAST,
+    READER,
+    STRANGER,
+    TEXT,
+    call_extract,
+    extract_error,
+    extract_result,
+)
 from tests.support.stored_documents import ample, nothing
 from tests.support.tasks import ask
 from tests.support.workspaces import (
     QUESTION,
-    bring,
-    of_job,
-    opened,
-    stored,
-    task_of,
+    job_context,
+    open_app,
+    upload_text,
+    workspace_of,
+    write_times,
 )
 
 if TYPE_CHECKING:
@@ -36,55 +44,57 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
-"""What is deleted of a task to which `PAGES` were brought."""
+"""What is deleted of a task to which `TEXT` were brought."""
 
 
 @pytest.fixture
 async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
-    async with opened(settings, clock) as app:
+    async with open_app(settings, clock) as app:
         yield app
 
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return of_job(app)
+    return job_context(app)
 
 
 async def tasks_left(ctx: Context) -> set[str]:
-    return {path for path in await stored(ctx) if path.count("/") == 3 and "/rag_tasks/" in path}
+    return {
+        path for path in await write_times(ctx) if path.count("/") == 3 and "/rag_tasks/" in path
+    }
 
 
 async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    await bring(app, "old")
+    await upload_text(app, "old")
     clock.advance(days=1, hours=2)
-    await bring(app, "young")
-    young = await stored(ctx, "users/reader/rag_tasks/young")
+    await upload_text(app, "young")
+    young = await write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
     done: list[int] = []
     assert 1 == await waiting(ctx)
     assert Report(GONE) == await purge(ctx, Budget(math.inf, done.append))
     assert [1] == done
-    assert young == await stored(ctx, "users/")
+    assert young == await write_times(ctx, "users/")
     assert (0, Report()) == (await waiting(ctx), await purge(ctx, ample()))
 
 
 async def test_the_ninety_days_are_the_settings(settings: Settings, clock: SettableClock) -> None:
-    async with opened(settings.model_copy(update={"materials_days": 2}), clock) as app:
-        await bring(app, "old")
+    async with open_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
+        await upload_text(app, "old")
         clock.advance(days=2, minutes=59)
-        assert Report() == await purge(of_job(app), ample())
+        assert Report() == await purge(job_context(app), ample())
         clock.advance(minutes=2)
-        assert Report(GONE) == await purge(of_job(app), ample())
+        assert Report(GONE) == await purge(job_context(app), ample())
 
 
 async def test_a_task_stays_ninety_days_after_an_unwritten_use(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    brought = await bring(app, "notes")
+    brought = await upload_text(app, "notes")
     clock.advance(minutes=59)
-    await extracted(app, QUESTION, document=brought["document"], task_id="notes")
+    await extract_result(app, QUESTION, document=brought["document"], task_id="notes")
     clock.advance(days=90)
     assert Report() == await purge(ctx, ample())
     clock.advance(minutes=2)
@@ -97,8 +107,8 @@ async def test_a_task_stays_ninety_days_after_an_unwritten_use(
         {"scope": "task"},
         {"document": "that of the materials"},
         {"document": "that of the materials", "scope": "task"},
-        {"materials": PAGES},
-        {"materials": PAGES, "scope": "task"},
+        {"materials": TEXT},
+        {"materials": TEXT, "scope": "task"},
         {"materials": MAST},
         {"materials": MAST, "scope": "task"},
     ],
@@ -106,28 +116,28 @@ async def test_a_task_stays_ninety_days_after_an_unwritten_use(
 async def test_every_use_keeps_a_task_alive(
     app: App, ctx: Context, clock: SettableClock, use: dict[str, Any]
 ) -> None:
-    brought = await bring(app, "notes")
+    brought = await upload_text(app, "notes")
     clock.advance(days=89)
     if "document" in use:
         use = use | {"document": brought["document"]}
-    await extracted(app, QUESTION, task_id="notes", **use)
-    whole = await stored(ctx, "users/")
+    await extract_result(app, QUESTION, task_id="notes", **use)
+    whole = await write_times(ctx, "users/")
     clock.advance(days=89)
     assert Report() == await purge(ctx, ample())
-    assert whole == await stored(ctx, "users/")
+    assert whole == await write_times(ctx, "users/")
     clock.advance(days=2)
     assert 1 == (await purge(ctx, ample())).counts["tasks"]
-    assert {} == await stored(ctx, "users/")
+    assert {} == await write_times(ctx, "users/")
 
 
 async def test_bringing_again_what_never_arrived_keeps_a_task_alive(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with opened(settings, clock) as other:
+    async with open_app(settings, clock) as other:
         other.embedder.down = True  # type: ignore[attr-defined]
-        await refused(other, QUESTION, materials=PAGES, task_id="notes")
+        await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=89)
-    await bring(app, "notes")
+    await upload_text(app, "notes")
     clock.advance(days=2)
     assert Report() == await purge(ctx, ample())
 
@@ -135,22 +145,22 @@ async def test_bringing_again_what_never_arrived_keeps_a_task_alive(
 async def test_materials_that_never_arrived_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
-    async with opened(settings, clock) as other:
+    async with open_app(settings, clock) as other:
         other.embedder.down = True  # type: ignore[attr-defined]
-        await refused(other, QUESTION, materials=PAGES, task_id="notes")
+        await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
     assert 1 == (await purge(ctx, ample())).counts["tasks"]
-    assert {} == await stored(ctx, "users/")
+    assert {} == await write_times(ctx, "users/")
 
 
 async def test_a_task_that_is_used_after_it_was_found_idle_stays(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
-        await bring(app, task)
+        await upload_text(app, task)
         clock.advance(minutes=1)
     clock.advance(days=91)
-    used = task_of(ctx, "second").path
+    used = workspace_of(ctx, "second").path
 
     def use(_count: int) -> None:  # while the first is being erased
         client = Client(project=ctx.settings.google_cloud_project)
@@ -159,7 +169,7 @@ async def test_a_task_that_is_used_after_it_was_found_idle_stays(
 
     assert Report(GONE) == await purge(ctx, Budget(math.inf, use))
     assert {used} == await tasks_left(ctx)
-    found = await extracted(app, QUESTION, scope="task", task_id="second")
+    found = await extract_result(app, QUESTION, scope="task", task_id="second")
     assert MAST == found["contexts"][0]
 
 
@@ -167,42 +177,42 @@ async def test_nothing_else_of_anybody_is_touched(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for caller in (READER, STRANGER):
-        await bring(app, "old", caller=caller, idempotency_key="one")
+        await upload_text(app, "old", caller=caller, idempotency_key="one")
     clock.advance(days=60)
-    await bring(app, "old-too", idempotency_key="two")
-    await bring(app, "old", caller=STRANGER, idempotency_key="three")
+    await upload_text(app, "old-too", idempotency_key="two")
+    await upload_text(app, "old", caller=STRANGER, idempotency_key="three")
     await ask(app, "add_task", "reader", title="bake", idempotency_key="four")
-    before = await stored(ctx)
+    before = await write_times(ctx)
     clock.advance(days=31)
     report = Report()
     await erase_idle(ctx, ample(), report)
     assert GONE + Counter(answers=1) == report.counts
-    gone = before.keys() - (await stored(ctx)).keys()
+    gone = before.keys() - (await write_times(ctx)).keys()
     assert {"rag_tasks", "replays"} == {path.split("/")[2] for path in gone}
     assert {"reader"} == {path.split("/")[1] for path in gone}
     assert all("/replays/" in path or "/rag_tasks/old" in path for path in gone)
     assert report.counts.total() == len(gone)
-    assert {path: at for path, at in before.items() if path not in gone} == await stored(ctx)
+    assert {path: at for path, at in before.items() if path not in gone} == await write_times(ctx)
 
 
 async def test_an_answer_of_an_erased_task_is_not_repeated(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    arguments: Any = {"materials": PAGES, "task_id": "notes", "idempotency_key": "one"}
-    first = await extract(app, QUESTION, **arguments)
-    assert (await extract(app, QUESTION, **arguments)).receipt.replayed
+    arguments: Any = {"materials": TEXT, "task_id": "notes", "idempotency_key": "one"}
+    first = await call_extract(app, QUESTION, **arguments)
+    assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
     clock.advance(days=91)
     await purge(ctx, ample())
-    fresh = await extract(app, QUESTION, **arguments)
+    fresh = await call_extract(app, QUESTION, **arguments)
     assert (None, first.result) == (fresh.receipt.replayed, fresh.result)
     assert fresh.result
     assert not fresh.result["known"]
-    assert (await extract(app, QUESTION, **arguments)).receipt.replayed
+    assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
 
 
 async def fill(ctx: Context, task: str, passages: int) -> None:
     """Put more passages into a task, as if they had been brought."""
-    folder = ctx.database.collection(f"{task_of(ctx, task).path}/passages")
+    folder = ctx.database.collection(f"{workspace_of(ctx, task).path}/passages")
     batch = ctx.database.client.batch()
     for number in range(passages):
         batch.set(folder.document(f"more-{number}"), {"text": "more", "facets": []})
@@ -213,7 +223,7 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
-        await bring(app, task)
+        await upload_text(app, task)
     await fill(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
     reports = [await purge(ctx, nothing())]
@@ -223,7 +233,7 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
     assert 2 * 4 + 2 + 1 == len(reports)  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
     assert GONE + GONE + Counter(passages=2 * PAGE_SIZES["passages"]) == counts
-    assert {} == await stored(ctx, "users/")
+    assert {} == await write_times(ctx, "users/")
 
 
 async def test_more_tasks_than_are_read_at_once_are_all_erased(
@@ -231,7 +241,7 @@ async def test_more_tasks_than_are_read_at_once_are_all_erased(
 ) -> None:
     batch = ctx.database.client.batch()
     for number in range(TASKS_AT_ONCE + 3):
-        task = task_of(ctx, "notes", f"user-{number}")
+        task = workspace_of(ctx, "notes", f"user-{number}")
         batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)

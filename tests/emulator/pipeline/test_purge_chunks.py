@@ -25,7 +25,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON, assert_exact
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
 from tests.support.stored_documents import ample, chunks, documents, nothing, tombstones
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -43,7 +43,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return of_job(app)
+    return job_context(app)
 
 
 async def save(ctx: Context, *sources: Source) -> None:
@@ -95,7 +95,7 @@ async def test_a_chunk_that_is_brought_in_again_meanwhile_stays(
         await write(ctx, f"chunks/{first}", {"updated_at": clock()})
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
-    assert Report(Counter(chunks=2)) == await purge(of_job(raced), ample())
+    assert Report(Counter(chunks=2)) == await purge(job_context(raced), ample())
     assert ({first}, set(others)) == (set(await chunks(ctx)), set(await tombstones(ctx)))
     await raced.aclose()
 

@@ -19,7 +19,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.tasks import NOON, add, did
-from tests.support.workspaces import of_job, stored
+from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ def at(app: App, **later: float) -> Context:
     """What a job may use that runs so much after noon."""
     moment = NOON + timedelta(**later)
     app.clock = lambda: moment
-    return of_job(app)
+    return job_context(app)
 
 
 async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> None:
@@ -62,7 +62,7 @@ async def test_a_number_is_not_used_again_when_its_to_do_is_gone(app: App) -> No
     [first] = await add(app, "bake")
     await did(app, "delete_task", task_id=first)
     await purge(at(app, days=31), ample())
-    assert {} == await documents(of_job(app), "users/anna/tasks")
+    assert {} == await documents(job_context(app), "users/anna/tasks")
     [second] = await add(app, "sail")
     assert first != second
 
@@ -80,7 +80,7 @@ async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings)
 
     app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
     assert 0 == (await purge(at(app, days=31), ample())).counts["todos"]
-    assert {"1"} == set(await documents(of_job(app), "users/anna/tasks"))
+    assert {"1"} == set(await documents(job_context(app), "users/anna/tasks"))
     await app.aclose()
 
 
@@ -88,9 +88,9 @@ async def test_an_answer_is_forgotten_once_it_has_expired(app: App) -> None:
     await did(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
     assert Report() == await purge(at(app, days=2, seconds=-1), ample())
-    assert 1 == len(await documents(of_job(app), path))
+    assert 1 == len(await documents(job_context(app), path))
     assert Report(Counter(replays=1)) == await purge(at(app, days=2), ample())
-    assert {} == await documents(of_job(app), path)
+    assert {} == await documents(job_context(app), path)
 
 
 async def test_records_of_runs_and_leases_of_the_dead_are_deleted(app: App) -> None:
@@ -133,7 +133,7 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(app: App) -
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
     assert Counter({kind.name: count for kind in EXPIRING}) == counts
-    assert {} == await stored(ctx)
+    assert {} == await write_times(ctx)
 
 
 async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings: Settings) -> None:
@@ -141,8 +141,8 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
         pass
 
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    await filled(of_job(app), 18)
-    await write(of_job(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
+    await filled(job_context(app), 18)
+    await write(job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
 
     async def die_after_the_first(_commit: int, send: Any) -> list[Any]:
@@ -152,7 +152,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
     while True:
         dying = WatchedApp(settings, die_after_the_first, clock=SettableClock(NOON))
         try:
-            await purge(of_job(dying), ample())
+            await purge(job_context(dying), ample())
         except DiedError:
             deaths += 1
         else:
@@ -160,7 +160,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
         finally:
             await dying.aclose()
     assert sum(-(-18 // kind.together) for kind in EXPIRING) == deaths
-    assert {TODO.format(7)} == set(await stored(of_job(app)))
+    assert {TODO.format(7)} == set(await write_times(job_context(app)))
     await app.aclose()
 
 

@@ -23,7 +23,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, documents, nothing
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return of_job(app)
+    return job_context(app)
 
 
 def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
@@ -156,8 +156,8 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
-    await purge(of_job(raced), nothing())
-    await purge(of_job(raced), ample())
+    await purge(job_context(raced), nothing())
+    await purge(job_context(raced), ample())
     await raced.aclose()
     assert {"one": True} == await shown(ctx)
 
@@ -196,7 +196,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await purge(of_job(dying), ample())
+                await purge(job_context(dying), ample())
             except DiedError:
                 deaths += 1
             else:

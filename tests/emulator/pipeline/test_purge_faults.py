@@ -21,7 +21,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
-from tests.support.workspaces import bring, of_job, stored
+from tests.support.workspaces import job_context, upload_text, write_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,9 @@ async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
     clock = SettableClock()
     app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     for name in names:
-        await bring(app, name)
+        await upload_text(app, name)
         clock.advance(minutes=1)
-    await write(of_job(app), "users/anna/tasks/1", {"purge_at": clock()})
+    await write(job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
     await app.aclose()
     clock.advance(days=91)
     return clock
@@ -66,12 +66,12 @@ async def test_a_task_that_fails_keeps_no_other_from_being_erased(
 ) -> None:
     clock = await idle_tasks(settings, "first", "second", "third")
     watched = WatchedApp(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
-    report = await purge(of_job(watched), ample())
+    report = await purge(job_context(watched), ample())
     assert ["rag_tasks/second"] == [failure.name for failure in report.failures]
     assert (2, 1, True) == (report.counts["tasks"], report.counts["todos"], report.finished)
-    left = await stored(of_job(watched), "users/reader/rag_tasks")
+    left = await write_times(job_context(watched), "users/reader/rag_tasks")
     assert {"second"} == {path.split("/")[3] for path in left}
-    report = await purge(of_job(watched), ample())
+    report = await purge(job_context(watched), ample())
     assert (1, []) == (report.counts["tasks"], report.failures)
     await watched.aclose()
 
@@ -80,7 +80,7 @@ async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings
     clock = await idle_tasks(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
     watched = WatchedApp(settings, failing_at(SECOND_TASK, error), clock=clock)
-    report = await purge(of_job(watched), ample())
+    report = await purge(job_context(watched), ample())
     assert ["todos"] == [failure.name for failure in report.failures]
     assert (0, 1) == (report.counts["todos"], report.counts["tasks"])
     await watched.aclose()
@@ -100,7 +100,7 @@ async def test_a_database_that_goes_away_ends_the_run(
         watched = WatchedApp(settings, after(4, hang), clock=clock)
         with emulator_at(proxy.host):
             database = Database(watched.connection, Meter(), request_seconds=600)
-            ctx = replace(of_job(watched), database=database)
+            ctx = replace(job_context(watched), database=database)
         with pytest.raises(Unavailable):
             await purge(ctx, ample())
         assert 4 <= watched.commits <= 5
@@ -114,12 +114,12 @@ async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
 
     async def take() -> None:
         other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
-        await write(of_job(calm), "leases/purge", other)
+        await write(job_context(calm), "leases/purge", other)
 
     calm = WatchedApp(settings, clock=clock)
     raced = WatchedApp(settings, before(3, take), clock=clock)
     with pytest.raises(LeaseLost):
         await run_job(JOB, raced)
-    assert await stored(of_job(calm), "users/reader/rag_tasks")
+    assert await write_times(job_context(calm), "users/reader/rag_tasks")
     for app in (calm, raced):
         await app.aclose()

@@ -18,7 +18,7 @@ from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.stored_documents import ample
-from tests.support.workspaces import bring, erasure_of, of_job, opened, stored
+from tests.support.workspaces import job_context, make_erasure, open_app, upload_text, write_times
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -80,12 +80,12 @@ class Stopping(Budget):
 async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
     """Two idle tasks and one that is in use; how many documents lie below each path."""
     for task in ("older", "younger"):
-        await bring(app, task, idempotency_key=task)
+        await upload_text(app, task, idempotency_key=task)
         clock.advance(minutes=1)
     clock.advance(days=89)
-    await bring(app, "used", idempotency_key="used")
+    await upload_text(app, "used", idempotency_key="used")
     clock.advance(days=2)
-    return Counter(path.split("/")[3] for path in await stored(of_job(app), "users/"))
+    return Counter(path.split("/")[3] for path in await write_times(job_context(app), "users/"))
 
 
 async def assert_sound(ctx: Context) -> None:
@@ -99,20 +99,20 @@ async def test_after_every_commit_nothing_is_orphaned(
     for commits in COMMITS:
         project = f"{settings.google_cloud_project}-{commits}"
         clock = SettableClock()
-        async with opened(
+        async with open_app(
             settings.model_copy(update={"google_cloud_project": project}), clock
         ) as app:
             await two_tasks(app, clock)
-            ctx = of_job(app)
-            before = await stored(ctx, "users/")
+            ctx = job_context(app)
+            before = await write_times(ctx, "users/")
             with pytest.raises(StoppedError):
                 await erase_idle(ctx, Stopping.after(commits), Report())
             await assert_sound(ctx)
-            left = await stored(ctx, "users/")
+            left = await write_times(ctx, "users/")
             report = Report()
             await erase_idle(ctx, ample(), report)
             used = {path: at for path, at in before.items() if at == left.get(path)}
-            ended = await stored(ctx, "users/")
+            ended = await write_times(ctx, "users/")
             assert report.counts.total() == len(left) - len(ended)
             assert 2 * 9 == len(before) - len(ended)
             assert ended == {path: used[path] for path in ended}
@@ -122,13 +122,13 @@ async def test_a_run_that_died_before_it_deleted_anything_is_completed(
     settings: Settings,
 ) -> None:
     clock = SettableClock()
-    async with opened(settings, clock) as app:
-        await bring(app, "notes")
-        ctx = of_job(app)
-        assert await erasure_of(ctx, "notes").begin()
+    async with open_app(settings, clock) as app:
+        await upload_text(app, "notes")
+        ctx = job_context(app)
+        assert await make_erasure(ctx, "notes").begin()
         clock.advance(minutes=1)
         assert 1 == (await purge(ctx, ample())).counts["tasks"]
-        assert {} == await stored(ctx, "users/")
+        assert {} == await write_times(ctx, "users/")
 
 
 @pytest.mark.slow
@@ -137,9 +137,9 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
 ) -> None:
     clock = SettableClock()
     clock.advance(days=-92)
-    async with opened(settings, clock) as app:
+    async with open_app(settings, clock) as app:
         await two_tasks(app, clock)
-        ctx = of_job(app)
+        ctx = job_context(app)
         for commits in (3, 1):
             assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode
             await assert_sound(ctx)
@@ -148,7 +148,7 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
         # Of the older one, whatever was deleted before is gone with those who counted it.
         told = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
         assert any(line.startswith(told) for line in run.stdout.splitlines())
-        left = await stored(ctx, "users/reader/rag_tasks")
+        left = await write_times(ctx, "users/reader/rag_tasks")
         assert {"used"} == {path.split("/")[3] for path in left}
 
 

@@ -22,8 +22,7 @@ from tests.support.stored_traces import assert_exact
 from tests.support.tasks import NOON
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
 from tests.support.traces import DOWN, clock_at, contribute, found, sample, stored, vote, votes
-from tests.support.workspaces import of_job
-from tests.support.workspaces import stored as written
+from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,7 +43,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 def later(app: App, **passed: float) -> Context:
     """What a job may use that runs so much after noon."""
     app.clock = clock_at(NOON + timedelta(**passed))
-    return of_job(app)
+    return job_context(app)
 
 
 async def purged(app: App, **passed: float) -> Counter[str]:
@@ -60,7 +59,7 @@ async def withdraw(app: App, trace_id: str, user: str = "anna", **more: Any) -> 
 
 async def below_traces(app: App) -> set[str]:
     """Where something stands of any trace."""
-    return {path for path in await written(of_job(app)) if path.startswith("trace")}
+    return {path for path in await write_times(job_context(app)) if path.startswith("trace")}
 
 
 async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
@@ -74,11 +73,11 @@ async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
     await vote(app, stays, "ben")
     await withdraw(app, trace_id)
     assert Counter() == await purged(app, days=30)
-    before = await written(of_job(app))
+    before = await write_times(job_context(app))
     ctx = later(app, days=30, seconds=1)
     assert 1 == await waiting(ctx)
     assert Report(Counter(traces=1, revisions=1, votes=4)) == await purge(ctx, ample())
-    after = await written(of_job(app))
+    after = await write_times(job_context(app))
     assert [] == [path for path in after if trace_id in path]
     changed = {path for path, at in before.items() if after.get(path, at) != at}
     assert {"contributors/anna"} == changed
@@ -93,10 +92,10 @@ async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     trace_id = await contribute(app, 0, "anna")
     await votes(app, trace_id, 2)
     await votes(app, trace_id, 5, kind="critic", **DOWN)
-    record = await Traces(of_job(app).database).get_record("anna")
+    record = await Traces(job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purged(app, days=31)
-    assert record == await Traces(of_job(app).database).get_record("anna")
+    assert record == await Traces(job_context(app).database).get_record("anna")
     kept = (await stored(app, "contributors"))["anna"]
     assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
 
@@ -229,7 +228,7 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    ctx = of_job(app)
+    ctx = job_context(app)
     for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await write(ctx, f"traces/claim-{number:03}", claim)
@@ -239,7 +238,7 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
 
 
 async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
-    ctx = of_job(app)
+    ctx = job_context(app)
     trace_id = await contribute(app)
     data = (await stored(app, "traces"))[trace_id]
     for number in range(PAGE + 3):
@@ -251,7 +250,7 @@ async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
 async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     app: App,
 ) -> None:
-    ctx = of_job(app)
+    ctx = job_context(app)
     for number in range(PAGE + 1):
         broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
         await write(ctx, f"traces/broken-{number}", broken)

@@ -20,7 +20,7 @@ from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_exact
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, stored, vote, votes
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,7 +96,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     calm = LEASE | {"google_cloud_project": project}
     await fill(calm)
     app = opened(calm)
-    await purge(of_job(app), ample())
+    await purge(job_context(app), ample())
     wanted = await state(app)
     await app.aclose()
     for commits in points:
@@ -104,7 +104,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         await fill(fields)
         done = await survives(dying, fields, commits)
         app = opened(fields)
-        assert (await purge(of_job(app), ample())).failures == []
+        assert (await purge(job_context(app), ample())).failures == []
         found = await state(app)
         del found[0]["leases"]
         assert (commits, wanted) == (commits, found)

@@ -23,7 +23,7 @@ from tests.support.stored_documents import ample, documents, one_step
 from tests.support.stored_traces import assert_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, sample, stored
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 @pytest.fixture
 def ctx(app: App) -> Context:
-    return of_job(app)
+    return job_context(app)
 
 
 async def filled(app: App) -> list[str]:
@@ -144,7 +144,7 @@ async def test_what_is_written_before_a_list_is_mended_is_not_undone(
             await call_result(app, "amend_trace", "anna", **more)
 
         raced = WatchedApp(settings, before(number, meanwhile), embedder=WordEmbedder())
-        await repair(of_job(raced), ample())
+        await repair(job_context(raced), ample())
         await raced.aclose()
         await repair(ctx, ample())
         await assert_exact(app)
@@ -195,7 +195,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     while True:
         dying = WatchedApp(settings, die, embedder=WordEmbedder())
         try:
-            await repair_within(SMALL, of_job(dying), ample())
+            await repair_within(SMALL, job_context(dying), ample())
         except DiedError:
             deaths += 1
         else:

@@ -42,7 +42,7 @@ from tests.support.whole_sample import (
     settings_of,
     shelve,
 )
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,13 +112,13 @@ def later(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None
 async def kept(settings: Settings, clock: SettableClock) -> State:
     """What a base holds now."""
     async with opened(settings, clock) as app:
-        return await state_of(of_job(app))
+        return await state_of(job_context(app))
 
 
 async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """When each document was written that no run alone is about."""
     async with opened(settings, clock) as app:
-        ctx = of_job(app)
+        ctx = job_context(app)
         names = [each.id async for each in ctx.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time

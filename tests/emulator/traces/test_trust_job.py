@@ -25,8 +25,7 @@ from tests.support.stored_traces import assert_sums
 from tests.support.tasks import NOON
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import DOWN, SPAM, contribute, stored, vote, votes
-from tests.support.workspaces import of_job
-from tests.support.workspaces import stored as written
+from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -70,7 +69,7 @@ async def voted(app: App, chance: random.Random) -> list[str]:
 
 async def damage(app: App, chance: random.Random) -> None:
     """Sums become wrong in ways of all kinds."""
-    ctx = of_job(app)
+    ctx = job_context(app)
     for trace_id in sorted(await stored(app, "traces")):
         invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
@@ -94,10 +93,10 @@ async def test_wrong_sums_become_those_of_the_votes(
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     await voted(app, chance)
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
-    report = await trust(of_job(app), ample())
+    report = await trust(job_context(app), ample())
     assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
     assert report.counts["records"] <= 2
     await assert_sums(app)
@@ -109,7 +108,7 @@ async def test_a_record_that_is_gone_is_written_again(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
-    assert Report(Counter(records=1)) == await trust(of_job(app), ample())
+    assert Report(Counter(records=1)) == await trust(job_context(app), ample())
     await assert_sums(app)
 
 
@@ -117,16 +116,16 @@ async def test_what_was_voted_on_since_is_looked_at_without_a_round(
     app: App, clock: SettableClock
 ) -> None:
     voted_on, other = [await contribute(app, number, "anna") for number in range(2)]
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     clock.advance(days=1)
     await vote(app, voted_on, "ben")
     for trace_id in (voted_on, other):
-        await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
+        await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
     sums = {name: data["tally"]["upvotes"] for name, data in (await stored(app, "traces")).items()}
     assert {voted_on: 1, other: 40} == sums
     clock.now += ROUND_INTERVAL
-    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
+    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
     await assert_sums(app)
 
 
@@ -135,14 +134,14 @@ async def test_a_vote_that_is_written_late_is_not_overlooked(
 ) -> None:
     """Its writer took the time before the run, and committed after it."""
     trace_id = await contribute(app, 0, "anna")
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     clock.advance(days=1)
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
-    await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
-    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
+    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
 
 
 async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
@@ -151,9 +150,9 @@ async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
     for number in range(6):
         await votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     clock.advance(days=1)
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
@@ -167,23 +166,23 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await votes(app, trace_id, 2)
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     invalid: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
     }
     for path, fields in invalid.items():
-        await write(of_job(app), path, fields)
+        await write(job_context(app), path, fields)
         clock.now += ROUND_INTERVAL
 
         async def someone(name: str = path.replace("/", " ")) -> None:
             await vote(app, trace_id, name)
 
         raced = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
-        assert 1 == (await trust(of_job(raced), ample())).counts["busy"]
+        assert 1 == (await trust(job_context(raced), ample())).counts["busy"]
         await raced.aclose()
         clock.now += ROUND_INTERVAL
-        await trust(of_job(app), ample())
+        await trust(job_context(app), ample())
         await assert_sums(app)
     assert 4 == (await stored(app, "traces"))[trace_id]["tally"]["upvotes"]
 
@@ -195,7 +194,7 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
     async def run() -> None:
         for _ in range(6):
             clock.now += ROUND_INTERVAL
-            await trust(of_job(app), ample())
+            await trust(job_context(app), ample())
 
     async def people() -> None:
         for number in range(10):
@@ -210,7 +209,7 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
 
     await asyncio.gather(run(), people())
     clock.now += ROUND_INTERVAL
-    await trust(of_job(app), ample())
+    await trust(job_context(app), ample())
     await assert_sums(app)
     heads = [data["tally"] for data in (await stored(app, "traces")).values()]
     assert [10] * 3 == [each["upvotes"] + each["downvotes"] for each in heads]
@@ -224,10 +223,10 @@ async def test_a_trace_of_unreadable_votes_blocks_no_other(
     ]
     for trace_id in (broken, other, theirs):
         await vote(app, trace_id, "carl")
-        await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    await write(of_job(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
+        await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await write(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
     record = (await stored(app, "contributors"))["anna"]
-    report = await trust(of_job(app), ample())
+    report = await trust(job_context(app), ample())
     assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
     assert Counter(tallies=2) == report.counts
     assert record == (await stored(app, "contributors"))["anna"]
@@ -239,15 +238,15 @@ async def test_votes_on_what_was_erased_stay_in_the_record(app: App, clock: Sett
     await votes(app, stays, 2)
     await call_result(app, "withdraw_trace", "anna", trace_id=gone)
     clock.advance(days=31)
-    while f"traces/{gone}" in await written(of_job(app)):
-        await purge(of_job(app), nothing())
+    while f"traces/{gone}" in await write_times(job_context(app)):
+        await purge(job_context(app), nothing())
     kept = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
         assert kept == (await stored(app, "contributors"))["anna"]
-        assert Report() == await trust(of_job(app), ample())
-        await purge(of_job(app), ample())
+        assert Report() == await trust(job_context(app), ample())
+        await purge(job_context(app), ample())
         clock.now += ROUND_INTERVAL
-    assert Report() == await trust(of_job(app), ample())
+    assert Report() == await trust(job_context(app), ample())
 
 
 async def test_a_run_without_time_goes_from_contributor_to_contributor(
@@ -256,11 +255,11 @@ async def test_a_run_without_time_goes_from_contributor_to_contributor(
     for number in range(3):
         await votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
-    finished = [(await trust(of_job(app), nothing())).finished for _ in range(4)]
+    finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
     assert [False, False, False, True] == finished
     await assert_sums(app)
     clock.advance(days=1)
-    assert 0 == await count_pending(of_job(app))
+    assert 0 == await count_pending(job_context(app))
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
@@ -283,7 +282,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         while True:
             dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
-                await trust(of_job(dying), ample())
+                await trust(job_context(dying), ample())
             except DiedError:
                 deaths += 1
             else:
@@ -300,7 +299,7 @@ async def test_two_schedulers_at_once_run_one(app: App) -> None:
 
 
 async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:
-    assert Report() == await trust(of_job(app), ample())
+    assert Report() == await trust(job_context(app), ample())
     clock.advance(days=1)
-    assert (0, 0) == (await documents_written(app), await count_pending(of_job(app)))
-    assert {"trust"} == set(await documents(of_job(app), "meta"))
+    assert (0, 0) == (await documents_written(app), await count_pending(job_context(app)))
+    assert {"trust"} == set(await documents(job_context(app), "meta"))

@@ -19,7 +19,7 @@ from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_sums
-from tests.support.workspaces import of_job
+from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -50,7 +50,7 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     for commits in (2, 3, 4):  # the lease, a note, a sum
         assert -signal.SIGKILL == killed(project, commits)
     day.now += ROUND_INTERVAL
-    report = await trust(of_job(app), ample())
+    report = await trust(job_context(app), ample())
     assert (True, []) == (report.finished, report.failures)
     await assert_sums(app)
     await app.aclose()

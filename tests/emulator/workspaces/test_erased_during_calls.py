@@ -11,16 +11,24 @@ from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import BREAD, COMET, MAST, PAGES, extract, extracted, refused
+from tests.support.materials import (
+    BREAD,
+    COMET,
+    MAST,
+    TEXT,
+    call_extract,
+    extract_error,
+    extract_result,
+)
 from tests.support.workspaces import (
     QUESTION,
-    bring,
     erase,
-    erasure_of,
-    of_job,
-    opened,
-    stored,
-    task_of,
+    job_context,
+    make_erasure,
+    open_app,
+    upload_text,
+    workspace_of,
+    write_times,
 )
 
 if TYPE_CHECKING:
@@ -47,45 +55,45 @@ class ErasingEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         if purpose is self._purpose and not self.done:
             self.done = True
-            async with opened(self._settings, SettableClock()) as other:
-                await erase(of_job(other), "notes")
+            async with open_app(self._settings, SettableClock()) as other:
+                await erase(job_context(other), "notes")
         return await super().embed(texts, purpose)
 
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    async with opened(settings, SettableClock()) as app:
+    async with open_app(settings, SettableClock()) as app:
         yield app
 
 
 async def test_what_is_half_erased_answers_nothing(app: App) -> None:
-    document = (await bring(app, "notes"))["document"]
-    assert await erasure_of(of_job(app), "notes").begin()
+    document = (await upload_text(app, "notes"))["document"]
+    assert await make_erasure(job_context(app), "notes").begin()
     for scope in ("materials", "task"):
         wanted: Any = {"scope": scope, "task_id": "notes"}
-        never = await refused(app, QUESTION, document=UNKNOWN, **wanted)
-        told = await refused(app, QUESTION, document=document, **wanted)
+        never = await extract_error(app, QUESTION, document=UNKNOWN, **wanted)
+        told = await extract_error(app, QUESTION, document=document, **wanted)
         assert "NOT_FOUND" == told.code
         assert never == told
-    told = await refused(app, QUESTION, scope="task", task_id="notes")
-    never = await refused(app, QUESTION, scope="task", task_id="never")
+    told = await extract_error(app, QUESTION, scope="task", task_id="notes")
+    never = await extract_error(app, QUESTION, scope="task", task_id="never")
     assert never.message.replace("never", "notes") == told.message
 
 
-@pytest.mark.parametrize("text", [PAGES, BREAD])
+@pytest.mark.parametrize("text", [TEXT, BREAD])
 async def test_bringing_materials_to_a_half_erased_task_finishes_it(app: App, text: str) -> None:
-    old = await bring(app, "notes", COMET)
-    await bring(app, "notes")
-    ctx = of_job(app)
-    assert await erasure_of(ctx, "notes").begin()
-    brought = await bring(app, "notes", text)
+    old = await upload_text(app, "notes", COMET)
+    await upload_text(app, "notes")
+    ctx = job_context(app)
+    assert await make_erasure(ctx, "notes").begin()
+    brought = await upload_text(app, "notes", text)
     assert (False, len(text.split("\n\n"))) == (brought["known"], brought["considered"])
-    whole = await extracted(app, QUESTION, scope="task", task_id="notes", top_k=20)
+    whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
-    gone = await refused(app, QUESTION, document=old["document"], task_id="notes")
+    gone = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
     assert "NOT_FOUND" == gone.code
     assert [] == orphans(await everything(ctx.database.client))
-    assert 4 + len(text.split("\n\n")) == len(await stored(ctx, "users/"))
+    assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
 
 
 async def test_bringing_materials_while_they_are_erased_leaves_nothing(
@@ -93,10 +101,10 @@ async def test_bringing_materials_while_they_are_erased_leaves_nothing(
 ) -> None:
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
     app = App(settings, embedder=embedder)
-    told = await refused(app, QUESTION, materials=PAGES, task_id="notes")
+    told = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
     assert (True, "CONFLICT") == (embedder.done, told.code)
-    assert {} == await stored(of_job(app), "users/")
-    assert MAST == (await bring(app, "notes"))["contexts"][0]
+    assert {} == await write_times(job_context(app), "users/")
+    assert MAST == (await upload_text(app, "notes"))["contexts"][0]
     await app.aclose()
 
 
@@ -107,19 +115,19 @@ async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     embedder.done = True
     app = App(settings, embedder=embedder)
-    document = (await bring(app, "notes"))["document"]
+    document = (await upload_text(app, "notes"))["document"]
     embedder.done = False
-    named = {"document": document, "materials": PAGES, "scope": "task"}
+    named = {"document": document, "materials": TEXT, "scope": "task"}
     field = "scope" if wanted == "task" else wanted
     arguments = {field: named[field], "task_id": "notes", "top_k": 20}
-    answer = await extract(app, "What happened to the mast?", **arguments)
+    answer = await call_extract(app, "What happened to the mast?", **arguments)
     assert embedder.done
     await app.aclose()
     if answer.error:
         assert answer.error.code in {"NOT_FOUND", "CONFLICT"}
     else:
         assert answer.result
-        assert sorted(PAGES.split("\n\n")) == sorted(answer.result["contexts"])
+        assert sorted(TEXT.split("\n\n")) == sorted(answer.result["contexts"])
 
 
 async def test_the_answer_of_a_task_erased_meanwhile_is_not_kept(
@@ -127,27 +135,27 @@ async def test_the_answer_of_a_task_erased_meanwhile_is_not_kept(
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     app = App(settings, embedder=embedder)
-    await extract(app, QUESTION, materials=PAGES, task_id="notes", idempotency_key="one")
+    await call_extract(app, QUESTION, materials=TEXT, task_id="notes", idempotency_key="one")
     assert embedder.done
-    left = await stored(of_job(app), "users/")
+    left = await write_times(job_context(app), "users/")
     await app.aclose()
     assert {} == left
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
 async def test_an_overtaken_eraser_deletes_nothing_brought_since(app: App, commits: int) -> None:
-    await bring(app, "notes", idempotency_key="one")
-    ctx = of_job(app)
-    erasure = erasure_of(ctx, "notes")
+    await upload_text(app, "notes", idempotency_key="one")
+    ctx = job_context(app)
+    erasure = make_erasure(ctx, "notes")
     assert await erasure.begin()
     pages = aiter(erasure.pages())
     for _ in range(commits):
         await anext(pages)
-    brought = await bring(app, "notes", idempotency_key="two")
+    brought = await upload_text(app, "notes", idempotency_key="two")
     assert not brought["known"]
-    whole = await stored(ctx, "users/")
+    whole = await write_times(ctx, "users/")
     assert [] == [deleted async for deleted in pages if deleted.total()]
-    assert whole == await stored(ctx, "users/")
+    assert whole == await write_times(ctx, "users/")
 
 
 class OvertakenEmbedder(WordEmbedder):
@@ -162,14 +170,14 @@ class OvertakenEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         self.batches += purpose is Purpose.DOCUMENT
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
-            async with opened(self._settings, SettableClock()) as other:
-                ctx = of_job(other)
-                stood = ctx.database.collection(f"{task_of(ctx, 'notes').path}/passages")
+            async with open_app(self._settings, SettableClock()) as other:
+                ctx = job_context(other)
+                stood = ctx.database.collection(f"{workspace_of(ctx, 'notes').path}/passages")
                 while await ctx.database.count(stood.select([])) < 2 * 32:
                     pass
                 await erase(ctx, "notes")
                 other.embedder.down = True  # type: ignore[attr-defined]
-                told = await refused(other, QUESTION, materials=self._text, task_id="notes")
+                told = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
                 assert "UNAVAILABLE" == told.code
         return await super().embed(texts, purpose)
 
@@ -180,9 +188,9 @@ async def test_what_is_erased_and_brought_anew_is_never_half_visible(
     text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))
     embedder = OvertakenEmbedder(settings, text)
     app = App(settings, embedder=embedder)
-    await extract(app, QUESTION, materials=text, task_id="notes")
+    await call_extract(app, QUESTION, materials=text, task_id="notes")
     assert 3 == embedder.batches
-    answer = await extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
-    passages = [path for path in await stored(of_job(app)) if "/passages/" in path]
+    answer = await call_extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
+    passages = [path for path in await write_times(job_context(app)) if "/passages/" in path]
     await app.aclose()
     assert (answer.result is None) or 3 * 32 == len(passages)

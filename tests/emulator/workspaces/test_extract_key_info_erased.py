@@ -19,15 +19,15 @@ from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, plainly
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import READER, extracted
+from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
     QUERY,
-    answers_kept,
-    asked,
-    assert_nothing_found,
-    contents,
+    ask,
+    assert_not_found,
     difference,
-    pages,
+    make_text,
+    stored_answers,
+    stored_contents,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which these materials are too long for a call."""
@@ -98,22 +98,22 @@ async def erase_and_begin(other: App, broken: App) -> None:
 async def whole(opened: Open) -> Whole:
     """The answer, and what is stored, where nobody erases anything."""
     calm = opened(-1)
-    return await extracted(calm, QUERY, materials=TEXT), await contents(calm)
+    return await extract_result(calm, QUERY, materials=TEXT), await stored_contents(calm)
 
 
 async def assert_whole_or_gone(app: App, whole: Whole) -> None:
     """Either all of the text is there and is found, or nothing is; and it can be brought again."""
     answer, everything = whole
     there = app.settings.google_cloud_project
-    found = await contents(app)
+    found = await stored_contents(app)
     erasing = found.get("default", {}).get("erasing")
     if not erasing and found.get(f"default/documents/{ID}", {}).get("status") == "ready":
         assert (there, {}) == (there, difference(everything, found))
     else:
-        await assert_nothing_found(app, TEXT)
-    result = await extracted(app, QUERY, materials=TEXT)
+        await assert_not_found(app, TEXT)
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert (there, answer | {"known": result["known"]}) == (there, result)
-    assert (there, {}) == (there, difference(everything, await contents(app)))
+    assert (there, {}) == (there, difference(everything, await stored_contents(app)))
 
 
 @SOME_OR_ALL
@@ -124,10 +124,10 @@ async def test_materials_erased_while_a_call_brings_them_are_gone(
     for commits in range(0, 20, step):
         other = opened(commits)
         arriving = opened(commits, after(commits, partial(erase, other)))
-        answer = await asked(arriving, materials=TEXT)
+        answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
-        left = await contents(other)
+        left = await stored_contents(other)
         if answer.error:
             conflicts += 1
             assert (commits, "CONFLICT") == (commits, answer.error.code)
@@ -146,10 +146,10 @@ async def test_materials_erased_while_they_are_left_to_a_job_are_gone(
     for commits in range(2, 20, step):
         other = opened(commits, short=True)
         arriving = opened(commits, after(commits, partial(erase, other)), short=True)
-        answer = await asked(arriving, materials=TEXT)
+        answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
-        assert (commits, {}) == (commits, await contents(other))
+        assert (commits, {}) == (commits, await stored_contents(other))
         assert answer.error is None or "CONFLICT" == answer.error.code
         assert "NOT_FOUND" == await code(other, document=ID)
     assert commits > 4
@@ -161,12 +161,12 @@ async def test_materials_erased_while_they_are_gone_on_with_are_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = opened(commits, short=True)
-        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
         asking = opened(commits, after(commits, partial(erase, other)))
-        answer = await asked(asking, document=ID)
+        answer = await ask(asking, document=ID)
         if asking.commits < commits:
             break
-        assert (commits, {}) == (commits, await contents(other))
+        assert (commits, {}) == (commits, await stored_contents(other))
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
         await assert_whole_or_gone(opened(commits), whole)
     assert commits > 3
@@ -178,13 +178,13 @@ async def test_materials_erased_while_the_job_embeds_them_are_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = opened(commits, short=True)
-        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
         running = opened(commits, after(commits, partial(erase, other)))
         report = await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
             break
         assert isinstance(report, Report)
-        assert (commits, {}) == (commits, await contents(other))
+        assert (commits, {}) == (commits, await stored_contents(other))
         assert (commits, []) == (commits, report.failures)
         await assert_whole_or_gone(opened(commits), whole)
     assert commits > 3
@@ -196,8 +196,8 @@ async def test_materials_brought_during_erasure_are_whole_or_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = opened(commits)
-        await extracted(other, QUERY, materials=TEXT)
-        erasing = opened(commits, after(commits, partial(asked, other, materials=TEXT)))
+        await extract_result(other, QUERY, materials=TEXT)
+        erasing = opened(commits, after(commits, partial(ask, other, materials=TEXT)))
         await erase(erasing)
         if erasing.commits < commits:
             break
@@ -211,8 +211,8 @@ async def test_others_brought_during_erasure_are_whole_or_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = opened(commits)
-        await extracted(other, QUERY, materials=pages(3, first=500))
-        erasing = opened(commits, after(commits, partial(asked, other, materials=TEXT)))
+        await extract_result(other, QUERY, materials=make_text(3, first=500))
+        erasing = opened(commits, after(commits, partial(ask, other, materials=TEXT)))
         await erase(erasing)
         if erasing.commits < commits:
             break
@@ -227,7 +227,7 @@ async def test_a_call_goes_on_with_nothing_another_erased_and_brought(
     for commits in range(2, 20, step):
         other, broken = opened(commits), opened(commits, down=True)
         arriving = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
-        await asked(arriving, materials=TEXT)
+        await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
         await assert_whole_or_gone(opened(commits), whole)
@@ -240,7 +240,7 @@ async def test_the_job_goes_on_with_nothing_another_erased_and_brought(
 ) -> None:
     for commits in range(1, 20, step):
         other, broken = opened(commits, short=True), opened(commits, down=True)
-        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
         running = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
         await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
@@ -257,10 +257,10 @@ async def test_an_answer_is_not_kept_where_its_task_was_erased(
     for commits in range(2, 20, step):
         other = opened(commits)
         arriving = opened(commits, after(commits, partial(erase, other)))
-        await asked(arriving, materials=TEXT, idempotency_key="k")
+        await ask(arriving, materials=TEXT, idempotency_key="k")
         if arriving.commits < commits:
             break
-        assert (commits, []) == (commits, await answers_kept(other))
+        assert (commits, []) == (commits, await stored_answers(other))
     assert commits > 4
 
 
@@ -268,16 +268,20 @@ async def test_an_answer_is_not_kept_where_its_task_was_erased(
 async def test_a_task_that_two_erase_at_once_is_gone(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other = opened(commits)
-        await extracted(other, QUERY, materials=TEXT, idempotency_key="k")
+        await extract_result(other, QUERY, materials=TEXT, idempotency_key="k")
         erasing = opened(commits, after(commits, partial(erase, other)))
         await erase(erasing)
         if erasing.commits < commits:
             break
-        assert (commits, {}, []) == (commits, await contents(other), await answers_kept(other))
+        assert (commits, {}, []) == (
+            commits,
+            await stored_contents(other),
+            await stored_answers(other),
+        )
     assert commits > 4
-    await extracted(other, QUERY, materials=TEXT)
+    await extract_result(other, QUERY, materials=TEXT)
     await asyncio.gather(*(erase(each) for each in (other, opened(commits), other)))
-    assert {} == await contents(other)
+    assert {} == await stored_contents(other)
 
 
 @pytest.mark.slow
@@ -287,15 +291,15 @@ async def test_what_is_half_erased_is_not_found_and_can_be_purged(
 ) -> None:
     for commits in range(1, 20):
         app, dying = opened(commits), opened(commits, after(commits, die))
-        await extracted(app, QUERY, materials=TEXT)
+        await extract_result(app, QUERY, materials=TEXT)
         with suppress(Died):
             await erase(dying)
         if dying.commits < commits:
             break
-        await assert_nothing_found(app, TEXT)
+        await assert_not_found(app, TEXT)
         if then == "purge":
             await run_job(PURGE, app)
-            assert (commits, {}) == (commits, await contents(app))
+            assert (commits, {}) == (commits, await stored_contents(app))
         await assert_whole_or_gone(app, whole)
     assert commits > 4
 
@@ -309,11 +313,11 @@ async def die_while_erasing(dying: App) -> None:
 async def test_erasing_beside_somebody_who_dies_comes_to_an_end(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other, dying = opened(commits), opened(commits, after(commits, die))
-        await extracted(other, QUERY, materials=TEXT)
+        await extract_result(other, QUERY, materials=TEXT)
         erasing = opened(commits, before(commits, partial(die_while_erasing, dying)))
         async with asyncio.timeout(SOON):
             await erase(erasing)
-        assert (commits, {}) == (commits, await contents(other))
+        assert (commits, {}) == (commits, await stored_contents(other))
         if erasing.commits < commits:
             break
     assert commits > 4
@@ -348,7 +352,7 @@ async def raced(open_here: Open, arrived: int, erased: int) -> int:
             elif commit > arrived:
                 passed.set()
 
-    answer = await asked(open_here(around), materials=TEXT)
+    answer = await ask(open_here(around), materials=TEXT)
     assert answer.error is None or "CONFLICT" == answer.error.code
     passed.set()
     async with asyncio.timeout(SOON):
@@ -371,5 +375,5 @@ async def test_who_erases_what_somebody_is_writing_comes_to_an_end(
 
 async def code(app: App, **arguments: Any) -> str | None:
     """The code of the error that is answered, if it is one."""
-    answer = await asked(app, **arguments)
+    answer = await ask(app, **arguments)
     return answer.error.code if answer.error else None

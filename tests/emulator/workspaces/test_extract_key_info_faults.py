@@ -14,20 +14,20 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.runtime.context import App
 from shared.workspaces.model import DocumentStatus, content_id
 from tests.support.fakes.openai import CUT_CONNECTION, HANG, MODEL, FakeOpenAI, Reply, refusal
-from tests.support.materials import READER, extracted, refused
+from tests.support.materials import READER, extract_error, extract_result
 from tests.support.stored_materials import (
     DIMENSION,
     PARAGRAPHS,
     QUERY,
-    asked,
-    assert_nothing_found,
+    ask,
+    assert_not_found,
     assert_says_to_call_again,
-    contents,
-    embedded,
-    pages,
+    embedded_passages,
+    make_text,
+    openai_settings,
     paragraph,
-    settings_with,
-    with_vectors,
+    stored_contents,
+    texts_with_vectors,
 )
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 FIRST: Final = 32
 """Passages of the first batch."""
-LONG: Final = pages(10 * FIRST)
+LONG: Final = make_text(10 * FIRST)
 """Ten batches."""
 WELL: Final = Reply()
 ATTEMPT: Final = 30.0
@@ -66,7 +66,7 @@ async def app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
         dimension=DIMENSION,
         time_limit=ATTEMPT * ATTEMPTS_IN_TIME,
     )
-    opened = App(settings_with(fake, project), embedder=embedder)
+    opened = App(openai_settings(fake, project), embedder=embedder)
     yield opened
     await opened.aclose()
     await embedder.aclose()
@@ -78,7 +78,7 @@ async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     backends: list[App] = []
 
     def opened(**fields: Any) -> App:
-        backends.append(App(settings_with(fake, project, **fields)))
+        backends.append(App(openai_settings(fake, project, **fields)))
         return backends[-1]
 
     yield opened
@@ -89,7 +89,7 @@ async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
 @pytest.fixture
 async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
     """Where nothing goes wrong."""
-    opened = App(settings_with(fake, f"{project}-calm"))
+    opened = App(openai_settings(fake, f"{project}-calm"))
     yield opened
     await opened.aclose()
 
@@ -100,10 +100,10 @@ async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
 ) -> None:
     app = more()
     fake.script.extend([WELL, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
-    result = await extracted(app, QUERY, materials=TEXT)
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert [FIRST, 8, 8, 8, 8, 1] == fake.sizes
-    assert result == await extracted(calm, QUERY, materials=TEXT)
-    assert await contents(calm) == await contents(app)
+    assert result == await extract_result(calm, QUERY, materials=TEXT)
+    assert await stored_contents(calm) == await stored_contents(app)
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -116,30 +116,32 @@ async def test_a_model_that_stays_down_is_an_outage_for_a_call(
     fake.script.append(WELL)
     fake.usual = reply
     fake.on_hang = partial(monotonic.turn_soon, ATTEMPT)
-    error = (await asked(app, seconds=1_000, materials=TEXT)).error
+    error = (await ask(app, seconds=1_000, materials=TEXT)).error
     assert_says_to_call_again(error)
-    await assert_nothing_found(app, TEXT)
-    stored = await with_vectors(app)
+    await assert_not_found(app, TEXT)
+    stored = await texts_with_vectors(app)
     assert {paragraph(number) for number in range(FIRST)} == stored
-    fake.usual, before = WELL, len(embedded(fake))
-    result = await extracted(app, QUERY, materials=TEXT)
+    fake.usual, before = WELL, len(embedded_passages(fake))
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert (PARAGRAPHS, paragraph(31)) == (result["considered"], result["contexts"][0])
-    assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded(fake)[before:]
+    assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded_passages(fake)[
+        before:
+    ]
 
 
 async def test_what_came_despite_an_outage_is_stored_as_without_one(
     app: App, calm: App, fake: FakeOpenAI
 ) -> None:
     fake.script.extend([WELL, refusal(429, retry_after="600")])
-    assert (await asked(app, materials=TEXT)).error
-    result = await extracted(app, QUERY, materials=TEXT)
-    assert await extracted(calm, QUERY, materials=TEXT) == result
-    assert await contents(calm) == await contents(app)
+    assert (await ask(app, materials=TEXT)).error
+    result = await extract_result(app, QUERY, materials=TEXT)
+    assert await extract_result(calm, QUERY, materials=TEXT) == result
+    assert await stored_contents(calm) == await stored_contents(app)
 
 
 async def test_a_model_that_asks_for_patience_is_waited_for(app: App, fake: FakeOpenAI) -> None:
     fake.usual = refusal(429, retry_after="600")
-    error = await refused(app, QUERY, materials=TEXT)
+    error = await extract_error(app, QUERY, materials=TEXT)
     assert 600 == error.retry_after
     assert_says_to_call_again(error)
 
@@ -148,25 +150,25 @@ async def test_a_passage_the_model_refuses_is_named_by_where_it_stands(
     app: App, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
-    error = await refused(app, QUERY, materials=TEXT)
+    error = await extract_error(app, QUERY, materials=TEXT)
     start = TEXT.index(fake.refuses)
     told = f"characters {start} to {start + len(fake.refuses)}"
     assert "VALIDATION_ERROR" == error.code
     assert told in error.details["materials"]
     assert told in error.message
-    await assert_nothing_found(app, TEXT)
+    await assert_not_found(app, TEXT)
     fake.refuses = ""
-    result = await extracted(app, QUERY, materials=TEXT)
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
 
 
 async def test_a_question_without_a_vector_is_answered_by_words_alone(
     app: App, fake: FakeOpenAI
 ) -> None:
-    first = await extracted(app, QUERY, materials=TEXT)
+    first = await extract_result(app, QUERY, materials=TEXT)
     fake.usual = refusal(429, retry_after="600")
     for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
-        result = await extracted(app, "In which room is thing 12?", **where)
+        result = await extract_result(app, "In which room is thing 12?", **where)
         assert paragraph(12) == result["contexts"][0]
         assert "ranked by words alone" in result["message"]
         assert "ready" == result["status"]
@@ -175,7 +177,7 @@ async def test_a_question_without_a_vector_is_answered_by_words_alone(
 async def test_new_materials_without_a_query_vector_go_by_words(app: App, fake: FakeOpenAI) -> None:
     fake.script.extend([WELL, WELL])
     fake.usual = refusal(429, retry_after="600")
-    result = await extracted(app, QUERY, materials=TEXT)
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
     assert "ranked by words alone" in result["message"]
 
@@ -186,14 +188,14 @@ async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
     fake.script.append(WELL)
     fake.usual = HANG
     fake.on_hang = partial(monotonic.turn_soon, 20)
-    answer = await asked(app, seconds=20, materials=TEXT)
+    answer = await ask(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
-    await assert_nothing_found(app, TEXT)
-    fake.usual, before = WELL, len(embedded(fake))
-    stored = await with_vectors(app)  # a write that was under way may follow
-    await extracted(app, QUERY, materials=TEXT)
-    assert not stored & set(embedded(fake)[before:])
-    assert set(TEXT.split("\n\n")) == await with_vectors(app)
+    await assert_not_found(app, TEXT)
+    fake.usual, before = WELL, len(embedded_passages(fake))
+    stored = await texts_with_vectors(app)  # a write that was under way may follow
+    await extract_result(app, QUERY, materials=TEXT)
+    assert not stored & set(embedded_passages(fake)[before:])
+    assert set(TEXT.split("\n\n")) == await texts_with_vectors(app)
 
 
 async def test_asking_again_goes_on_where_a_slow_model_ended(
@@ -204,26 +206,26 @@ async def test_asking_again_goes_on_where_a_slow_model_ended(
         return vectors
 
     fake.usual = Reply(altered=slow)
-    result = (await asked(app, seconds=100, materials=LONG)).result
+    result = (await ask(app, seconds=100, materials=LONG)).result
     assert result
     assert ("pending", [], False) == (result["status"], result["contexts"], result["known"])
     assert result["ask_again_after"] > 0
-    stored = await with_vectors(app)
-    assert set(embedded(fake)) == stored
+    stored = await texts_with_vectors(app)
+    assert set(embedded_passages(fake)) == stored
     assert 0 < len(stored) < 10 * FIRST
-    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
-    before = len(embedded(fake))
-    again = await asked(app, seconds=100, document=result["document"])
+    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
+    before = len(embedded_passages(fake))
+    again = await ask(app, seconds=100, document=result["document"])
     assert again.result
     assert ("pending", True) == (again.result["status"], again.result["known"])
     assert 0 == again.receipt.price
-    anew = embedded(fake)[before:]
+    anew = embedded_passages(fake)[before:]
     assert anew
     assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
     fake.usual = WELL
-    ready = await extracted(app, QUERY, document=result["document"])
+    ready = await extract_result(app, QUERY, document=result["document"])
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
-    assert sorted(LONG.split("\n\n")) == sorted(embedded(fake))
+    assert sorted(LONG.split("\n\n")) == sorted(embedded_passages(fake))
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -233,44 +235,44 @@ async def test_asking_again_during_an_outage_keeps_what_waits(
     more: Open,
 ) -> None:
     hasty = more(extract_materials_characters=500)
-    await extracted(hasty, QUERY, materials=TEXT)
+    await extract_result(hasty, QUERY, materials=TEXT)
     fake.usual = refusal(500)
-    assert_says_to_call_again((await asked(app, seconds=1_000, document=ID)).error)
+    assert_says_to_call_again((await ask(app, seconds=1_000, document=ID)).error)
     fake.usual = WELL
-    ready = await extracted(app, QUERY, document=ID)
+    ready = await extract_result(app, QUERY, document=ID)
     assert ("ready", True) == (ready["status"], ready["known"])
 
 
 async def test_materials_brought_twice_at_once_are_stored_once(
     app: App, calm: App, more: Open
 ) -> None:
-    expected = await extracted(calm, QUERY, materials=TEXT)
+    expected = await extract_result(calm, QUERY, materials=TEXT)
     other = more()
     answers = await asyncio.gather(
-        *(extracted(each, QUERY, materials=TEXT) for each in (app, other, app, other))
+        *(extract_result(each, QUERY, materials=TEXT) for each in (app, other, app, other))
     )
     assert [expected] * 4 == [each | {"known": False} for each in answers]
-    assert await contents(calm) == await contents(app)
+    assert await stored_contents(calm) == await stored_contents(app)
 
 
 async def test_a_call_sent_twice_at_once_is_answered_by_one_of_the_two(
     app: App, calm: App, more: Open
 ) -> None:
-    expected = await extracted(calm, QUERY, materials=TEXT)
+    expected = await extract_result(calm, QUERY, materials=TEXT)
     other = more()
     told: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
-    answers = await asyncio.gather(*(asked(each, **told) for each in (app, other) * 2))
+    answers = await asyncio.gather(*(ask(each, **told) for each in (app, other) * 2))
     assert [expected] * 4 == [answer.result for answer in answers]
     assert 1 == sum(not answer.receipt.replayed for answer in answers)
-    assert await contents(calm) == await contents(app)
+    assert await stored_contents(calm) == await stored_contents(app)
 
 
 async def test_materials_at_once_with_the_same_passages_share_them(
     app: App, fake: FakeOpenAI
 ) -> None:
-    other = f"{pages(20)}\n\nAn end of its own."
-    await asyncio.gather(*(extracted(app, QUERY, materials=each) for each in (TEXT, other)))
-    stored = await contents(app)
+    other = f"{make_text(20)}\n\nAn end of its own."
+    await asyncio.gather(*(extract_result(app, QUERY, materials=each) for each in (TEXT, other)))
+    stored = await stored_contents(app)
     passages = [name for name in stored if "/passages/" in name]
     assert PARAGRAPHS + 1 == len(passages)
     both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
@@ -278,17 +280,17 @@ async def test_materials_at_once_with_the_same_passages_share_them(
     assert {DocumentStatus.READY.value} == {
         stored[f"default/documents/{content_id(each)}"]["status"] for each in (TEXT, other)
     }
-    before = len(embedded(fake))
-    found = await extracted(app, QUERY, scope="task")
+    before = len(embedded_passages(fake))
+    found = await extract_result(app, QUERY, scope="task")
     assert PARAGRAPHS + 1 == found["considered"]
-    assert before == len(embedded(fake))
+    assert before == len(embedded_passages(fake))
 
 
 async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, more: Open) -> None:
     fake.keys = {"right"}
     wrong, right = (more(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
-    answer = await asked(wrong, materials=TEXT, caller=READER)
+    answer = await ask(wrong, materials=TEXT, caller=READER)
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
-    await assert_nothing_found(right, TEXT)
-    assert "ready" == (await extracted(right, QUERY, materials=TEXT))["status"]
+    await assert_not_found(right, TEXT)
+    assert "ready" == (await extract_result(right, QUERY, materials=TEXT))["status"]

@@ -26,11 +26,11 @@ from tests.support.materials import (
     BRIDGE,
     COMET,
     MAST,
-    PAGES,
     READER,
-    extract,
-    extracted,
-    refused,
+    TEXT,
+    call_extract,
+    extract_error,
+    extract_result,
 )
 from tests.support.stored_documents import ample, documents
 from tests.support.tool_calls import request_of
@@ -95,24 +95,24 @@ async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[s
 
 
 async def test_the_same_materials_again_embed_only_the_query(app: App, embedder: Counting) -> None:
-    await extracted(app, "rye", materials=PAGES)
-    answer = await extract(app, "comet", materials=PAGES)
+    await extract_result(app, "rye", materials=TEXT)
+    answer = await call_extract(app, "comet", materials=TEXT)
     assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
     assert 0 == answer.receipt.documents_written
 
 
 async def test_the_same_question_again_embeds_nothing(app: App, embedder: Counting) -> None:
     for _ in range(2):
-        await extracted(app, "rye", materials=PAGES)
+        await extract_result(app, "rye", materials=TEXT)
     assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
 
 
 async def test_what_two_materials_share_is_embedded_and_stored_once(
     app: App, embedder: Counting
 ) -> None:
-    await extracted(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
+    await extract_result(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     spaced = BREAD.replace(" ", "\n")
-    await extracted(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
+    await extract_result(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
     expected = sorted((MAST, BREAD, COMET, BRIDGE))
     assert expected == sorted(embedder.passages)
     passages = await stored(app, "passages")
@@ -123,9 +123,9 @@ async def test_what_two_materials_share_is_embedded_and_stored_once(
 async def test_the_order_of_known_passages_in_new_materials_is_theirs(
     app: App, embedder: Counting
 ) -> None:
-    await extracted(app, "rye", materials=PAGES)
-    back = "\n\n".join(PAGES.split("\n\n")[::-1])
-    result = await extracted(app, "What does rye bread need?", materials=back)
+    await extract_result(app, "rye", materials=TEXT)
+    back = "\n\n".join(TEXT.split("\n\n")[::-1])
+    result = await extract_result(app, "What does rye bread need?", materials=back)
     assert (False, BREAD, 3, 4) == (
         result["known"],
         result["contexts"][0],
@@ -135,8 +135,8 @@ async def test_the_order_of_known_passages_in_new_materials_is_theirs(
 
 
 async def test_another_task_shares_nothing(app: App, embedder: Counting) -> None:
-    await extracted(app, "rye", materials=PAGES, task_id="one")
-    await extracted(app, "rye", materials=PAGES, task_id="two")
+    await extract_result(app, "rye", materials=TEXT, task_id="one")
+    await extract_result(app, "rye", materials=TEXT, task_id="two")
     assert 8 == len(embedder.passages)
     assert 4 == len(await stored(app, "passages", "one"))
     assert 4 == len(await stored(app, "passages", "two"))
@@ -144,7 +144,7 @@ async def test_another_task_shares_nothing(app: App, embedder: Counting) -> None
 
 async def test_passages_are_embedded_thirty_two_at_a_time(app: App, embedder: Counting) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
-    await extracted(app, "line", materials=text)
+    await extract_result(app, "line", materials=text)
     assert (70, 32) == (len(embedder.passages), embedder.largest)
 
 
@@ -164,7 +164,7 @@ async def test_no_passage_of_a_task_is_ever_embedded_or_stored_twice(
     task, before = uuid.uuid4().hex, len(embedder.passages)
     for letters in brought:
         text = "\n\n".join(f"passage {letter}" for letter in letters)
-        await extracted(app, "passage", materials=text, task_id=task)
+        await extract_result(app, "passage", materials=text, task_id=task)
     different = {letter for letters in brought for letter in letters}
     assert len(different) == len(embedder.passages) - before
     assert len(different) == len(await stored(app, "passages", task))
@@ -186,7 +186,7 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
     opened: Callable[..., App], embedder: Counting
 ) -> None:
     app = opened(extract_materials_characters=1_000)
-    result = await extracted(app, "line 7", materials=LONG)
+    result = await extract_result(app, "line 7", materials=LONG)
     assert ("pending", [], [], False) == (
         result["status"],
         result["contexts"],
@@ -198,7 +198,7 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
     assert ([], True) == (embedder.passages, "document" in result["message"])
     report = await ingest_materials(app.context(Caller(), Meter()), ample())
     assert (True, 100) == (report.finished, len(embedder.passages))
-    ready = await extracted(app, "line 7", document=result["document"])
+    ready = await extract_result(app, "line 7", document=result["document"])
     assert ("ready", "Line 7 of a long log.", True, 100) == (
         ready["status"],
         ready["contexts"][0],
@@ -206,7 +206,7 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
         ready["considered"],
     )
     assert "ask_again_after" not in ready
-    assert ready == await extracted(app, "line 7", materials=LONG)
+    assert ready == await extract_result(app, "line 7", materials=LONG)
     assert 100 == len(embedder.passages)
 
 
@@ -214,10 +214,10 @@ async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
     opened: Callable[..., App],
 ) -> None:
     small, large = opened(extract_materials_characters=1_000), opened()
-    await extracted(small, "line 7", materials=LONG, task_id="job")
+    await extract_result(small, "line 7", materials=LONG, task_id="job")
     await ingest_materials(small.context(Caller(), Meter()), ample())
-    by_job = await extracted(small, "line 7", materials=LONG, task_id="job")
-    by_call = await extracted(large, "line 7", materials=LONG, task_id="call")
+    by_job = await extract_result(small, "line 7", materials=LONG, task_id="job")
+    by_call = await extract_result(large, "line 7", materials=LONG, task_id="call")
     assert by_call["passages"] == by_job["passages"]
     assert by_call["contexts"] == by_job["contexts"]
 
@@ -227,14 +227,14 @@ async def test_a_text_as_long_as_the_limit_is_answered_at_once(
 ) -> None:
     for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
         app = opened(extract_materials_characters=most)
-        result = await extracted(app, "line", materials=LONG, task_id=status)
+        result = await extract_result(app, "line", materials=LONG, task_id=status)
         assert status == result["status"]
 
 
 async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=1_000)
-    document = (await extracted(app, "line 7", materials=LONG))["document"]
-    result = await extracted(app, "line 7", document=document)
+    document = (await extract_result(app, "line 7", materials=LONG))["document"]
+    result = await extract_result(app, "line 7", document=document)
     assert result["status"] in ("ready", "pending")
     if result["status"] == "ready":
         assert "Line 7 of a long log." == result["contexts"][0]
@@ -244,13 +244,13 @@ async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., App
 
 async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=1_000)
-    await extracted(app, "line", materials=LONG)
-    nothing = await extract(app, "line", scope="task")
+    await extract_result(app, "line", materials=LONG)
+    nothing = await call_extract(app, "line", scope="task")
     assert nothing.error is not None
     assert "NOT_FOUND" == nothing.error.code
     shared = "Line 7 of a long log.\n\nA short text."
-    await extracted(app, "line", materials=shared)
-    result = await extracted(app, "Line 8 of a long log", scope="task")
+    await extract_result(app, "line", materials=shared)
+    result = await extract_result(app, "Line 8 of a long log", scope="task")
     assert (2, {"Line 7 of a long log.", "A short text."}) == (
         result["considered"],
         set(result["contexts"]),
@@ -261,8 +261,8 @@ async def test_asking_the_task_with_what_is_pending_says_that_it_waits(
     opened: Callable[..., App],
 ) -> None:
     app = opened(extract_materials_characters=1_000)
-    await extracted(app, "bread", materials=BREAD)
-    result = await extracted(app, "line", materials=LONG, scope="task")
+    await extract_result(app, "bread", materials=BREAD)
+    result = await extract_result(app, "line", materials=LONG, scope="task")
     assert ("pending", []) == (result["status"], result["contexts"])
 
 
@@ -272,28 +272,30 @@ async def test_a_call_that_has_no_time_says_so_or_is_pending(app: App, embedder:
     answer = await in_a_hurry(app, 0.8, query="passage 7", materials=text)
     if answer.error:
         assert "UNAVAILABLE" == answer.error.code
-        again = await extracted(app, "passage 7 of very many", materials=text)
+        again = await extract_result(app, "passage 7 of very many", materials=text)
     else:
         assert answer.result is not None
         assert "pending" == answer.result["status"]
-        again = await extracted(app, "passage 7 of very many", document=answer.result["document"])
+        again = await extract_result(
+            app, "passage 7 of very many", document=answer.result["document"]
+        )
     assert ("ready", "Passage 7 of very many.") == (again["status"], again["contexts"][0])
     assert 2_000 == len(set(embedder.passages))
     assert len(embedder.passages) <= 2_000 + 2 * 32
 
 
 async def test_the_receipt_tells_the_time_of_embedding_and_of_words(app: App) -> None:
-    first = (await extract(app, "comet", materials=PAGES)).receipt
+    first = (await call_extract(app, "comet", materials=TEXT)).receipt
     assert first.embedding_ms is not None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
-    again = (await extract(app, "comet", materials=PAGES)).receipt
+    again = (await call_extract(app, "comet", materials=TEXT)).receipt
     assert (None, True) == (again.embedding_ms, again.bm25_ms is not None)
     assert 0 == again.documents_written
 
 
 async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(app: App) -> None:
-    answer = await extract(app, "comet's tail", materials=PAGES, task_id="stars")
+    answer = await call_extract(app, "comet's tail", materials=TEXT, task_id="stars")
     assert answer.result is not None
     notes = answer.receipt.notes
     assert ("stars", 4, answer.result["document"]) == (
@@ -310,7 +312,7 @@ async def test_what_passages_are_made_with_is_stored_with_them(
     opened: Callable[..., App], embedder: Counting
 ) -> None:
     app = opened()
-    await extracted(app, "bread", materials=PAGES)
+    await extract_result(app, "bread", materials=TEXT)
     client = app.context(READER, Meter()).database.client
     task = client.collection("users/reader/rag_tasks").document("default")
     [document] = [each async for each in task.collection("documents").stream()]
@@ -326,7 +328,7 @@ async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
     text = "A boat has a mast. " * 40
     for characters in (1500, 200, 1500):
         app = opened(extract_passage_characters=characters)
-        await extracted(app, "mast", materials=text)
+        await extract_result(app, "mast", materials=text)
     client = app.context(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
     assert 2 == len([each async for each in parts.stream()])
@@ -334,10 +336,10 @@ async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
 
 async def test_scope_task_says_how_many_texts_still_wait(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=100)
-    await extracted(app, "bread", materials=PAGES)
-    error = await refused(app, "bread", scope="task")
+    await extract_result(app, "bread", materials=TEXT)
+    error = await extract_error(app, "bread", scope="task")
     assert "NOT_FOUND" == error.code
     assert "still being embedded: 1." in error.message
-    await extracted(app, "comet", materials=COMET)
-    result = await extracted(app, "bread", scope="task")
+    await extract_result(app, "comet", materials=COMET)
+    result = await extract_result(app, "bread", scope="task")
     assert (1, True) == (result["considered"], "still being embedded" in result["message"])

@@ -13,15 +13,15 @@ from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import extracted
+from tests.support.materials import extract_result
 from tests.support.stored_materials import (
     QUERY,
-    asked,
-    assert_nothing_found,
+    ask,
+    assert_not_found,
     assert_says_to_call_again,
-    contents,
     difference,
-    pages,
+    make_text,
+    stored_contents,
 )
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 PATIENCE: Final = 30.0
 """Seconds that a call may take, by a clock that is turned once the database is away."""
 
@@ -71,7 +71,7 @@ async def test_a_missing_database_is_an_outage_and_costs_no_embedding(
     await proxy.refuse()
     app = connected(App(settings_of(project, 0), embedder=Unused()), proxy)
     ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
-    answers = await asyncio.gather(*(asked(app, seconds=PATIENCE, **each) for each in ways))
+    answers = await asyncio.gather(*(ask(app, seconds=PATIENCE, **each) for each in ways))
     for answer in answers:
         assert_says_to_call_again(answer.error)
         assert 0 == answer.receipt.documents_written
@@ -84,8 +84,8 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
     project: str, how: str, step: int, monotonic: Monotonic
 ) -> None:
     calm = WatchedApp(settings_of(project, -1), embedder=WordEmbedder())
-    expected = await extracted(calm, QUERY, materials=TEXT)
-    whole = await contents(calm)
+    expected = await extract_result(calm, QUERY, materials=TEXT)
+    whole = await stored_contents(calm)
     await calm.aclose()
 
     async def lost_after(commits: int) -> None:
@@ -93,21 +93,21 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         async with emulator_proxy() as proxy:
             fails = partial(going_away, proxy, how, monotonic)
             app = WatchedApp(settings, after(commits, fails), embedder=WordEmbedder())
-            answer = await asked(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+            answer = await ask(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
             assert app.commits >= commits
             assert_says_to_call_again(answer.error)
             await proxy.mend()
             await app.aclose()
         well = App(settings, embedder=WordEmbedder())
-        found = await contents(well)
+        found = await stored_contents(well)
         # A commit that was under way may have landed since.
         if found.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
             assert (commits, {}) == (commits, difference(whole, found))
         else:
-            await assert_nothing_found(well, TEXT)
-        again = await extracted(well, QUERY, materials=TEXT)
+            await assert_not_found(well, TEXT)
+        again = await extract_result(well, QUERY, materials=TEXT)
         assert expected | {"known": again["known"]} == again
-        assert (commits, {}) == (commits, difference(whole, await contents(well)))
+        assert (commits, {}) == (commits, difference(whole, await stored_contents(well)))
         await well.aclose()
 
     assert calm.commits > 4
@@ -120,7 +120,7 @@ async def test_a_call_out_of_time_waits_for_no_database_that_hangs(
 ) -> None:
     hangs = partial(going_away, proxy, "hang", monotonic)
     app = WatchedApp(settings_of(project, 0), after(3, hangs), embedder=HangingAfterOne())
-    answer = await asked(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+    answer = await ask(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
     await proxy.mend()
@@ -136,9 +136,9 @@ async def test_connections_that_break_for_a_moment_are_not_noticed(
 
     watched = WatchedApp(settings_of(project, 0), after(3, blink), embedder=WordEmbedder())
     app = connected(watched, proxy)
-    result = await extracted(app, QUERY, materials=TEXT)
+    result = await extract_result(app, QUERY, materials=TEXT)
     assert "ready" == result["status"]
-    assert result | {"known": True} == await extracted(app, QUERY, document=result["document"])
+    assert result | {"known": True} == await extract_result(app, QUERY, document=result["document"])
     await app.aclose()
 
 

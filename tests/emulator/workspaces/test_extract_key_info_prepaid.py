@@ -20,7 +20,7 @@ from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
-from tests.support.stored_materials import asked, contents, pages
+from tests.support.stored_materials import ask, make_text, stored_contents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TEXT: Final = pages()
+TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 """Settings by which these materials are too long for a call."""
@@ -67,7 +67,7 @@ async def opened(project: str) -> AsyncIterator[Open]:
 
 async def paid(app: App, **arguments: Any) -> tuple[str, int | None]:
     """What a call came to, and what it cost."""
-    answer = await asked(app, **arguments)
+    answer = await ask(app, **arguments)
     if answer.error:
         return answer.error.code, FREE
     assert answer.result
@@ -87,7 +87,7 @@ async def ask_and_note(app: App, answers: list[tuple[str, int | None]]) -> None:
 
 async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) -> None:
     app = opened()
-    text = pages(5)
+    text = make_text(5)
     assert ("ready", ITS_PRICE) == await paid(app, materials=text)
     assert ("ready", ITS_PRICE) == await paid(app, materials=text)
     assert ("ready", ITS_PRICE) == await paid(app, document=content_id(text))
@@ -153,7 +153,7 @@ async def test_a_call_overtaken_while_bringing_leaves_all_spent(
         await paid(bringing, materials=TEXT)
         if bringing.commits < commits:
             break
-        stored = (await contents(other))[f"default/documents/{ID}"]
+        stored = (await stored_contents(other))[f"default/documents/{ID}"]
         assert (commits, "ready") == (commits, stored["status"])
     assert commits > 4
 
@@ -165,10 +165,10 @@ async def test_an_answer_that_never_came_is_still_paid_for(opened: Open, step: i
         assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
         await run_job(INGEST_MATERIALS, other)
         dying = opened(commits, after(commits, die))
-        await asked(dying, document=ID, idempotency_key="k")
+        await ask(dying, document=ID, idempotency_key="k")
         if dying.commits < commits:
             break
-        again = await asked(other, document=ID, idempotency_key="k")
+        again = await ask(other, document=ID, idempotency_key="k")
         assert (commits, FREE) == (commits, again.receipt.price)
         assert ("ready", ITS_PRICE) == await paid(other, document=ID)
     assert commits > 1
@@ -182,12 +182,12 @@ async def test_a_commit_sent_again_for_a_lost_answer_changes_nothing(
     """Google's client does so by itself."""
     calm = opened(-1)
     costs = [await paid(calm, materials=TEXT), await paid(calm, document=ID)]
-    whole = await contents(calm)
+    whole = await stored_contents(calm)
     for commits in range(1, 20, step):
         app = opened(commits, answer_lost(commits))
         told = [await paid(app, materials=TEXT), await paid(app, document=ID)]
         assert (commits, costs) == (commits, told)
-        assert whole == await contents(app)
+        assert whole == await stored_contents(app)
         if app.commits < commits:
             break
     assert commits > 6
@@ -197,7 +197,7 @@ async def test_one_payment_buys_one_text(opened: Open) -> None:
     """The gateway lets a call with the key of a paid one through without money."""
     app = opened()
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
-    for arguments in ({"materials": pages(first=100)}, {"document": ID}):
+    for arguments in ({"materials": make_text(first=100)}, {"document": ID}):
         told = await paid(app, idempotency_key="k", **arguments)
         assert ("CONFLICT", FREE) == told
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
@@ -205,10 +205,10 @@ async def test_one_payment_buys_one_text(opened: Open) -> None:
 
 async def test_of_many_texts_at_once_with_one_key_one_is_paid_for(opened: Open) -> None:
     app = opened()
-    texts = [pages(first=100 * number) for number in range(4)]
+    texts = [make_text(first=100 * number) for number in range(4)]
     told = await asyncio.gather(*(paid(app, materials=text, idempotency_key="k") for text in texts))
     assert [("pending", ITS_PRICE)] == [each for each in told if each[0] == "pending"]
-    stored = await contents(app)
+    stored = await stored_contents(app)
     left = [name for name, fields in stored.items() if fields.get("prepaid")]
     assert 1 == len(left)
 

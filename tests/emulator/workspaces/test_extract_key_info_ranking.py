@@ -18,8 +18,8 @@ from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import extracted
-from tests.support.workspace_brute_force import MEANT, assert_same, brute_force
+from tests.support.materials import extract_result
+from tests.support.workspace_brute_force import DENSE_CANDIDATES, assert_same, brute_force
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -90,10 +90,10 @@ def filler(seed: str, passages: int) -> str:
 async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     """The first call, the second, and that by document say the same, which is what fits best."""
     asked: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
-    first = await extracted(app, query, materials=text, **asked)
-    second = await extracted(app, query, materials=text, **asked)
-    by_id = await extracted(app, query, document=first["document"], **asked)
-    of_task = await extracted(app, query, scope="task", **asked)
+    first = await extract_result(app, query, materials=text, **asked)
+    second = await extract_result(app, query, materials=text, **asked)
+    by_id = await extract_result(app, query, document=first["document"], **asked)
+    of_task = await extract_result(app, query, scope="task", **asked)
     assert (False, True) == (first["known"], second["known"])
     assert first | {"known": True} == second
     assert second == by_id
@@ -122,7 +122,10 @@ async def test_memory_and_store_answer_as_brute_force_does(app: App, text: str, 
 
 @pytest.mark.parametrize(
     "passages",
-    [MEANT + 11, *(pytest.param(number, marks=pytest.mark.slow) for number in (130, 400))],
+    [
+        DENSE_CANDIDATES + 11,
+        *(pytest.param(number, marks=pytest.mark.slow) for number in (130, 400)),
+    ],
 )
 async def test_more_passages_than_a_search_brings_rank_the_same(app: App, passages: int) -> None:
     text = filler(f"shelf of {passages}", passages)
@@ -136,8 +139,10 @@ async def test_with_the_local_model_memory_and_store_answer_the_same(
 ) -> None:
     app, text = App(settings, embedder=real), filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
-        first = await extracted(app, query, materials=text, task_id=query[:5], top_k=20)
-        again = await extracted(app, query, document=first["document"], task_id=query[:5], top_k=20)
+        first = await extract_result(app, query, materials=text, task_id=query[:5], top_k=20)
+        again = await extract_result(
+            app, query, document=first["document"], task_id=query[:5], top_k=20
+        )
         assert first | {"known": True} == again
     await app.aclose()
 
@@ -147,9 +152,9 @@ async def test_with_the_local_model_memory_and_store_answer_the_same(
 async def test_a_task_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
     task_id, documents = uuid.uuid4().hex, {}
     for text in texts:
-        result = await extracted(app, query, materials=text, task_id=task_id)
+        result = await extract_result(app, query, materials=text, task_id=task_id)
         documents[result["document"]] = text
-    result = await extracted(app, query, scope="task", task_id=task_id, top_k=MOST)
+    result = await extract_result(app, query, scope="task", task_id=task_id, top_k=MOST)
     assert_same(await brute_force(texts, query), result, MOST)
     assert_quoted(documents, result)
 
@@ -159,10 +164,10 @@ async def test_a_task_of_many_materials_is_ranked_as_one(app: App) -> None:
     texts = {f"{filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
     documents = {}
     for text in texts:
-        result = await extracted(app, "mark", materials=text)
+        result = await extract_result(app, "mark", materials=text)
         documents[result["document"]] = text
     for query in ("anchor in a storm", "mark 7"):
-        result = await extracted(app, query, scope="task", top_k=MOST)
+        result = await extract_result(app, query, scope="task", top_k=MOST)
         assert_same(await brute_force(texts, query), result, MOST)
         assert_quoted(documents, result)
 
@@ -173,10 +178,10 @@ async def test_materials_cut_anew_are_found_as_they_are_cut_now(
     """What they were cut into before is no longer among them."""
     text = " ".join(f"{sentence}." for sentence in filler("long", 60).split("\n\n"))
     long, short = opened(), opened(extract_passage_characters=200)
-    await extracted(long, "anchor storm", materials=text, top_k=MOST)
-    first = await extracted(short, "anchor storm", materials=text, top_k=MOST)
-    second = await extracted(short, "anchor storm", materials=text, top_k=MOST)
-    of_task = await extracted(short, "anchor storm", scope="task", top_k=MOST)
+    await extract_result(long, "anchor storm", materials=text, top_k=MOST)
+    first = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
+    second = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
+    of_task = await extract_result(short, "anchor storm", scope="task", top_k=MOST)
     assert first["contexts"] == second["contexts"] == of_task["contexts"]
     assert first["passages"] == second["passages"] == of_task["passages"]
 
@@ -186,9 +191,9 @@ async def test_materials_cut_into_longer_passages_are_found_so_too(
 ) -> None:
     text = " ".join(f"{sentence}." for sentence in filler("long", 120).split("\n\n"))
     short, long = opened(extract_passage_characters=200), opened(extract_passage_characters=600)
-    await extracted(short, "anchor storm", materials=text, top_k=MOST)
-    first = await extracted(long, "anchor storm", materials=text, top_k=MOST)
-    second = await extracted(long, "anchor storm", materials=text, top_k=MOST)
+    await extract_result(short, "anchor storm", materials=text, top_k=MOST)
+    first = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
+    second = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
     assert first | {"known": True} == second
 
 
@@ -197,9 +202,9 @@ async def test_a_document_is_found_after_passages_changed_in_length(
 ) -> None:
     """Who holds an answer's document need not have the text any longer."""
     text = filler("kept", 5)
-    document = (await extracted(opened(), "anchor", materials=text))["document"]
+    document = (await extract_result(opened(), "anchor", materials=text))["document"]
     later = opened(extract_passage_characters=1_000)
-    result = await extracted(later, "anchor", document=document)
+    result = await extract_result(later, "anchor", document=document)
     assert 5 == result["considered"]
 
 
@@ -210,8 +215,8 @@ async def test_a_passage_brought_again_in_later_materials_is_later(
     opened: Callable[..., App],
 ) -> None:
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
-        await extracted(opened(NOON + timedelta(seconds=number)), "sail", materials=text)
-    result = await extracted(opened(NOON), "anchor storm", scope="task")
+        await extract_result(opened(NOON + timedelta(seconds=number)), "sail", materials=text)
+    result = await extract_result(opened(NOON), "anchor storm", scope="task")
     assert ["anchor \tstorm", "ANCHOR storm", "rye"] == result["contexts"]
 
 
@@ -223,8 +228,8 @@ async def test_of_two_that_fit_equally_the_later_comes_first(
     for task_id, order in (("forth", texts), ("back", texts[::-1])):
         for number, text in enumerate(order):
             app = opened(NOON + timedelta(seconds=number))
-            await extracted(app, "sail", materials=text, task_id=task_id)
-        result = await extracted(opened(NOON), "anchor storm", scope="task", task_id=task_id)
+            await extract_result(app, "sail", materials=text, task_id=task_id)
+        result = await extract_result(opened(NOON), "anchor storm", scope="task", task_id=task_id)
         assert [order[1], order[0]] == result["contexts"]
         assert 1 == len({each["score"] for each in result["passages"]})
 
@@ -235,19 +240,19 @@ async def test_of_many_that_fit_equally_the_latest_come_first(
     """As many as a search by meaning brings: spellings that words and vectors take for the same."""
     spellings = [
         "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
-        for number in range(MEANT)
+        for number in range(DENSE_CANDIDATES)
     ]
     for number, text in enumerate(spellings):
         app = opened(NOON + timedelta(seconds=number))
-        await extracted(app, "sail", materials=text)
-    result = await extracted(opened(NOON), "anchor", scope="task")
+        await extract_result(app, "sail", materials=text)
+    result = await extract_result(opened(NOON), "anchor", scope="task")
     assert spellings[:-6:-1] == result["contexts"]
 
 
 async def test_within_materials_the_first_of_equals_comes_first(app: App) -> None:
     text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
-    first = await extracted(app, "anchor storm", materials=text)
-    second = await extracted(app, "anchor storm", materials=text)
+    first = await extract_result(app, "anchor storm", materials=text)
+    second = await extract_result(app, "anchor storm", materials=text)
     expected = [*text.split("\n\n")[1:], "an oven"]
     assert (expected, expected) == (first["contexts"], second["contexts"])
 
@@ -258,10 +263,10 @@ async def test_a_task_says_that_it_is_too_large_only_where_it_is(
 ) -> None:
     monkeypatch.setattr(tool, "MAX_DOCUMENTS", searched)
     for number in range(searched):
-        await extracted(app, "anchor", materials=f"anchor {number}")
-    full = await extracted(app, "anchor", scope="task")
-    await extracted(app, "anchor", materials="one more anchor")
-    beyond = await extracted(app, "anchor", scope="task")
+        await extract_result(app, "anchor", materials=f"anchor {number}")
+    full = await extract_result(app, "anchor", scope="task")
+    await extract_result(app, "anchor", materials="one more anchor")
+    beyond = await extract_result(app, "anchor", scope="task")
     assert (searched, searched) == (full["considered"], beyond["considered"])
     assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
 
@@ -274,7 +279,7 @@ async def test_words_that_are_there_come_before_what_is_less_far(app: App) -> No
     ]
     log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
     for query in ("disk full", "write aborted"):
-        found = await extracted(app, query, materials="\n".join(log))
+        found = await extract_result(app, query, materials="\n".join(log))
         assert "disk full" in found["contexts"][0]
 
 
@@ -285,5 +290,5 @@ async def test_the_end_of_a_long_passage_is_found_by_its_words(
     chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
     long = "The committee met and talked of the weather. " * 30
     chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
-    found = await extracted(app, "Where is the vault key?", materials="\n\n".join(chapters))
+    found = await extract_result(app, "Where is the vault key?", materials="\n\n".join(chapters))
     assert "Lisbon" in found["contexts"][0]

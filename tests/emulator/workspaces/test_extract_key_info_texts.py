@@ -18,7 +18,7 @@ import pytest
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import READER, STRANGER, extract, extracted, refused
+from tests.support.materials import READER, STRANGER, call_extract, extract_error, extract_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -145,8 +145,8 @@ def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
 
 async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
     """Ask two times; the second answer, from the store, is the first."""
-    first = await extracted(app, query, materials=text, **arguments)
-    second = await extracted(app, query, materials=text, **arguments)
+    first = await extract_result(app, query, materials=text, **arguments)
+    second = await extract_result(app, query, materials=text, **arguments)
     assert first | {"known": True} == second
     assert_quoted(text, first)
     return first
@@ -237,16 +237,16 @@ async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
     texts = [spaced[number] for number in order]
     documents: dict[str, str] = {}
     for text in texts:
-        result = await extracted(quick, "anchor", materials=text)
+        result = await extract_result(quick, "anchor", materials=text)
         assert_quoted(text, result)
         documents[result["document"]] = text
-    result = await extracted(quick, "anchor holds", scope="task")
+    result = await extract_result(quick, "anchor holds", scope="task")
     for context, found in zip(result["contexts"], result["passages"], strict=True):
         assert context == documents[found["document"]][found["start"] : found["end"]]
     assert (3, 3) == (result["considered"], len(result["contexts"]))
     assert texts[1] == documents[result["passages"][0]["document"]]
     for document, text in documents.items():
-        alone = await extracted(quick, "anchor holds", document=document)
+        alone = await extract_result(quick, "anchor holds", document=document)
         assert_quoted(text, alone)
 
 
@@ -315,10 +315,10 @@ async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: 
     text = make(random.Random(length), length)  # noqa: S311 - no secret
     query = text[length // 2 :][:40]
     began = time.process_time()
-    result = await extracted(quick, query, materials=text)
+    result = await extract_result(quick, query, materials=text)
     if result["status"] == "ready":
         assert_quoted(text, result)
-        again = await extracted(quick, query, document=result["document"])
+        again = await extract_result(quick, query, document=result["document"])
         assert result | {"known": True} == again
     else:
         assert result["ask_again_after"] > 0
@@ -344,7 +344,7 @@ async def test_what_is_unseen_stays_in_the_quote_and_out_of_the_words(
 
 @pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
 async def test_white_space_alone_is_refused(quick: App, text: str) -> None:
-    error = await refused(quick, "anchor", materials=text)
+    error = await extract_error(quick, "anchor", materials=text)
     assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
 
 
@@ -363,7 +363,7 @@ async def test_too_many_passages_are_refused_with_a_way_out(
     quick: App,
 ) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
-    answer = await extract(quick, "7", materials=text)
+    answer = await call_extract(quick, "7", materials=text)
     assert answer.error is not None
     assert {"materials"} == {*(answer.error.details or {})}
     assert "10,000" in answer.error.message
@@ -386,6 +386,6 @@ async def test_an_injected_text_is_only_text(wordy: App) -> None:
 
 
 async def test_two_people_bring_the_same_and_neither_is_told(quick: App) -> None:
-    one = await extracted(quick, "anchor", READER, materials="The anchor holds.")
-    other = await extracted(quick, "anchor", STRANGER, materials="The anchor holds.")
+    one = await extract_result(quick, "anchor", READER, materials="The anchor holds.")
+    other = await extract_result(quick, "anchor", STRANGER, materials="The anchor holds.")
     assert (False, False) == (one["known"], other["known"])

@@ -23,8 +23,16 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
-from tests.support.workspaces import erase, of_job, stored
+from tests.support.materials import (
+    BREAD,
+    BRIDGE,
+    COMET,
+    MAST,
+    call_extract,
+    extract_error,
+    extract_result,
+)
+from tests.support.workspaces import erase, job_context, write_times
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -116,7 +124,7 @@ class World:
 
     async def ask(self, user: str, name: str | None, query: str, **more: Any) -> CallAnswer:
         named = {"task_id": name} if name is not None else {}
-        return await extract(self.app, query, Caller.of(user), top_k=20, **named, **more)
+        return await call_extract(self.app, query, Caller.of(user), top_k=20, **named, **more)
 
     async def step(self, user: str, name: str | None, what: str, number: int, query: str) -> None:
         """Do something to a task, and check what is told."""
@@ -152,7 +160,7 @@ class World:
                     assert "NOT_FOUND" == code_of(told)
             case _:
                 if mine:
-                    await erase(of_job(self.app), task, user)
+                    await erase(job_context(self.app), task, user)
                     mine.clear()
 
 
@@ -211,7 +219,7 @@ ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
 
 async def assert_stored(world: World) -> None:
     """What was brought is stored, under its user and task, and nothing else anywhere."""
-    contents = await stored(of_job(world.app))
+    contents = await write_times(job_context(world.app))
     tasks = {f"users/{user}/rag_tasks/{task}": each for (user, task), each in world.tasks.items()}
     expected = {"meta/embedding"} if world.embedded else set()
     for task, texts in tasks.items():
@@ -230,25 +238,25 @@ async def test_no_two_names_of_tasks_meet_but_for_white_space_and_ids(
     brought: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
         text = f"Only {number} stands here."
-        told = await extracted(counting, "Who stands here?", materials=text, task_id=name)
+        told = await extract_result(counting, "Who stands here?", materials=text, task_id=name)
         brought.setdefault(told["task_id"], []).append((name, text))
     assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(brought)
     for task, each in brought.items():
-        told = await extracted(counting, "Who?", scope="task", task_id=task, top_k=20)
+        told = await extract_result(counting, "Who?", scope="task", task_id=task, top_k=20)
         assert {text for _, text in each} == set(told["contexts"])
         assert {task} == {safe_id(name) for name, _ in each}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
 async def test_a_name_that_says_nothing_or_too_much_is_refused(counting: App, name: str) -> None:
-    told = await refused(counting, "Who?", materials=MAST, task_id=name)
+    told = await extract_error(counting, "Who?", materials=MAST, task_id=name)
     assert "VALIDATION_ERROR" == told.code
-    assert {} == await stored(of_job(counting))
+    assert {} == await write_times(job_context(counting))
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
 async def test_what_is_no_document_leads_nowhere(counting: App, document: str) -> None:
-    told = await refused(counting, "Who?", document=document)
+    told = await extract_error(counting, "Who?", document=document)
     assert "VALIDATION_ERROR" == told.code
 
 
@@ -257,17 +265,17 @@ async def test_equal_materials_are_each_tasks_own(
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
-        told = await extracted(counting, "rye", caller, materials=TEXTS[0], task_id=task)
+        told = await extract_result(counting, "rye", caller, materials=TEXTS[0], task_id=task)
         assert not told["known"]
     embedder = counting.embedder
     assert isinstance(embedder, CountingEmbedder)
     assert {MAST: 4, BREAD: 4} == embedder.embedded
-    ctx = of_job(counting)
-    before = await stored(ctx, "users/")
+    ctx = job_context(counting)
+    before = await write_times(ctx, "users/")
     await erase(ctx, "notes", "ann")
     gone = "users/ann/rag_tasks/notes"
     assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
-        await stored(ctx, "users/")
+        await write_times(ctx, "users/")
     )
-    told = await extracted(counting, "rye", callers[0], scope="task", task_id="Notes")
+    told = await extract_result(counting, "rye", callers[0], scope="task", task_id="Notes")
     assert {MAST, BREAD} == set(told["contexts"])

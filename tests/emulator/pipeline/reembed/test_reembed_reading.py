@@ -17,7 +17,7 @@ from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.workspaces.model import content_id
-from tests.support.materials import MAST, PAGES, extracted, refused
+from tests.support.materials import MAST, TEXT, extract_error, extract_result
 from tests.support.model_migration import (
     QUESTION,
     TASK,
@@ -107,9 +107,9 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 ) -> None:
     await moved(new, clock)
     assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
-    wheres: tuple[dict[str, Any], ...] = ({"document": content_id(PAGES)}, {"scope": "task"})
+    wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
     for where in wheres:
-        out = await extracted(new, QUESTION, task_id=TASK, **where)
+        out = await extract_result(new, QUESTION, task_id=TASK, **where)
         assert (out["status"], out["contexts"][0]) == ("ready", MAST)
         assert "message" not in out
 
@@ -119,11 +119,11 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
     new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
-    error = await refused(new, QUESTION, task_id=TASK, scope="task")
+    error = await extract_error(new, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
-    out = await extracted(new, QUESTION, task_id=TASK, document=content_id(PAGES))
+    out = await extract_result(new, QUESTION, task_id=TASK, document=content_id(TEXT))
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
-    out = await extracted(new, QUESTION, task_id=TASK, scope="task")
+    out = await extract_result(new, QUESTION, task_id=TASK, scope="task")
     assert out["contexts"][0] == MAST
 
 
@@ -132,7 +132,7 @@ async def test_materials_brought_again_after_a_move_are_found(
     new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
-    out = await extracted(new, QUESTION, task_id=TASK, materials=PAGES)
+    out = await extract_result(new, QUESTION, task_id=TASK, materials=TEXT)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
     assert model_of(new).paid[MAST] == 1
 
@@ -166,5 +166,5 @@ async def test_materials_move_to_vectors_of_another_length_too(
     longer = opened(Model("words-1", 24))
     await moved(longer, clock)
     assert (await ingest_materials(of_job(longer), ample())).counts == {"embedded": 4, "ready": 1}
-    out = await extracted(longer, QUESTION, task_id=TASK, document=content_id(PAGES))
+    out = await extract_result(longer, QUESTION, task_id=TASK, document=content_id(TEXT))
     assert out["contexts"][0] == MAST
