@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import httpx2
 import pytest
 from mcp import Client
+from mcp_types import TextContent
 
 from functions.gateway.catalog import Catalog
 from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.build.discovery import folder_of, tools
 from infra.local.inline import InlineDispatcher
-from shared.core.errors import InvalidInput
+from shared.core.errors import InvalidInput, NotFound, Unavailable
 from shared.runtime.invocation import parse_arguments
 from tests.support.fake_catalog import served
 from tests.support.knowledge import BAKING, SAILING, put_in, write
@@ -34,6 +38,14 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "internal" / "requirements.md"
 THIS = "tests/contract/test_requirements.py"
 STATUSES = ("shown", "differs", "open")
+SECRET = "a detail of the failure"
+TRACE_CALLS: dict[str, dict[str, Any]] = {
+    "search_traces": {"query": "a flaky test"},
+    "contribute_trace": {"title": "A", "context_text": "B", "solution_text": "C"},
+    "vote_trace": {"trace_id": "t-1", "vote_type": "up"},
+    "get_trace": {"trace_id": "t-1"},
+    "list_tags": {},
+}
 
 
 class Row(NamedTuple):
@@ -68,18 +80,18 @@ def rows(text: str) -> list[Row]:
 
 def faults(text: str) -> list[str]:
     """What is wrong with the tables in `text`, one entry for each fault."""
-    found = rows(text)
-    times = Counter(row.id for row in found)
+    table = rows(text)
+    counts = Counter(row.id for row in table)
     return [
         *(f"{line}: has not four cells" for line in lines(text) if line.count("|") != 5),
-        *(f"{each}: comes {count} times" for each, count in times.items() if count > 1),
-        *(f"{after.id}: belongs before {row.id}" for row, after in _out_of_order(found)),
-        *(fault for row in found for fault in _faults_of(row)),
+        *(f"{row_id}: comes {count} times" for row_id, count in counts.items() if count > 1),
+        *(f"{after.id}: belongs before {row.id}" for row, after in _out_of_order(table)),
+        *(fault for row in table for fault in _faults_of(row)),
     ]
 
 
-def _out_of_order(found: list[Row]) -> list[tuple[Row, Row]]:
-    return [(row, after) for row, after in pairwise(found) if after.order < row.order]
+def _out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
+    return [(row, after) for row, after in pairwise(table) if after.order < row.order]
 
 
 def _faults_of(row: Row) -> Iterator[str]:
@@ -104,8 +116,8 @@ def _faults_of(row: Row) -> Iterator[str]:
 def _functions(file: str) -> frozenset[str]:
     path = ROOT / file
     body = ast.parse(path.read_text("utf-8")).body if path.is_file() else []
-    functions = (each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
-    return frozenset(each.name for each in functions)
+    functions = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(function.name for function in functions)
 
 
 def test_the_table_of_requirements_is_true() -> None:
@@ -182,8 +194,12 @@ def test_the_tools_of_traces_take_what_their_document_lists(
 ) -> None:
     [tool] = (tool for tool in tools() if tool.name == name)
     fields = tool.input.model_fields
-    assert required == [each for each, field in fields.items() if field.is_required()]
-    assert others == {each: fields[each].get_default(call_default_factory=True) for each in others}
+    assert required == [field_name for field_name, field in fields.items() if field.is_required()]
+    defaults = {
+        field_name: fields[field_name].get_default(call_default_factory=True)
+        for field_name in others
+    }
+    assert others == defaults
 
 
 def test_bounds_and_words_of_traces_are_those_of_their_document() -> None:
@@ -191,8 +207,37 @@ def test_bounds_and_words_of_traces_are_those_of_their_document() -> None:
     limit, vote = schemas["search_traces"]["limit"], schemas["vote_trace"]
     assert (1, 50) == (limit["minimum"], limit["maximum"])
     assert {"up", "down"} <= set(vote["vote_type"]["enum"])
-    [tags] = (each["enum"] for each in vote["feedback_tag"]["anyOf"] if "enum" in each)
+    [tags] = (form["enum"] for form in vote["feedback_tag"]["anyOf"] if "enum" in form)
     assert ["outdated", "wrong", "security_concern", "spam"] == tags
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (RuntimeError(SECRET), "INTERNAL_ERROR"),
+        (httpx2.ConnectError(SECRET), "INTERNAL_ERROR"),
+        (Unavailable("The database cannot be reached right now."), "UNAVAILABLE"),
+        (NotFound("There is no such trace."), "NOT_FOUND"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else type(case).__name__,
+)
+async def test_failures_of_trace_tools_are_readable_errors(
+    app: App, failure: Exception, code: str
+) -> None:
+    async def fail(_args: object, _ctx: object) -> NoReturn:
+        raise failure
+
+    failing = [replace(tool, run=fail) for tool in tools()]
+    async with Client(served(InlineDispatcher(app, failing), Catalog.load())) as client:
+        for name, arguments in TRACE_CALLS.items():
+            result = await client.call_tool(name, arguments)
+            [block] = result.content
+            assert isinstance(block, TextContent)
+            error = json.loads(block.text)["error"]
+            assert (True, None) == (result.is_error, result.structured_content)
+            assert (code, True) == (error["code"], bool(error["message"]))
+            assert SECRET not in block.text
 
 
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
@@ -215,14 +260,14 @@ async def test_one_call_brings_card_cluster_related_chunks_and_urls(ctx: Context
     await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
     async with Client(served(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
-    found = result.structured_content or {}
-    assert card == found["knowledge_card"]
-    assert "Dough" == found["cluster"]["cluster_name"]
-    assert 4 == len(found["related_chunks"])
-    assert BAKING.sections[0].highlight_url == found["highlight_url"]
+    answer = result.structured_content or {}
+    assert card == answer["knowledge_card"]
+    assert "Dough" == answer["cluster"]["cluster_name"]
+    assert 4 == len(answer["related_chunks"])
+    assert BAKING.sections[0].highlight_url == answer["highlight_url"]
     assert (BAKING.sections[0].readwise_url, BAKING.source_url) == (
-        found["readwise_url"],
-        found["source_url"],
+        answer["readwise_url"],
+        answer["source_url"],
     )
 
 
