@@ -45,9 +45,9 @@ class _KeyedEmbedder:
                 vectors = await self._embed_all(texts, purpose)
             except CarrelError as error:
                 # What fails with a caller's key may fail because of that key.
-                attempt.well = None if self._key.callers else not isinstance(error, Unavailable)
+                attempt.healthy = None if self._key.callers else not isinstance(error, Unavailable)
                 raise
-            attempt.well = True
+            attempt.healthy = True
         return vectors
 
     async def aclose(self) -> None:

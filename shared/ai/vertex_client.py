@@ -70,9 +70,9 @@ class VertexClient:
             try:
                 yield
             except CarrelError as error:
-                attempt.well = not isinstance(error, Unavailable)  # one that refuses is up
+                attempt.healthy = not isinstance(error, Unavailable)  # one that refuses is up
                 raise
-            attempt.well = True
+            attempt.healthy = True
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -1,19 +1,19 @@
-"""Base64 for addresses (RFC 4648, section 5), without the padding that nobody needs."""
+"""Base64 for URLs (RFC 4648, section 5), without padding."""
 
 from __future__ import annotations
 
 import base64
 
 
-def to_base64url(plain: bytes) -> str:
-    """Letters, digits, `-` and `_` alone."""
-    return base64.urlsafe_b64encode(plain).decode().rstrip("=")
+def to_base64url(content: bytes) -> str:
+    """Encode bytes as letters, digits, `-` and `_`."""
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def from_base64url(text: str) -> bytes:
-    """What `to_base64url` was given.
+    """Decode what `to_base64url` made.
 
     Raises:
-        ValueError: It is none, padded or not.
+        ValueError: The text is not valid Base64 for URLs, with or without padding.
     """
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

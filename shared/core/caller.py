@@ -1,4 +1,4 @@
-"""Who is calling. The gateway makes it from a credential; an argument never does."""
+"""The caller of a tool, which the gateway derives from a credential and never from arguments."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 USER_ID_FORMAT: Final = (
-    "an e-mail address or a name: lower-case letters, digits and . + @ _ - up to 128, beginning"
+    "an e-mail address or a name: up to 128 lower-case letters, digits and . + @ _ -, beginning"
     " with a letter or a digit"
 )
 _USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
 
 
 class Tier(StrEnum):
-    """Who may call a tool: anybody the gateway lets in, or only people it knows."""
+    """Who may call a tool: everybody, or only registered users."""
 
     PUBLIC = "public"
     REGISTERED = "registered"
 
 
 class Scope(StrEnum):
-    """What a credential allows. Who may write may read."""
+    """What a credential allows. Writing includes reading."""
 
     READ = "carrel:read"
     WRITE = "carrel:write"
@@ -39,12 +39,12 @@ FULL_ACCESS = frozenset(Scope)
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """The scopes of these names, as they are stored."""
+    """Convert stored names to scopes."""
     return frozenset(map(Scope, names))
 
 
 def with_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
-    """These scopes, and what they imply: who may write may read."""
+    """Return these scopes and those that they imply: writing includes reading."""
     return scopes | {Scope.READ} if Scope.WRITE in scopes else scopes
 
 
@@ -52,9 +52,9 @@ class Caller(BaseModel):
     """The person or agent on whose behalf a call runs.
 
     Attributes:
-        user_id: The user whose private data the call may touch; None for the anonymous.
-        tier: The highest tier whose tools they may call.
-        scopes: What their credential allows.
+        user_id: The user whose private data the call may use; None for an anonymous caller.
+        tier: The highest tier of tools that the caller may call.
+        scopes: The scopes of the credential.
         task: The task that the call works in, if the credential names one.
     """
 
@@ -69,29 +69,29 @@ class Caller(BaseModel):
     def of(
         cls, user_id: str, scopes: frozenset[Scope] = FULL_ACCESS, task: str | None = None
     ) -> Caller:
-        """Somebody whom the gateway knows."""
+        """Make a registered caller."""
         return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, task=task)
 
     def has_tier(self, tier: Tier) -> bool:
-        """Whether tools of `tier` are open to this caller."""
+        """Return whether the caller may call tools of `tier`."""
         return tier is Tier.PUBLIC or self.tier is Tier.REGISTERED
 
     def may_call(self, tier: Tier, scope: Scope) -> bool:
-        """Whether a tool of `tier` that needs `scope` is open to this caller."""
+        """Return whether the caller may call a tool of `tier` that needs `scope`."""
         return self.has_tier(tier) and scope in self.scopes
 
 
 def is_user_id(text: str) -> bool:
-    """Tell whether this is an id that a user may have."""
+    """Return whether a text has the form of a user id."""
     return _USER.fullmatch(text) is not None
 
 
 def require_user_id(user_id: str) -> str:
-    """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
+    """Return a user id if it is valid. It also serves as a document id, as it is.
 
     Raises:
-        InvalidInput: It is none.
+        InvalidInput: It is not a user id.
     """
     if not is_user_id(user_id):
-        raise InvalidInput(f"{user_id[:128]!r} is no user. Use {USER_ID_FORMAT}.")
+        raise InvalidInput(f"{user_id[:128]!r} is not a user id. Use {USER_ID_FORMAT}.")
     return user_id

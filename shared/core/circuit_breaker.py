@@ -1,8 +1,8 @@
-"""A circuit breaker: whoever keeps failing is left alone for a while.
+"""A circuit breaker: after several failures in a row, a service gets no calls for a while.
 
-closed      calls pass; several failures in a row open it
+closed      calls pass; several failures in a row open the breaker
 open        calls are refused at once, until a pause is over
-half-open   one call goes through, the probe: its success closes the breaker, its failure opens it
+half-open   one call passes, the probe: its success closes the breaker, its failure opens it again
 
 Michael Nygard, "Release It!", 2007, chapter "Stability Patterns".
 """
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FAILURE_THRESHOLD: Final = 5
-"""Failures in a row that are no chance any more."""
+"""The number of failures in a row that opens a breaker."""
 OPEN_SECONDS: Final = 30.0
-"""Seconds that the other side is left alone."""
+"""How long a breaker stays open before the probe."""
 PROBE_RETRY_SECONDS: Final = 5
-"""Seconds to suggest to those who come while a probe is under way."""
+"""The `retry_after` of calls that are refused while a probe is running."""
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A call that was let through.
+    """A call that passed the breaker.
 
     Attributes:
-        well: Whether the other side is, whatever it answered. None: nothing was learned, for the
-            call was cancelled, or never sent.
+        healthy: Whether the service is up, whatever it answered. None if the call has shown
+            nothing, as when it was cancelled or never sent.
     """
 
-    well: bool | None = None
+    healthy: bool | None = None
 
 
 class CircuitBreaker:
-    """Guards the calls of one function or one upstream, on one event loop."""
+    """Guards the calls of one service, on one event loop."""
 
     def __init__(
         self,
@@ -53,37 +53,37 @@ class CircuitBreaker:
         """Begin closed.
 
         Args:
-            name: Who is called, for the words of a refusal.
-            clock: Seconds, never fewer than before.
-            failures: How many in a row open it.
-            pause: Seconds from then to the probe.
+            name: The service, for error messages.
+            clock: Returns seconds that never decrease.
+            failures: How many failures in a row open the breaker.
+            pause: Seconds until the probe.
         """
         self._name = name
         self._clock = clock
-        self._most = failures
+        self._threshold = failures
         self._pause = pause
-        self._in_a_row = 0
-        self._refusing_until = -math.inf
+        self._failures = 0
+        self._open_until = -math.inf
         self._probe: Attempt | None = None
 
     @contextmanager
     def attempt(self) -> Iterator[Attempt]:
-        """Let a call through, or not, and learn from what the call says of the other side.
+        """Let a call pass or refuse it, and learn from its result.
 
         Raises:
-            Unavailable: The breaker is open, or a probe is under way; `retry_after` says how long.
+            Unavailable: The breaker is open, or a probe is running; `retry_after` is set.
         """
         attempt = Attempt()
         self._admit(attempt)
         try:
             yield attempt
         finally:
-            self._learn(attempt)
+            self._record(attempt)
 
     def _admit(self, attempt: Attempt) -> None:
-        if self._in_a_row < self._most:
+        if self._failures < self._threshold:
             return
-        wait = self._refusing_until - self._clock()
+        wait = self._open_until - self._clock()
         if wait <= 0 and self._probe is None:
             self._probe = attempt
             return
@@ -91,13 +91,13 @@ class CircuitBreaker:
         message = f"{self._name} is temporarily unavailable: try again in {seconds} s."
         raise Unavailable(message, retry_after=seconds)
 
-    def _learn(self, attempt: Attempt) -> None:
-        """Whoever succeeds closes it. Of failures, those that come late do not prolong a pause."""
+    def _record(self, attempt: Attempt) -> None:
+        """Close the breaker after a success; failures of late calls do not prolong the pause."""
         is_probe = attempt is self._probe
         if is_probe:
             self._probe = None
-        if attempt.well:
-            self._in_a_row = 0
-        elif attempt.well is False and (is_probe or self._in_a_row < self._most):
-            self._in_a_row += 1
-            self._refusing_until = self._clock() + self._pause
+        if attempt.healthy:
+            self._failures = 0
+        elif attempt.healthy is False and (is_probe or self._failures < self._threshold):
+            self._failures += 1
+            self._open_until = self._clock() + self._pause

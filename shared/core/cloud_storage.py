@@ -1,7 +1,8 @@
-"""Folders in Cloud Storage, through Google's own client.
+"""Folders in Cloud Storage, through Google's client.
 
-The client blocks, so what uses it runs in threads. It tries again by itself what may be tried
-again. `STORAGE_EMULATOR_HOST` leads it elsewhere.
+The client blocks, so its callers run it in threads. It retries transient errors itself, which
+`retry_with_backoff` would not improve: only the client can resume an upload or a download.
+`STORAGE_EMULATOR_HOST` directs it to a test server.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
     ErrorMapper = Callable[[Exception, int], CarrelError]
-    """What it means that Cloud Storage refuses us: its error, and the HTTP status."""
+    """Maps an error of the client and its HTTP status to an error of ours."""
 
 _TRANSIENT: Final = frozenset({408, 429, 500, 502, 503, 504})
 _UNAUTHORIZED: Final = 401
 
 
 class StorageFolder:
-    """A prefix of a bucket; `notes` is not `notes-2024`.
+    """A folder of a bucket; `notes` does not contain files of `notes-2024`.
 
     Attributes:
-        address: gs://bucket or gs://bucket/prefix, without a slash at its end.
-        prefix: What the names of its files begin with.
+        address: gs://bucket or gs://bucket/prefix, without a trailing slash.
+        prefix: The prefix of its files' names.
         attempt_seconds: How long to wait for one answer.
     """
 
     def __init__(
         self, address: str, project: str, *, attempt_seconds: float, retry_seconds: float
     ) -> None:
-        """Connect to nothing yet.
+        """Connect on first use.
 
         Args:
             address: gs://bucket or gs://bucket/prefix.
             project: The Google Cloud project.
             attempt_seconds: How long to wait for one answer.
-            retry_seconds: How long to try again what failed for now.
+            retry_seconds: How long to retry transient errors.
         """
         self.address = address.rstrip("/")
         self._bucket_name, _, prefix = self.address.removeprefix("gs://").partition("/")
@@ -57,7 +58,7 @@ class StorageFolder:
         self._retry_seconds = retry_seconds
 
     def blob(self, name: str, chunk_size: int | None = None) -> Blob:
-        """The client's handle of a file."""
+        """Return the client's handle of a file."""
         return self.bucket.blob(self.prefix + name, chunk_size=chunk_size)
 
     async def aclose(self) -> None:
@@ -72,7 +73,7 @@ class StorageFolder:
 
     @cached_property
     def retry(self) -> Retry:
-        """How the client tries again."""
+        """The client's retry policy."""
         from google.cloud.storage.retry import DEFAULT_RETRY
 
         retry: Retry = DEFAULT_RETRY.with_timeout(self._retry_seconds)
@@ -80,7 +81,7 @@ class StorageFolder:
 
     @cached_property
     def _client(self) -> Client:
-        # Else it asks for the bucket itself too, in a thread that outlives it, and for traces only.
+        # Otherwise the client loads the bucket's metadata for traces, in a thread that outlives it.
         os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         from google.cloud.storage import Client
 
@@ -88,12 +89,12 @@ class StorageFolder:
 
 
 @contextmanager
-def translate_errors(refused: ErrorMapper, *but: type[Exception]) -> Iterator[None]:
-    """Errors of Google's client as ours, but for some.
+def translate_errors(on_refusal: ErrorMapper, *passed: type[Exception]) -> Iterator[None]:
+    """Translate the errors of Google's client, except those in `passed`.
 
     Raises:
         Unavailable: Cloud Storage is down, slow or out of quota.
-        CarrelError: What `refused` says.
+        CarrelError: Cloud Storage refused the request; `on_refusal` makes the error.
     """
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth
@@ -102,32 +103,32 @@ def translate_errors(refused: ErrorMapper, *but: type[Exception]) -> Iterator[No
 
     try:
         yield
-    except but as error:
+    except passed as error:
         close_response(error)
         raise
     except (api.RetryError, RequestException, DataCorruption, auth.TransportError) as error:
         close_response(error)
-        raise _down() from error
+        raise _unavailable() from error
     except api.GoogleAPICallError as error:
         close_response(error)
-        raise _meaning(error, error.code, refused) from error
+        raise _map_error(error, error.code, on_refusal) from error
     except InvalidResponse as error:
         close_response(error)
-        raise _meaning(error, error.response.status_code, refused) from error
+        raise _map_error(error, error.response.status_code, on_refusal) from error
     except auth.GoogleAuthError as error:
-        raise refused(error, _UNAUTHORIZED) from error
+        raise on_refusal(error, _UNAUTHORIZED) from error
 
 
 def close_response(error: Exception) -> None:
-    """Close what a refused download leaves open: Google's client forgets to."""
+    """Close the response of a refused download, which Google's client leaves open."""
     close = getattr(getattr(error, "response", None), "close", None)
     if close is not None:
         close()
 
 
-def _meaning(error: Exception, status: int | None, refused: ErrorMapper) -> CarrelError:
-    return _down() if status is None or status in _TRANSIENT else refused(error, status)
+def _map_error(error: Exception, status: int | None, on_refusal: ErrorMapper) -> CarrelError:
+    return _unavailable() if status is None or status in _TRANSIENT else on_refusal(error, status)
 
 
-def _down() -> Unavailable:
+def _unavailable() -> Unavailable:
     return Unavailable("Cloud Storage does not answer: try again later.", retry_after=60)

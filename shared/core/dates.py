@@ -13,7 +13,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The system's time, in UTC."""
+    """Return the system's time in UTC."""
     return datetime.now(UTC)
 
 
@@ -21,33 +21,33 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_microseconds(moment: datetime) -> int:
-    """A moment as microseconds since 1970, which is Firestore's precision."""
+    """Convert a moment to microseconds since 1970, which is Firestore's precision."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def from_microseconds(count: int) -> datetime:
-    """The moment that many microseconds after 1970 began, in UTC."""
+    """Convert microseconds since 1970 to a moment in UTC."""
     return _EPOCH + timedelta(microseconds=count)
 
 
 def time_zone(name: str) -> tzinfo:
-    """The time zone of this name: `UTC`, `Europe/Berlin`.
+    """Load a time zone by its name, such as `UTC` or `Europe/Berlin`.
 
     Raises:
-        ValueError: There is no such zone.
+        ValueError: There is no such time zone.
     """
-    if name == "UTC":  # no import and no file to open when a function starts
+    if name == "UTC":  # saves an import and a file at a cold start
         return UTC
     from zoneinfo import ZoneInfo
 
     try:
         return ZoneInfo(name)
     except (LookupError, OSError, ValueError):
-        raise ValueError("no time zone of the IANA database, such as Europe/Berlin") from None
+        raise ValueError("not a time zone of the IANA database, such as Europe/Berlin") from None
 
 
 class Period(StrEnum):
-    """A stretch of time, as seen from today."""
+    """A span of days relative to today."""
 
     TODAY = "today"
     YESTERDAY = "yesterday"
@@ -60,42 +60,42 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DateSpan:
-    """A range of days in UTC, both ends included."""
+    """A span of days in UTC, both ends included."""
 
     first: date = date.min
     last: date = date.max
 
     def __and__(self, other: DateSpan) -> DateSpan:
-        """The days that lie in both; empty if they do not overlap."""
+        """Return the days that are in both spans; the result may be empty."""
         return DateSpan(max(self.first, other.first), min(self.last, other.last))
 
     def __contains__(self, moment: datetime) -> bool:
-        """Whether a moment lies in it."""
+        """Return whether a moment is in the span."""
         return self.first <= moment.astimezone(UTC).date() <= self.last
 
     @property
     def empty(self) -> bool:
-        """Whether no day lies in it."""
+        """Whether the span has no days."""
         return self.first > self.last
 
     @property
     def start(self) -> datetime:
-        """Its first moment."""
+        """The first moment of the span."""
         return datetime.combine(self.first, time.min, UTC)
 
     @property
     def end(self) -> datetime:
-        """The last moment that belongs to it, at Firestore's precision."""
+        """The last moment of the span, at Firestore's precision."""
         return datetime.combine(self.last, time.max, UTC)
 
     @property
     def microseconds(self) -> range:
-        """Its moments as microseconds since 1970."""
+        """The moments of the span in microseconds since 1970."""
         return range(to_microseconds(self.start), to_microseconds(self.end) + 1)
 
     @property
     def months(self) -> list[str]:
-        """The months that it touches, as YYYY-MM, in order."""
+        """The months of the span in order, as YYYY-MM."""
         first = self.first.year * 12 + self.first.month - 1
         last = self.last.year * 12 + self.last.month - 1
         return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in range(first, last + 1)]
@@ -111,7 +111,7 @@ _DAYS_ENDING_TODAY: Final = {
 
 
 def period_dates(period: Period, now: datetime) -> DateSpan:
-    """The days of a period, in UTC.
+    """Return the days of a period, in UTC.
 
     `last_7_days` ends today; `last_month` and `last_year` are the previous calendar month and
     year.

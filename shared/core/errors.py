@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in two families. Errors are raised, never returned as text.
+"""All errors of Carrel, in two families. They are raised, never returned as text.
 
 CarrelError
 ├── ToolFailure        the caller can act on it: the message says what is wrong and what to do next
@@ -10,7 +10,7 @@ CarrelError
 │   ├── PaymentRequired    PAYMENT_REQUIRED
 │   ├── RateLimited        RATE_LIMITED, with retry_after
 │   └── Unavailable        UNAVAILABLE, with retry_after
-└── PlatformFault      INTERNAL_ERROR: the caller cannot, and learns only a call id to quote
+└── PlatformFault      INTERNAL_ERROR: the caller cannot, and gets only a call id to report
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class CarrelError(Exception):
-    """The root: anything that Carrel raises on purpose.
+    """The base class of all errors that Carrel raises.
 
     Attributes:
-        code: What programs tell errors apart by.
-        status: The HTTP status a tool function answers with.
+        code: The code by which programs distinguish errors.
+        status: The HTTP status of a tool function's answer.
         message: A sentence for the caller.
-        details: One entry per offending field, or what else helps.
-        retry_after: Seconds to wait before the same call may succeed; None when waiting won't help.
+        details: One entry per invalid field, or other facts.
+        retry_after: Seconds until the same call may succeed; None if waiting does not help.
     """
 
     code: ClassVar[str]
@@ -43,14 +43,14 @@ class CarrelError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """Say what is wrong and what to do next."""
+        """Make an error whose message says what is wrong and what to do next."""
         super().__init__(message)
         self.message = message
         self.details = details or {}
         self.retry_after = retry_after
 
     def to_wire(self) -> dict[str, Any]:
-        """The error as every reader sees it: `{code, message, details, retry_after?}`."""
+        """Return the error as clients see it: `{code, message, details, retry_after?}`."""
         body: dict[str, Any] = {"code": self.code, "message": self.message, "details": self.details}
         if self.retry_after is not None:
             body["retry_after"] = self.retry_after
@@ -58,10 +58,10 @@ class CarrelError(Exception):
 
 
 class ToolFailure(CarrelError):
-    """The caller can act on it.
+    """An error that the caller can act on.
 
     Attributes:
-        facts: For the log and the audit, where no content may stand.
+        facts: Facts for the log and the audit, which may not be content.
     """
 
     facts: Mapping[str, Any] = MappingProxyType({})
@@ -75,28 +75,28 @@ class InvalidInput(ToolFailure):
 
 
 class NotFound(ToolFailure):
-    """The thing named does not exist, or not for this caller."""
+    """The requested item does not exist, or not for this caller."""
 
     code = "NOT_FOUND"
     status = 404
 
 
 class Conflict(ToolFailure):
-    """The call contradicts what is stored."""
+    """The call conflicts with the stored data."""
 
     code = "CONFLICT"
     status = 409
 
 
 class Unauthorized(ToolFailure):
-    """No credential, or one that is not valid."""
+    """There is no credential, or it is not valid."""
 
     code = "UNAUTHORIZED"
     status = 401
 
 
 class Forbidden(ToolFailure):
-    """The credential holds, but not for this."""
+    """The credential is valid, but does not allow this."""
 
     code = "FORBIDDEN"
     status = 403
@@ -110,29 +110,29 @@ class PaymentRequired(ToolFailure):
 
 
 class RateLimited(ToolFailure):
-    """Too many calls; `retry_after` says how long to wait."""
+    """There are too many calls; `retry_after` says how long to wait."""
 
     code = "RATE_LIMITED"
     status = 429
 
 
 class Unavailable(ToolFailure):
-    """Something the call needs is down or too slow; `retry_after` says when to try again."""
+    """A service that the call needs is down or too slow; `retry_after` says when to try again."""
 
     code = "UNAVAILABLE"
     status = 503
 
 
 class PlatformFault(CarrelError):
-    """The caller can do nothing but quote the call id."""
+    """A fault of Carrel or its deployment. The caller can only report the call id."""
 
     code = "INTERNAL_ERROR"
     status = 500
 
 
 def internal_error(tool: str, call_id: str) -> PlatformFault:
-    """What a caller learns of a fault of ours."""
-    message = f"{tool} failed on our side. Report it with the call id {call_id}."
+    """Make the error that reveals nothing but the call id."""
+    message = f"{tool} failed because of an internal error. Report it with the call id {call_id}."
     return PlatformFault(message, details={"call_id": call_id})
 
 
@@ -153,5 +153,5 @@ _STATUSES: dict[str, int] = {
 
 
 def http_status(code: str) -> int:
-    """The HTTP status that belongs to an error's code; an unknown code is a fault of ours."""
+    """Return the HTTP status of an error code; an unknown code is an internal error."""
     return _STATUSES.get(code, PlatformFault.status)

@@ -1,4 +1,4 @@
-"""What all our HTTP clients and servers need: headers, bodies of bounded size, retries.
+"""Helpers for HTTP clients and servers: headers, bodies of limited size, retries.
 
 The pauses between retries are those of "Exponential Backoff And Jitter", Marc Brooker, AWS
 Architecture Blog, 2015.
@@ -18,48 +18,48 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable, Callable
     from datetime import datetime
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 DEFAULT_RETRY_AFTER: Final = 10.0
-"""Seconds to suggest to a caller when the service didn't say."""
+"""Seconds that a caller is asked to wait if the service does not say."""
 MAX_RETRY_AFTER: Final = 3_600.0
-"""Seconds; a service that asks for more is told to a caller as asking for this."""
-_FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 8.0
+"""Seconds that a caller is asked to wait at most, even if the service asks for more."""
+_MIN_BACKOFF: Final = 0.25
+_MAX_BACKOFF: Final = 8.0
 _SECONDS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def media_type(content_type: str | None) -> str:
-    """The media type of a Content-Type header, in lower case, without its parameters."""
+    """Return the media type in a Content-Type header, in lower case, without parameters."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 
 async def read_at_most(limit: int, body: AsyncIterable[bytes]) -> bytes | None:
-    """A body that comes piece by piece; None as soon as it is longer than `limit` bytes."""
+    """Read a streamed body; return None as soon as it is longer than `limit` bytes."""
     content = bytearray()
-    async for piece in body:
-        content += piece
+    async for block in body:
+        content += block
         if len(content) > limit:
             return None
     return bytes(content)
 
 
 async def retry_with_backoff(
-    attempt: Callable[[], Awaitable[Answer]], *, deadline: float
-) -> Answer:
-    """Attempt a call until it succeeds, fails for good, or the next pause would pass the deadline.
+    attempt: Callable[[], Awaitable[AnswerT]], *, deadline: float
+) -> AnswerT:
+    """Repeat a call until it succeeds, fails for good, or the deadline leaves no time for a pause.
 
-    Pauses double from a quarter of a second to eight, with jitter, on top of what Retry-After asks.
+    Pauses double from a quarter of a second to eight, with jitter, in addition to Retry-After.
 
     Args:
-        attempt: One call; only its `Unavailable` and `RateLimited` are worth another.
-        deadline: When to stop, on the event loop's clock. An attempt must keep to it by itself.
+        attempt: Makes one call. It is repeated after `Unavailable` and `RateLimited` only.
+        deadline: When to stop, on the event loop's clock. An attempt must respect it itself.
 
     Raises:
-        Unavailable: That of the last attempt, with a `parse_retry_after`.
+        Unavailable: The error of the last attempt, with a `retry_after`.
         RateLimited: Likewise.
     """
-    backoff = _FIRST_PAUSE
+    backoff = _MIN_BACKOFF
     while True:
         try:
             return await attempt()
@@ -69,11 +69,11 @@ async def retry_with_backoff(
                 failure.retry_after = failure.retry_after or DEFAULT_RETRY_AFTER
                 raise
         await asyncio.sleep(pause)
-        backoff = min(2 * backoff, _LONGEST_PAUSE)
+        backoff = min(2 * backoff, _MAX_BACKOFF)
 
 
 def parse_retry_after(header: str, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for: a number or a date (RFC 9110, 10.2.3)."""
+    """Parse a Retry-After header, a number or a date (RFC 9110, 10.2.3), into seconds."""
     if _SECONDS.fullmatch(header):
         return min(float(header), MAX_RETRY_AFTER)
     from email.utils import parsedate_to_datetime

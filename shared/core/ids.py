@@ -1,4 +1,4 @@
-"""Names that are safe to use as document ids."""
+"""Document ids for arbitrary names."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ import re
 from typing import Final
 
 MAX_LENGTH: Final = 64
+"""An id has at most this many characters."""
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def safe_id(name: str) -> str:
-    """Turn any name into a legal Firestore document id of at most 64 characters.
+    """Turn any name into a valid Firestore document id of at most 64 characters.
 
-    White space around the name is dropped and every character outside `[a-zA-Z0-9_-]` becomes
-    `-`. Where that, or the length, loses information, a hash of the name is appended, so that two
-    names do not share an id.
-
-    An id never ends in `_`, which keeps clear of Firestore's own names (`__x__`).
+    White space around the name is dropped, and every character outside `[a-zA-Z0-9_-]` becomes
+    `-`. If that or the limit loses information, a hash of the name is appended, so that two names
+    never share an id. An id never ends in `_`, since Firestore reserves names such as `__x__`.
 
     Raises:
-        ValueError: The name holds nothing but white space.
+        ValueError: The name is all white space.
     """
     trimmed = name.strip()
     if not trimmed:
-        message = "a name must hold more than white space"
-        raise ValueError(message)
+        raise ValueError("a name must contain more than white space")
     safe = _UNSAFE.sub("-", trimmed)
     if safe == trimmed and len(safe) <= MAX_LENGTH and not safe.endswith("_"):
         return safe

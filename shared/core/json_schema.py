@@ -1,4 +1,4 @@
-"""JSON schemas for readers that do not take all of JSON Schema."""
+"""JSON schemas for clients that do not support all of JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put definitions where they are used, since some readers take no `$ref`, and drop titles.
+    """Inline definitions, since some clients do not resolve `$ref`, and drop titles.
 
-    A schema that refers to itself has no end: there may be none.
+    Recursive schemas are not supported.
     """
     definitions = schema.get("$defs", {})
 
@@ -17,12 +17,13 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
             return [inline(item) for item in node]
         if not isinstance(node, dict):
             return node
-        named = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
+        definition = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
         own = {key: inline(value) for key, value in node.items() if not _is_noise(key, value)}
-        return {**named, **own}
+        return {**definition, **own}
 
-    whole: dict[str, Any] = inline({key: value for key, value in schema.items() if key != "$defs"})
-    return whole
+    root = {key: value for key, value in schema.items() if key != "$defs"}
+    inlined: dict[str, Any] = inline(root)
+    return inlined
 
 
 def _is_noise(key: str, value: Any) -> bool:

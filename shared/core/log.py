@@ -1,14 +1,11 @@
-"""Structured logs, each line with the trace and the call that it belongs to.
+"""Structured logs: one JSON object per line, with the field names of Cloud Logging.
 
-Which trace a request belongs to: its log lines, and those of the functions it calls, show it.
+Each line has the trace of its request, and so do the lines of the functions that the request
+calls. Cloud Run's front end sets two headers: `traceparent` of the W3C's Trace Context
+(https://www.w3.org/TR/trace-context/), and Google's older `X-Cloud-Trace-Context`.
 
-Cloud Run's front end puts both headers on every request. `traceparent` is the W3C's Trace Context
-(https://www.w3.org/TR/trace-context/), `X-Cloud-Trace-Context` what Google had before.
-
-One JSON object a line, with the field names that Cloud Logging understands.
-
-What is logged are names, sizes, counts and codes; never content, tokens or keys. Libraries log
-through `logging`, and some quote what people sent: of these lines only their place is kept.
+Names, sizes, counts and codes are logged; never content, tokens or keys. Libraries log through
+`logging`, and some quote user input: only the location of such a line is kept.
 """
 
 from __future__ import annotations
@@ -43,11 +40,11 @@ _SPAN_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A place in a trace.
+    """The position of a request in a trace.
 
     Attributes:
         trace_id: 32 hexadecimal digits, not all of them 0.
-        span_id: 16 hexadecimal digits, not all of them 0; None where no span was named.
+        span_id: 16 hexadecimal digits, not all of them 0; None if no span was given.
         sampled: Whether the trace is recorded.
     """
 
@@ -57,12 +54,12 @@ class TraceContext:
 
 
 def parse_trace(headers: Headers) -> TraceContext | None:
-    """The trace that a request belongs to; None where no header says so in its proper form."""
+    """Return the trace of a request; None if it has no valid header."""
     return _traceparent(headers) or _cloud_trace(headers)
 
 
 def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]:
-    """While this is entered, log lines show the trace that a request belongs to."""
+    """Add the trace of a request to the log lines within the context."""
     trace = parse_trace(headers)
     if trace is None:
         return nullcontext()
@@ -74,42 +71,42 @@ def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]
 
 
 def traceparent_header() -> dict[str, str]:
-    """The header that takes the trace on to another function; none where there is no trace."""
+    """Return the header that passes the trace on to another function; none without a trace."""
     fields = get_contextvars()
     if TRACE not in fields:
         return {}
     trace_id = fields[TRACE].rpartition("/")[2]
-    # The header demands a span, even where nobody named one.
+    # The header requires a span id, even if the request had none.
     span_id = fields.get(SPAN) or secrets.token_hex(_SPAN_BYTES)
     return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED]:02x}"}
 
 
 def _traceparent(headers: Headers) -> TraceContext | None:
-    found = headers.getlist("traceparent")
-    form = _TRACEPARENT.match(found[0].strip()) if len(found) == 1 else None
-    if not form:
+    values = headers.getlist("traceparent")
+    match = _TRACEPARENT.match(values[0].strip()) if len(values) == 1 else None
+    if not match:
         return None
-    version, trace_id, span_id, flags = form.groups()
-    rest = form.string[form.end() :]
-    # A later version may say more, but nothing of this changes its place.
-    whole = not rest or (rest.startswith("-") and version != _FIRST_VERSION)
-    if not whole or not _named(trace_id) or not _named(span_id):
+    version, trace_id, span_id, flags = match.groups()
+    rest = match.string[match.end() :]
+    # A later version may append fields, but does not move these.
+    valid = not rest or (rest.startswith("-") and version != _FIRST_VERSION)
+    if not valid or not _is_valid_id(trace_id) or not _is_valid_id(span_id):
         return None
     return TraceContext(trace_id, span_id, bool(int(flags, 16) & 1))
 
 
 def _cloud_trace(headers: Headers) -> TraceContext | None:
-    """`TRACE_ID/SPAN_ID;o=OPTIONS`, the span as a decimal number; it and the options may miss."""
-    found = headers.getlist("x-cloud-trace-context")
-    form = _CLOUD_TRACE.fullmatch(found[0].strip()) if len(found) == 1 else None
-    if not form or not _named(form[1]):
+    """Parse `TRACE_ID/SPAN_ID;o=OPTIONS`: the span is decimal; span and options are optional."""
+    values = headers.getlist("x-cloud-trace-context")
+    match = _CLOUD_TRACE.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if not match or not _is_valid_id(match[1]):
         return None
-    span_id = f"{int(form[2] or 0):016x}"
-    named = _named(span_id) and len(span_id) == 2 * _SPAN_BYTES
-    return TraceContext(form[1].lower(), span_id if named else None, form[3] == "1")
+    span_id = f"{int(match[2] or 0):016x}"
+    has_span = _is_valid_id(span_id) and len(span_id) == 2 * _SPAN_BYTES
+    return TraceContext(match[1].lower(), span_id if has_span else None, match[3] == "1")
 
 
-def _named(identifier: str) -> bool:
+def _is_valid_id(identifier: str) -> bool:
     return set(identifier) != {"0"}
 
 
@@ -135,9 +132,9 @@ structlog.configure(
 log: Any = structlog.get_logger()
 
 
-def _where_only(*arguments: Any, **more: Any) -> logging.LogRecord:
-    """A library's record without its words. No handler of anybody's can show what is not there."""
-    record = logging.LogRecord(*arguments, **more)
+def _redacted_record(*arguments: Any, **options: Any) -> logging.LogRecord:
+    """Make the record of a library's log line without its message, so that no handler shows it."""
+    record = logging.LogRecord(*arguments, **options)
     error = record.exc_info[1] if record.exc_info else None
     line = {
         **structlog.contextvars.get_contextvars(),
@@ -152,18 +149,18 @@ def _where_only(*arguments: Any, **more: Any) -> logging.LogRecord:
     return record
 
 
-logging.setLogRecordFactory(_where_only)
+logging.setLogRecordFactory(_redacted_record)
 
 
 def log_only_warnings() -> None:
-    """Keep quiet about what goes well: for a terminal, where the command itself says that."""
+    """Log warnings and errors only, for commands that report their progress themselves."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """Where an error comes from: its type and the lines it passed, without its words.
+    """Describe an error by its type and stack, without its message.
 
-    An error's message may quote what a person wrote; the lines of our code cannot.
+    A message may quote user input; the lines of our code cannot.
     """
     frames = traceback.extract_tb(error.__traceback__)
     return {

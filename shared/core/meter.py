@@ -1,4 +1,4 @@
-"""What a call costs, counted while it runs."""
+"""The meter of a call, which counts what it costs while it runs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Meter:
-    """What a call cost.
+    """Counts what a call costs.
 
     Attributes:
-        documents_read: As Firestore bills documents: a missing one and an empty query count one.
-            It bills the index entries that a vector query scans beside these.
+        documents_read: Document reads as Firestore bills them: a missing document and an empty
+            query count one. The index entries that a vector query scans are billed in addition.
         documents_written: Documents set, updated or deleted.
-        input_tokens: What language models were given.
-        output_tokens: What they wrote.
-        commits: How often something was sent to be written, whatever came of it.
-        round_trips: How many requests may have had to wait for one another: one more than the
-            deepest that was answered when the last one began.
+        input_tokens: Tokens sent to language models.
+        output_tokens: Tokens written by language models.
+        commits: Commits sent, whether or not they succeeded.
+        round_trips: The longest chain of requests that may have waited for one another. A request
+            waits for all requests that were answered before it began.
     """
 
     documents_read: int = 0
@@ -35,7 +35,7 @@ class Meter:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Count a request; one that begins before another is answered cannot have waited for it."""
+        """Count a request, which cannot have waited for one that is unanswered when it begins."""
         depth = self._answered + 1
         self.round_trips = max(self.round_trips, depth)
         try:

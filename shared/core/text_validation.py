@@ -1,4 +1,4 @@
-"""Texts that others will read: nothing in them that is not seen, or that moves what is seen."""
+"""Validation of texts that others will read: they may not contain invisible characters."""
 
 from __future__ import annotations
 
@@ -10,58 +10,59 @@ from pydantic_core import PydanticCustomError
 
 _BREAKS: Final = frozenset("\t\n\r")
 _JOINERS: Final = frozenset("\u200c\u200d\u061c\u200e\u200f")
-"""Invisible characters that scripts and emoji need. All others of their category are refused: code
-can be made to look like other code with those that turn the direction of text (Boucher, Anderson,
-"Trojan Source: Invisible Vulnerabilities", USENIX Security 2023), and models read what people do
-not see."""
+"""Invisible characters that scripts and emoji need.
+
+All others of their category are refused. Those that change the direction of text can make code look
+like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
+2023), and models read what people do not see."""
 _VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
-"""Selectors of a variant, one after another or beyond the usual sixteen: they can spell a text."""
+"""Sequences of variation selectors, and selectors beyond the first sixteen, can encode a text."""
 _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs that look like white space."""
+"""Letters and symbols that look like white space."""
 
 
 def validation_error(message: str) -> PydanticCustomError:
-    """What a check of an argument raises: these very words, and nothing that was given."""
+    """Make the error of a validator, with this message and without the value."""
     return PydanticCustomError("wrong", message)
 
 
 def validate_line(text: str) -> str:
-    """A text without white space around it.
+    """Return a line of text without the white space around it.
 
     Raises:
-        PydanticCustomError: It has several lines, holds what cannot be seen, or nothing that can.
+        PydanticCustomError: It has several lines, invisible characters, or nothing visible.
     """
     line = text.strip()
     if any(map(_is_control, line)) or _VARIANTS.search(line):
-        raise validation_error("must be one line without control characters and invisible ones")
-    return _seen(line)
+        raise validation_error("must be one line without control or invisible characters")
+    return _require_visible(line)
 
 
 def validate_prose(text: str) -> str:
-    """A text as it is.
+    """Return a text as it is.
 
     Raises:
-        PydanticCustomError: It holds control characters other than line breaks and tabs, or nothing
-            that can be seen.
+        PydanticCustomError: It has invisible characters other than line breaks and tabs, or
+            nothing visible.
     """
-    hidden = any(_is_control(each) for each in text if each not in _BREAKS)
-    if hidden or _VARIANTS.search(text):
+    has_controls = any(_is_control(character) for character in text if character not in _BREAKS)
+    if has_controls or _VARIANTS.search(text):
         raise validation_error(
-            "must hold no control characters but line breaks and tabs, and no invisible ones: take"
-            " out zero-width spaces, and colours of a terminal, such as \\u001b[31m"
+            "must contain no control characters except line breaks and tabs, and no invisible"
+            " characters: remove zero-width spaces and terminal colours such as \\u001b[31m"
         )
-    return _seen(text)
+    return _require_visible(text)
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing to see in a text."""
-    seen = (each for each in text if each not in _BLANKS)
-    return not any(unicodedata.category(each)[0] in "LMNPS" for each in seen)
+    """Return whether a text contains nothing visible."""
+    characters = (character for character in text if character not in _BLANKS)
+    return not any(unicodedata.category(character)[0] in "LMNPS" for character in characters)
 
 
-def _seen(text: str) -> str:
+def _require_visible(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must hold more than white space")
+        raise validation_error("must contain more than white space")
     return text
 
 

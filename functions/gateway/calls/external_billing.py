@@ -118,7 +118,7 @@ class ExternalBilling:
                 async with asyncio.timeout(self._timeout):
                     response = await self._send_operation(operation, reservation, amount)
             except (httpx2.HTTPError, OSError, TimeoutError, _InvalidAnswer) as error:
-                attempt.well = False
+                attempt.healthy = False
                 message = "The billing service cannot be reached. The call was not started."
                 raise Unavailable(message, retry_after=RETRY_AFTER) from error
             attempt.well = True

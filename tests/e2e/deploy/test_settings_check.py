@@ -43,7 +43,7 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
         ),
         (
             VERTEX | {"TIME_ZONE": "Europe/Atlantis"},
-            "TIME_ZONE: no time zone of the IANA",
+            "TIME_ZONE: not a time zone of the IANA",
         ),
         (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"),
         (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET must be set together"),

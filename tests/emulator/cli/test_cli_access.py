@@ -155,8 +155,8 @@ def test_what_names_no_key_revokes_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--user", "Ann", "--name", "x"], "'Ann' is no user"),
-        (["--user", "a/b", "--name", "x"], "'a/b' is no user"),
+        (["--user", "Ann", "--name", "x"], "'Ann' is not a user id"),
+        (["--user", "a/b", "--name", "x"], "'a/b' is not a user id"),
         (["--user", "ann", "--name", " "], "1 to 100 printable"),
         (["--user", "ann", "--name", "a\x1b[2J"], "1 to 100 printable"),
         (["--user", "ann", "--name", "x", "--scope", "admin"], "'admin'"),
@@ -205,7 +205,7 @@ def test_a_user_who_is_revoked_keeps_the_account() -> None:
 
 @pytest.mark.parametrize("command", ["show", "revoke"])
 def test_what_is_no_user_has_no_account(command: str) -> None:
-    assert "'Ann' is no user" in error_of("accounts", command, "Ann")
+    assert "'Ann' is not a user id" in error_of("accounts", command, "Ann")
 
 
 @pytest.mark.parametrize(

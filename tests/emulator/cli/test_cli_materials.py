@@ -171,8 +171,8 @@ def test_a_missing_task_is_answered_with_those_that_exist(project: str) -> None:
 
 
 def test_what_is_no_user_or_no_task_is_refused() -> None:
-    assert "'Ann' is no user" in error_of("erase", "Ann", "notes", "--yes")
-    assert "'a/b' is no user" in error_of("list", "a/b")
+    assert "'Ann' is not a user id" in error_of("erase", "Ann", "notes", "--yes")
+    assert "'a/b' is not a user id" in error_of("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
     assert (2, "") == (result.exit_code, result.stdout)
     assert "more than white space" in result.stderr
@@ -248,4 +248,4 @@ def test_in_the_cloud_nothing_needs_to_be_said_of_embedding(
     monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
     result = CliRunner().invoke(main, ["--cloud", "materials", "list", "Ann"])
     assert 1 == result.exit_code
-    assert "'Ann' is no user" in result.stderr
+    assert "'Ann' is not a user id" in result.stderr

@@ -223,8 +223,8 @@ async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
         *["invalid_input"] * 6,
     ] == [each["error"]["code"] for each in failures]
     assert [{"success", "error"}] * 8 == [set(each) for each in failures]
-    assert {"title": "must hold more than white space"} == failures[2]["error"]["details"]
-    assert "title: must hold more than white space" == failures[2]["error"]["message"]
+    assert {"title": "must contain more than white space"} == failures[2]["error"]["details"]
+    assert "title: must contain more than white space" == failures[2]["error"]["message"]
     assert ["2", "1"] == await ids(app)
 
 

@@ -1,4 +1,4 @@
-"""The circuit breaker, by hand and by thousands of random histories."""
+"""The circuit breaker, in single cases and in thousands of random histories."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A call that is under way until it is said how it ends."""
+    """A call that runs until the test ends it."""
 
     def __init__(self, breaker: CircuitBreaker) -> None:
         self._under_way = ExitStack()
         self._attempt: Attempt = self._under_way.enter_context(breaker.attempt())
 
-    def end(self, *, well: bool | None) -> None:
-        self._attempt.well = well
+    def end(self, *, healthy: bool | None) -> None:
+        self._attempt.healthy = healthy
         self._under_way.close()
 
 
@@ -54,9 +54,9 @@ def breaker(seconds: SettableSeconds) -> CircuitBreaker:
 
 
 def passes(breaker: CircuitBreaker) -> bool:
-    """Whether a call is let through, of which nothing is learned."""
+    """Return whether a call passes, without a result that the breaker learns from."""
     try:
-        Call(breaker).end(well=None)
+        Call(breaker).end(healthy=None)
     except Unavailable:
         return False
     return True
@@ -64,15 +64,15 @@ def passes(breaker: CircuitBreaker) -> bool:
 
 def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
-        Call(breaker).end(well=False)
+        Call(breaker).end(healthy=False)
 
 
-def test_four_failures_in_a_row_are_forgiven(breaker: CircuitBreaker) -> None:
+def test_four_failures_in_a_row_leave_it_closed(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
-def test_after_five_failures_in_a_row_nobody_passes_for_a_pause(
+def test_five_failures_in_a_row_open_it_for_a_pause(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
@@ -85,22 +85,22 @@ def test_after_five_failures_in_a_row_nobody_passes_for_a_pause(
     assert passes(breaker)
 
 
-def test_a_success_in_between_begins_a_new_row(breaker: CircuitBreaker) -> None:
+def test_a_success_resets_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
-    Call(breaker).end(well=True)
+    Call(breaker).end(healthy=True)
     fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
-def test_an_abandoned_call_neither_breaks_nor_joins_a_row(breaker: CircuitBreaker) -> None:
+def test_an_abandoned_call_does_not_change_the_count(breaker: CircuitBreaker) -> None:
     fail(breaker, FAILURE_THRESHOLD - 1)
-    Call(breaker).end(well=None)
+    Call(breaker).end(healthy=None)
     assert passes(breaker)
     fail(breaker, 1)
     assert not passes(breaker)
 
 
-def test_during_a_probe_others_are_told_to_come_back_soon(
+def test_calls_during_a_probe_are_refused_briefly(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
@@ -110,17 +110,15 @@ def test_during_a_probe_others_are_told_to_come_back_soon(
     assert PROBE_RETRY_SECONDS == caught.value.retry_after
 
 
-def test_a_probe_that_succeeds_lets_everybody_through(
-    breaker: CircuitBreaker, seconds: SettableSeconds
-) -> None:
+def test_a_successful_probe_closes_it(breaker: CircuitBreaker, seconds: SettableSeconds) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
-    Call(breaker).end(well=True)
+    Call(breaker).end(healthy=True)
     fail(breaker, FAILURE_THRESHOLD - 1)
     assert passes(breaker)
 
 
-def test_one_probe_that_fails_begins_another_pause(
+def test_a_failed_probe_begins_another_pause(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
@@ -132,18 +130,18 @@ def test_one_probe_that_fails_begins_another_pause(
     assert passes(breaker)
 
 
-def test_an_abandoned_probe_makes_room_for_another_at_once(
+def test_an_abandoned_probe_is_replaced_at_once(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
-    Call(breaker).end(well=None)
+    Call(breaker).end(healthy=None)
     with breaker.attempt():
         assert not passes(breaker)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-def test_a_probe_that_raises_makes_room_for_another(
+def test_a_probe_that_raises_is_replaced(
     breaker: CircuitBreaker, seconds: SettableSeconds, error: type[BaseException]
 ) -> None:
     fail(breaker, FAILURE_THRESHOLD)
@@ -153,41 +151,41 @@ def test_a_probe_that_raises_makes_room_for_another(
     assert passes(breaker)
 
 
-@pytest.mark.parametrize("well", [None, False])
-def test_an_old_call_that_ends_during_a_probe_admits_no_second(
-    breaker: CircuitBreaker, seconds: SettableSeconds, *, well: bool | None
+@pytest.mark.parametrize("healthy", [None, False])
+def test_an_old_call_ending_during_a_probe_admits_no_other(
+    breaker: CircuitBreaker, seconds: SettableSeconds, *, healthy: bool | None
 ) -> None:
     """A write may take longer than the pause."""
     early = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS
     with breaker.attempt():
-        early.end(well=well)
+        early.end(healthy=healthy)
         seconds.now += 10 * OPEN_SECONDS
         assert not passes(breaker)
     assert passes(breaker)
 
 
-def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: CircuitBreaker) -> None:
+def test_a_late_success_closes_it(breaker: CircuitBreaker) -> None:
     early = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
-    early.end(well=True)
+    early.end(healthy=True)
     assert passes(breaker)
 
 
-def test_a_late_failure_does_not_make_the_pause_longer(
+def test_a_late_failure_does_not_prolong_the_pause(
     breaker: CircuitBreaker, seconds: SettableSeconds
 ) -> None:
     early = Call(breaker)
     fail(breaker, FAILURE_THRESHOLD)
     seconds.now += OPEN_SECONDS - 1
-    early.end(well=False)
+    early.end(healthy=False)
     seconds.now += 1
     assert passes(breaker)
 
 
 class History(RuleBasedStateMachine):
-    """Calls that begin and end, or last for as long as they like."""
+    """A model of the breaker, compared with it over random calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +214,7 @@ class History(RuleBasedStateMachine):
         return self.in_a_row >= FAILURE_THRESHOLD
 
     def wait_to_expect(self) -> float | None:
-        """How long a call should be told to wait, by what has happened; None: it goes through."""
+        """Return the expected `retry_after` of a call; None if it should pass."""
         if not self.is_open:
             return None
         wait = math.ceil(self.failed_at + OPEN_SECONDS - self.clock.now)
@@ -227,26 +225,26 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: not self.is_open)
     @rule(others=st.integers(0, 3))
     def break_down(self, others: int) -> None:
-        """Calls fail until no more is let through; the answers to others are still to come."""
+        """Let calls fail until none passes, while others are still running."""
         for _ in range(others):
             self.call()
         while not self.is_open:
             self.call()
-            self.end(self.under_way[-1], well=False)
+            self.end(self.under_way[-1], healthy=False)
 
     @precondition(lambda self: self.under_way)
-    @rule(data=st.data(), well=st.sampled_from([True, False, None]))
-    def end_one(self, data: st.DataObject, *, well: bool | None) -> None:
-        self.end(data.draw(st.sampled_from(self.under_way)), well=well)
+    @rule(data=st.data(), healthy=st.sampled_from([True, False, None]))
+    def end_one(self, data: st.DataObject, *, healthy: bool | None) -> None:
+        self.end(data.draw(st.sampled_from(self.under_way)), healthy=healthy)
 
-    def end(self, call: Call, *, well: bool | None) -> None:
-        call.end(well=well)
+    def end(self, call: Call, *, healthy: bool | None) -> None:
+        call.end(healthy=healthy)
         counts = call in self.probes or not self.is_open
         self.under_way.remove(call)
-        self.probes = [each for each in self.probes if each is not call]
-        if well:
+        self.probes = [probe for probe in self.probes if probe is not call]
+        if healthy:
             self.in_a_row = 0
-        elif well is False and counts:
+        elif healthy is False and counts:
             self.in_a_row += 1
             self.failed_at = self.clock.now
 
@@ -255,12 +253,12 @@ class History(RuleBasedStateMachine):
         self.clock.now += passed
 
     @invariant()
-    def one_call_at_most_finds_out(self) -> None:
+    def at_most_one_probe_runs(self) -> None:
         assert len(self.probes) <= 1
 
 
 @pytest.mark.parametrize("histories", [100, pytest.param(300, marks=pytest.mark.slow)])
-def test_in_any_history_it_opens_probes_and_closes_as_it_should(histories: int) -> None:
+def test_random_histories_match_the_model(histories: int) -> None:
     run_state_machine_as_test(
         History, settings=settings(max_examples=histories, stateful_step_count=40)
     )

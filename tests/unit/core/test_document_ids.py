@@ -1,4 +1,4 @@
-"""Any name becomes a legal document id."""
+"""Document ids for arbitrary names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ names = st.text().filter(str.strip)
 @example("_/" * 40)
 @example("\ud800")
 @example("\u0661")
-def test_any_name_becomes_a_legal_id(name: str) -> None:
+def test_any_name_becomes_a_valid_id(name: str) -> None:
     made = safe_id(name)
     assert LEGAL.fullmatch(made)
 
@@ -30,7 +30,7 @@ def test_any_name_becomes_a_legal_id(name: str) -> None:
 @given(st.from_regex(LEGAL, fullmatch=True))
 @example("a" * MAX_LENGTH)
 @example("__x")
-def test_a_legal_name_is_its_own_id(name: str) -> None:
+def test_a_valid_name_is_its_own_id(name: str) -> None:
     assert name == safe_id(name)
 
 
@@ -50,11 +50,11 @@ def test_two_names_never_share_an_id(pair: list[str]) -> None:
     assert safe_id(first) != safe_id(second)
 
 
-def test_white_space_around_a_name_does_not_count() -> None:
+def test_white_space_around_a_name_is_ignored() -> None:
     assert safe_id("walden") == safe_id(" walden\n")
 
 
-def test_what_was_lost_is_told_apart_by_a_hash() -> None:
+def test_a_hash_distinguishes_names_that_were_changed() -> None:
     assert safe_id("file-notes/day 1.md") == "file-notes-day-1-md-bafac8fc3e"
 
 

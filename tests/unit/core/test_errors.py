@@ -1,4 +1,4 @@
-"""The error tree, and what of it crosses the wire."""
+"""The error tree and its wire form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def leaves(root: type[CarrelError]) -> Iterator[type[CarrelError]]:
-    """The kinds of this module that have no kinds below them in it."""
+    """Yield the errors of the module that have no subclasses in it."""
     below = [kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__]
     for kind in below:
         yield from leaves(kind)
@@ -30,25 +30,25 @@ every_leaf = pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__nam
 
 
 @every_leaf
-def test_every_kind_has_a_code_and_an_http_status(kind: type[CarrelError]) -> None:
+def test_every_error_has_a_code_and_an_http_status(kind: type[CarrelError]) -> None:
     assert kind.code.isupper()
     assert 400 <= kind.status < 600
 
 
-def test_no_two_kinds_share_a_code_or_a_status() -> None:
+def test_no_two_errors_share_a_code_or_a_status() -> None:
     assert len({kind.code for kind in LEAVES}) == len(LEAVES)
     assert len({kind.status for kind in LEAVES}) == len(LEAVES)
 
 
 @every_leaf
-def test_every_kind_stands_in_the_drawing_with_its_code(kind: type[CarrelError]) -> None:
+def test_the_docstring_lists_every_error_with_its_code(kind: type[CarrelError]) -> None:
     drawn = [line for line in (errors.__doc__ or "").splitlines() if f" {kind.__name__} " in line]
     assert len(drawn) == 1
     assert f" {kind.code}" in drawn[0]
 
 
 @every_leaf
-def test_an_error_crosses_the_wire_whole(kind: type[CarrelError]) -> None:
+def test_the_wire_form_has_all_attributes(kind: type[CarrelError]) -> None:
     sent = kind("Say how.", details={"field": "why"}, retry_after=2.5)
     received = WireError.model_validate_json(json.dumps(sent.to_wire()))
     assert http_status(received.code) == kind.status
@@ -61,15 +61,15 @@ def test_an_error_crosses_the_wire_whole(kind: type[CarrelError]) -> None:
 
 
 @every_leaf
-def test_waiting_is_not_mentioned_where_it_does_not_help(kind: type[CarrelError]) -> None:
+def test_without_a_wait_there_is_no_retry_after(kind: type[CarrelError]) -> None:
     body = kind("No.").to_wire()
     assert body == {"code": kind.code, "message": "No.", "details": {}}
     assert WireError.model_validate(body).retry_after is None
 
 
-def test_a_wait_of_nought_seconds_is_told() -> None:
+def test_a_wait_of_zero_seconds_is_kept() -> None:
     assert errors.Unavailable("Now.", retry_after=0).to_wire()["retry_after"] == 0
 
 
-def test_an_unknown_code_is_a_fault() -> None:
+def test_an_unknown_code_is_an_internal_error() -> None:
     assert http_status("NEW_IN_A_LATER_VERSION") == 500

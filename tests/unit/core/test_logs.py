@@ -1,4 +1,4 @@
-"""What goes into the log, and what stays out."""
+"""What is logged, and what is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import shared.core.log  # noqa: F401 - what it does to `logging` is what is test
 SECRET = "what-nobody-may-read"
 
 
-def test_of_what_a_library_logs_only_the_place_is_kept() -> None:
+def test_a_librarys_message_is_not_logged() -> None:
     written = io.StringIO()
     logger = logging.getLogger("a.library")
     handler = logging.StreamHandler(written)
@@ -19,7 +19,7 @@ def test_of_what_a_library_logs_only_the_place_is_kept() -> None:
     try:
         int(SECRET)
     except ValueError:
-        logger.exception("dropped %r", SECRET, stack_info=True, extra={"said": SECRET})
+        logger.exception("dropped %r", SECRET, stack_info=True, extra={"content": SECRET})
     finally:
         logger.removeHandler(handler)
     line = json.loads(written.getvalue())

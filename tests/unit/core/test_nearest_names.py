@@ -1,4 +1,4 @@
-"""Names that somebody may have meant."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdina
         ("", []),
     ],
 )
-def test_the_names_most_like_an_unknown_one_come_best_first(
-    wanted: str, expected: list[str]
-) -> None:
+def test_nearest_names_come_best_first(wanted: str, expected: list[str]) -> None:
     assert expected == nearest_names(wanted, AUTHORS)
 
 
-def test_a_name_of_every_word_beats_one_of_similar_letters() -> None:
+def test_a_name_with_all_words_beats_similar_letters() -> None:
     assert ["data science", "date"] == nearest_names("data", ["date", "data science"])
 
 
-def test_no_more_names_than_asked_for() -> None:
+def test_the_number_of_names_is_limited() -> None:
     assert ["tag a", "tag b"] == nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2)
 
 
-def test_where_nothing_exists_nothing_is_near() -> None:
+def test_without_names_there_are_no_suggestions() -> None:
     assert [] == nearest_names("anything", [])
 
 
-def test_a_name_is_returned_as_it_is_written() -> None:
+def test_a_name_keeps_its_spelling() -> None:
     assert ["Décision"] == nearest_names("décisions", ["Décision"])

@@ -1,4 +1,4 @@
-"""Periods that people name."""
+"""Periods and spans of days."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> No
     assert expected == period_dates(Period(period), NOW)
 
 
-def test_every_period_has_its_span() -> None:
+def test_every_period_has_a_span() -> None:
     assert all(not period_dates(period, NOW).empty for period in Period)
 
 
@@ -38,14 +38,14 @@ def test_last_month_in_january_is_december() -> None:
     assert expected == period_dates(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC))
 
 
-def test_the_day_is_that_of_utc_wherever_the_clock_stands() -> None:
+def test_days_are_counted_in_utc() -> None:
     east = timezone(timedelta(hours=14))
     assert period_dates(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(
         2024, 3, 10
     )
 
 
-def test_a_span_holds_its_first_and_last_moment_and_none_beside() -> None:
+def test_a_span_includes_its_first_and_last_moment() -> None:
     tick = timedelta(microseconds=1)
     for inside in (SPAN.start, SPAN.end):
         assert inside in SPAN
@@ -71,16 +71,16 @@ def test_spans_intersect() -> None:
     assert SPAN & ALL_DATES == SPAN
 
 
-def test_spans_apart_have_no_day_in_common() -> None:
+def test_disjoint_spans_have_an_empty_intersection() -> None:
     assert (SPAN & DateSpan(date(2025, 1, 1), date(2025, 1, 2))).empty
     assert not SPAN.empty
 
 
-def test_the_months_of_a_span_are_all_that_it_touches() -> None:
+def test_the_months_of_a_span_include_partial_ones() -> None:
     assert SPAN.months == ["2024-01", "2024-02", "2024-03"]
     assert DateSpan(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
 
 
-def test_always_holds_every_moment() -> None:
+def test_all_dates_include_every_moment() -> None:
     assert datetime.min.replace(tzinfo=UTC) in ALL_DATES
     assert datetime.max.replace(tzinfo=UTC) in ALL_DATES

@@ -104,7 +104,7 @@ def test_an_unknown_setting_is_refused() -> None:
         (
             "TIME_ZONE",
             "Atlantis",
-            "TIME_ZONE: no time zone of the IANA database, such as Europe/Berlin.",
+            "TIME_ZONE: not a time zone of the IANA database, such as Europe/Berlin.",
         ),
     ],
 )

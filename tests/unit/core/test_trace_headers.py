@@ -1,4 +1,4 @@
-"""Which trace a request belongs to, by its headers."""
+"""The trace of a request, from its headers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPAN_ID = "00f067aa0ba902b7"
 W3C = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 
-def sent(*fields: tuple[str, str]) -> Headers:
+def make_headers(*fields: tuple[str, str]) -> Headers:
     return Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in fields])
 
 
@@ -33,8 +33,10 @@ def sent(*fields: tuple[str, str]) -> Headers:
         (f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later", True),
     ],
 )
-def test_traceparent_names_trace_and_span(header: str, *, sampled: bool) -> None:
-    assert TraceContext(TRACE_ID, SPAN_ID, sampled) == parse_trace(sent(("traceparent", header)))
+def test_traceparent_has_trace_and_span(header: str, *, sampled: bool) -> None:
+    assert TraceContext(TRACE_ID, SPAN_ID, sampled) == parse_trace(
+        make_headers(("traceparent", header))
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,16 +51,16 @@ def test_traceparent_names_trace_and_span(header: str, *, sampled: bool) -> None
         (TRACE_ID, None, False),
     ],
 )
-def test_googles_older_header_names_them_too(
+def test_googles_older_header_has_them_too(
     header: str, span_id: str | None, *, sampled: bool
 ) -> None:
-    found = parse_trace(sent(("X-Cloud-Trace-Context", header)))
-    assert TraceContext(TRACE_ID, span_id, sampled) == found
+    trace = parse_trace(make_headers(("X-Cloud-Trace-Context", header)))
+    assert TraceContext(TRACE_ID, span_id, sampled) == trace
 
 
-def test_traceparent_comes_first() -> None:
+def test_traceparent_takes_precedence() -> None:
     other = f"{'b' * 32}/7;o=0"
-    headers = sent(("x-cloud-trace-context", other), ("traceparent", W3C))
+    headers = make_headers(("x-cloud-trace-context", other), ("traceparent", W3C))
     assert TraceContext(TRACE_ID, SPAN_ID, sampled=True) == parse_trace(headers)
 
 
@@ -82,19 +84,19 @@ def test_traceparent_comes_first() -> None:
         [("x-cloud-trace-context", f"{TRACE_ID}/1;o=secret")],
     ],
 )
-def test_what_has_no_proper_form_is_no_trace(fields: Sequence[tuple[str, str]]) -> None:
-    assert parse_trace(sent(*fields)) is None
+def test_invalid_headers_are_ignored(fields: Sequence[tuple[str, str]]) -> None:
+    assert parse_trace(make_headers(*fields)) is None
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
-def test_no_header_is_an_error(one: str, other: str) -> None:
-    parse_trace(sent(("traceparent", one), ("x-cloud-trace-context", other)))
+def test_no_combination_of_headers_is_an_error(one: str, other: str) -> None:
+    parse_trace(make_headers(("traceparent", one), ("x-cloud-trace-context", other)))
 
 
-def test_lines_that_are_written_meanwhile_show_the_trace(
+def test_log_lines_in_the_context_have_the_trace(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with bind_trace(sent(("traceparent", W3C)), "shelf"):
+    with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
         log.info("inside")
     log.info("outside")
     inside, outside = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -106,14 +108,14 @@ def test_lines_that_are_written_meanwhile_show_the_trace(
     assert {"message", "severity", "time"} == outside.keys()
 
 
-def test_the_trace_is_taken_on_as_it_came() -> None:
-    with bind_trace(sent(("traceparent", W3C)), "shelf"):
+def test_the_trace_is_passed_on_unchanged() -> None:
+    with bind_trace(make_headers(("traceparent", W3C)), "shelf"):
         assert {"traceparent": W3C} == traceparent_header()
     assert {} == traceparent_header()
 
 
-def test_a_trace_without_a_span_is_taken_on_with_one() -> None:
-    with bind_trace(sent(("x-cloud-trace-context", TRACE_ID)), "shelf"):
+def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
+    with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), "shelf"):
         taken = parse_trace(Headers(traceparent_header()))
     assert taken is not None
     assert (TRACE_ID, False) == (taken.trace_id, taken.sampled)

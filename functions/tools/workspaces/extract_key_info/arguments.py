@@ -36,7 +36,7 @@ class SearchScope(StrEnum):
 
 def _has_words(text: str) -> str:
     if is_blank(text):
-        raise validation_error("must hold more than white space")
+        raise validation_error("must contain more than white space")
     return text
 
 
@@ -117,7 +117,7 @@ def read_request(args: In, ctx: Context) -> Request:
     if text is not None and args.document:
         raise invalid("document", "is sent instead of materials: send one of the two")
     if text is not None and not text.strip():
-        raise invalid("materials", "must hold more than white space")
+        raise invalid("materials", "must contain more than white space")
     if text is None and not args.document and args.scope is not SearchScope.TASK:
         raise invalid("materials", "required unless you send document, or scope is task")
     task_id = task_id_of(args, ctx.caller)
@@ -149,7 +149,7 @@ def task_id_of(args: In, caller: Caller) -> str:
     try:
         return safe_id(args.task_id)
     except ValueError:
-        raise invalid("task_id", "must hold more than white space") from None
+        raise invalid("task_id", "must contain more than white space") from None
 
 
 def _top_k(args: In, ctx: Context) -> int:
