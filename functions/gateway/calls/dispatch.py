@@ -82,7 +82,7 @@ class HttpDispatcher:
             return CallAnswer.failed(PlatformFault(f"{tool.name} is not deployed."))
         try:
             with breaker.attempt() as attempt:
-                answer, attempt.well = await self._send(url, tool, request)
+                answer, attempt.healthy = await self._send(url, tool, request)
         except Unavailable as error:
             return _unreachable(tool, request, WriteState.NOTHING_DONE, error.retry_after)
         return answer

@@ -121,7 +121,7 @@ class ExternalBilling:
                 attempt.healthy = False
                 message = "The billing service cannot be reached. The call was not started."
                 raise Unavailable(message, retry_after=RETRY_AFTER) from error
-            attempt.well = True
+            attempt.healthy = True
         _raise_for_status(response, reservation.bill)
 
     async def _send_operation(
