@@ -1,19 +1,19 @@
-# The one door to Carrel. `make` alone lists what it can do.
+# All development commands. `make` alone lists them.
 
 # For `make run`: inline or functions.
 TOPOLOGY ?=
-# How many tests run at once.
+# The number of parallel test processes.
 WORKERS ?= 2
-# Handed on to the command behind run, test and bench.
+# Extra arguments for the command behind run, test and bench.
 ARGS ?=
-# For `make bench`: the modules of benchmarks to run.
+# For `make bench`: the benchmark modules to run.
 BENCH ?= cold_start calls
-# The Python to make .venv with; by default, the newest that is found and supported.
+# The Python for .venv; by default, the newest supported one on PATH.
 PYTHON ?=
 
-# Each is written last: without it, or when what it depends on is newer, its step is done again.
+# Each stamp is written last: its step is repeated if it is missing or older than its inputs.
 MADE := .venv/made
-# What running needs, and what testing needs, which includes it.
+# Stamps of the dependencies to run, and of those to develop, which include the former.
 RUN := .venv/run
 DEV := .venv/dev
 PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
@@ -25,34 +25,34 @@ CODE := functions infra shared tests benchmarks
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-run: $(RUN) ## Run it here; TOPOLOGY=functions gives each tool its own process
+run: $(RUN) ## Run Carrel here; TOPOLOGY=functions: each tool in its own process
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
 
-deploy: $(RUN) ## Put it into your Google Cloud project; it asks first
+deploy: $(RUN) ## Deploy to your Google Cloud project; asks first
 	@.venv/bin/carrel deploy $(ARGS)
 
-test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' picks some
+test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' selects some
 	@$(PYTEST) -m 'not slow' $(ARGS)
 
-test-slow: $(DEV) ## Run the slow ones: random kills, Terraform, browsers, pip
+test-slow: $(DEV) ## Run the slow tests: random kills, Terraform, browsers, pip
 	@$(PYTEST) -m slow $(ARGS)
 
-test-tool: $(DEV) ## Run one tool's tests and its contract; NAME=search_kb names it
+test-tool: $(DEV) ## Run the tests of one tool, NAME=search_kb
 	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
 	$(PYTEST) $(wildcard tests/*/test_$(NAME)*.py tests/unit/*/test_$(NAME)*.py) \
 	$(patsubst functions/tools/%/$(NAME),tests/emulator/%,$(wildcard functions/tools/*/$(NAME))) \
 	tests/contract -k $(NAME) $(ARGS)
 
-conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
+conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
 	@.venv/bin/python -m tests.e2e.conformance
 
-check: $(DEV) ## Look for faults; writes nothing
+check: $(DEV) ## Run all static checks; writes nothing
 	@echo 'Style'
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check
 	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
-	@echo 'Who imports whom'
+	@echo 'Imports'
 	@.venv/bin/lint-imports
 	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
@@ -63,36 +63,36 @@ check: $(DEV) ## Look for faults; writes nothing
 	@echo 'Terraform'
 	@.venv/bin/python -m infra.build.terraform_check
 
-fix: $(DEV) ## Mend what a program can, and write the generated files again
+fix: $(DEV) ## Fix style, and write the generated files
 	@.venv/bin/ruff check --fix --exit-zero
 	@.venv/bin/ruff format
 	@.venv/bin/carrel generate
 
-bench: $(DEV) ## Measure; BENCH=ingest takes ten minutes
+bench: $(DEV) ## Run benchmarks; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
 new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task; with WRITES=1 it changes data
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
 	.venv/bin/carrel new-tool $(NAME) $(if $(WRITES),--writes)
 
-lock: ## Move constraints.txt to the newest versions
+lock: ## Update constraints.txt to the newest versions
 	@'$(or $(PYTHON),python3.11)' -m infra.local.constraints
 
-clean: ## Delete what the other targets made, but not .carrel, which holds data
+clean: ## Delete what the other targets created, except .carrel with its data
 	@rm -rf .venv dist build *.egg-info
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
-# A name on PATH proves nothing: it may be a version switcher's empty shim, or lack ensurepip.
+# A program on PATH may be a version switcher's shim without a Python, or lack ensurepip.
 CANDIDATES := $(if $(PYTHON),'$(PYTHON)',python3.13 python3.12 python3.11 python3)
 FIND_PYTHON = for python in $(CANDIDATES) ''; do \
 	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11, 7))' \
 	2>/dev/null && break; done
 NO_PYTHON := \
-	'No Python 3.11.7 or newer was found that can make virtual environments. To get one:' \
+	'There is no Python 3.11.7 or newer that can create virtual environments. To get one:' \
 	'  Debian 13, Ubuntu 24.04 or newer  sudo apt-get install python3 python3-venv' \
 	'  macOS                             brew install python@3.13' \
-	'Or name one that you have: make PYTHON=/path/to/python3.13 ...'
+	'Or name one that is not on PATH: make PYTHON=/path/to/python3.13 ...'
 
 $(MADE):
 	@set -e; $(FIND_PYTHON); \

@@ -78,7 +78,7 @@ def measured(archive: Path, name: str, rounds: int) -> list[str]:
     cold_start(program, path)
     taken = [cold_start(program, path) for _ in range(rounds)]
     sizes = (archive.stat().st_size / 1024, size(folder) / 1024, size(python.parents[1]) / _MIB)
-    return [*(f"{each:.0f}" for each in sizes), f"{median(taken):.2f}"]
+    return [*(f"{size:.0f}" for size in sizes), f"{median(taken):.2f}"]
 
 
 def main(rounds: int) -> None:

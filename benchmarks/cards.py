@@ -72,7 +72,7 @@ def longest(text: str, _title: str) -> Sequence[str]:
 
 def key(text: str, title: str) -> Sequence[str]:
     """Those that a card is made of."""
-    return [each.text for each in key_sentences(text, title)[:CHOSEN]]
+    return [sentence.text for sentence in key_sentences(text, title)[:CHOSEN]]
 
 
 WAYS: Final[dict[str, Choose]] = {

@@ -78,11 +78,11 @@ class Ranks:
 
     def within(self, depth: int) -> list[bool]:
         """In which cases it is among the best."""
-        return [each <= depth for each in self.ranks]
+        return [rank <= depth for rank in self.ranks]
 
     def reciprocal(self) -> list[float]:
         """1 where it is first, 1/2 where it is second."""
-        return [1 / each for each in self.ranks]
+        return [1 / rank for rank in self.ranks]
 
     def row(self, name: str) -> list[str]:
         """The measures of it."""
@@ -131,7 +131,7 @@ class Ways:
             return bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
 
         peer = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-        peer.index(tokens([each.cleaned for each in cuts]), show_progress=False)
+        peer.index(tokens([cut.cleaned for cut in cuts]), show_progress=False)
         asked = tokens([case.query])
         [places], [scores] = peer.retrieve(asked, k=len(cuts), show_progress=False)
         return [cuts[place].start for place, score in zip(places, scores, strict=True) if score > 0]
@@ -171,7 +171,7 @@ async def agreements(
             answer = await extract_result(
                 app, case.query, caller, materials=case.materials, top_k=DEEP
             )
-            found = [each["start"] for each in answer["passages"]]
+            found = [passage["start"] for passage in answer["passages"]]
             counts[turn] += answer["known"] is (turn > 1) and found == expected[number][:DEEP]
     return counts[0], counts[1], counts[2]
 
@@ -213,7 +213,7 @@ async def quality(folder: Path) -> None:
         ranks = {name: _ranks(asked, [each[name] for each in found]) for name in found[0]}
         title = f"{folder.name}: {len(asked)} cases, beside the right abstract {beside}"
         columns = ("", "first", "in the best five", "MRR")
-        print_table(title, columns, [each.row(name) for name, each in ranks.items()])
+        print_table(title, columns, [rank.row(name) for name, rank in ranks.items()])
         for name in (VECTORS, WORDS):
             print(compared(ranks[OURS], ranks[name], name))  # noqa: T201 - a benchmark prints
         expected = [each[OURS] for each in found]
@@ -228,7 +228,7 @@ async def quality(folder: Path) -> None:
 
 def _ranks(asked: Sequence[Case], found: Sequence[Sequence[int]]) -> Ranks:
     ranks = [case.rank(starts) for case, starts in zip(asked, found, strict=True)]
-    return Ranks([math.inf if each is None else each for each in ranks])
+    return Ranks([math.inf if rank is None else rank for rank in ranks])
 
 
 async def measure(folder: Path, parts: Sequence[str]) -> None:

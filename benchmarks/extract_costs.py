@@ -103,8 +103,8 @@ class Cost:
     def row(self, name: str) -> list[str]:
         """Its line of the table."""
         receipts = [answer.receipt for answer in self.answers]
-        total = median(each.milliseconds for each in receipts)
-        embedding = median(each.embedding_ms or 0.0 for each in receipts)
+        total = median(receipt.milliseconds for receipt in receipts)
+        embedding = median(receipt.embedding_ms or 0.0 for receipt in receipts)
         return [
             name,
             f"{total:,.0f}",
@@ -113,9 +113,9 @@ class Cost:
             f"{1 - embedding / total:.1%}",
             f"{1 - ratio(self.alone, self.processor):.1%}" if self.alone else "",
             f"{median(self.embedded):.0f}",
-            f"{median(each.documents_read for each in receipts):.0f}",
-            f"{median(each.documents_written for each in receipts):.0f}",
-            f"{median(each.round_trips for each in receipts):.0f}",
+            f"{median(receipt.documents_read for receipt in receipts):.0f}",
+            f"{median(receipt.documents_written for receipt in receipts):.0f}",
+            f"{median(receipt.round_trips for receipt in receipts):.0f}",
         ]
 
 
@@ -178,7 +178,7 @@ class Calls:
 
     async def _alone(self, materials: str) -> float:
         cuts = parse_passages(materials, self.app.settings.extract_passage_characters)
-        texts = list({each.passage_id: each.cleaned for each in cuts}.values())
+        texts = list({cut.passage_id: cut.cleaned for cut in cuts}.values())
         began = time.process_time()
         await self.embedder.embed(texts, Purpose.DOCUMENT)
         return time.process_time() - began

@@ -105,7 +105,7 @@ async def run(
 
 async def measure(app: Metered, path: Path) -> None:
     """Put a file in twice and compare its index twice, then search it."""
-    chunks = [chunk for each in read_sources(path) for chunk in in_chunks(each).chunks]
+    chunks = [chunk for source in read_sources(path) for chunk in in_chunks(source).chunks]
     texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
 
     async def own_speed() -> float:

@@ -144,7 +144,7 @@ def peak_memory() -> float:
     """
     status = Path("/proc/self/status")
     if status.exists():
-        [line] = [each for each in status.read_text().splitlines() if each.startswith("VmHWM")]
+        [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -248,40 +248,40 @@ def told(sizes: Sequence[int], found: Mapping[int, Mapping[str, Figures]]) -> No
     print_table(
         f"Seconds on the wall, by chunks, and their growth; at {last:,}: the share of commits",
         ["", *by_chunks, "growth", "commits", "chunks/s"],
-        [[label, *_times(each, last)] for label, each in runs.items() if STEPS[label]],
+        [[label, *_times(run, last)] for label, run in runs.items() if STEPS[label]],
     )
     print_table(
         f"CPU seconds of the job's process, and their growth; at {last:,}: documents a chunk",
         ["", *by_chunks, "growth", "read", "written", "did"],
-        [[label, *_costs(each, last)] for label, each in runs.items() if STEPS[label]],
+        [[label, *_costs(run, last)] for label, run in runs.items() if STEPS[label]],
     )
     print_table(
         "Peak memory of the job's process in MiB, its growth, and KiB a chunk",
         ["", *by_chunks, "growth", "KiB a chunk"],
-        [[label, *_memory(each, last - sizes[0])] for label, each in runs.items()],
+        [[label, *_memory(run, last - sizes[0])] for label, run in runs.items()],
     )
 
 
 def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
-    seconds, last = [each.seconds for each in runs], runs[-1]
+    seconds, last = [run.seconds for run in runs], runs[-1]
     growth = f"{seconds[-1] / seconds[0]:.1f}"
     commits, speed = f"{last.committing / last.seconds:.0%}", f"{chunks / last.seconds:.0f}"
-    return [*(f"{each:.1f}" for each in seconds), growth, commits, speed]
+    return [*(f"{second:.1f}" for second in seconds), growth, commits, speed]
 
 
 def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
-    seconds, last = [each.own for each in runs], runs[-1]
+    seconds, last = [run.own for run in runs], runs[-1]
     documents = [f"{last.read / chunks:.2f}", f"{last.written / chunks:.2f}"]
     did = ", ".join(f"{count} {name}" for name, count in last.counts.items())
     growth = f"{seconds[-1] / seconds[0]:.1f}"
-    return [*(f"{each:.1f}" for each in seconds), growth, *documents, did]
+    return [*(f"{second:.1f}" for second in seconds), growth, *documents, did]
 
 
 def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
-    peaks = [each.peak for each in runs]
+    peaks = [run.peak for run in runs]
     gained = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
     growth = f"{peaks[-1] / peaks[0]:.2f}"
-    return [*(f"{each:.0f}" for each in peaks), growth, f"{gained:z.1f}"]
+    return [*(f"{peak:.0f}" for peak in peaks), growth, f"{gained:z.1f}"]
 
 
 def main(sizes: Sequence[int]) -> None:

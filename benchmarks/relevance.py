@@ -97,7 +97,7 @@ class Base:
         for document, held in self._held.items():
             for term, tf in held.items():
                 entries[term][document] = pack(tf, held.total())
-        self._postings = {term: Postings(len(each), each) for term, each in entries.items()}
+        self._postings = {term: Postings(len(entry), entry) for term, entry in entries.items()}
         self._totals = Totals(len(texts), sum(held.total() for held in self._held.values()))
 
     def search(self, query: Query, vector: Array) -> dict[str, Found]:
@@ -235,7 +235,7 @@ def answerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
     questions = [
         Query(
             text,
-            frozenset(each for each, passage in bases.sample.texts.items() if words in passage),
+            frozenset(text for text, passage in bases.sample.texts.items() if words in passage),
         )
         for text, words in QUESTIONS["sample"]["answered"][half].items()
     ]

@@ -127,8 +127,8 @@ class Base:
         total = 0
         async for collection in self.app.connection.client.collections():
             rules = rules_of(indexes, collection.id, DIMENSION)
-            async for each in collection.stream():
-                path, data = f"{collection.id}/{each.id}", each.to_dict() or {}
+            async for snapshot in collection.stream():
+                path, data = f"{collection.id}/{snapshot.id}", snapshot.to_dict() or {}
                 total += document_bytes(path, data, rules) + index_bytes(path, data, rules)
         return total
 
@@ -182,7 +182,7 @@ class Base:
     async def _shelves(self) -> Shelves:
         client = self.app.connection.client
         ids = {
-            name: [each.id async for each in client.collection(name).limit(ROUNDS).stream()]
+            name: [snapshot.id async for snapshot in client.collection(name).limit(ROUNDS).stream()]
             for name in ("chunks", "sources", "clusters", "traces")
         }
         rows = list(abstracts(1_000))
@@ -232,7 +232,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         | {"work": _columns([each["calls"][place] for each in by_size])}
         for place, kind in enumerate(MIX)
     ]
-    sent = sum(each["a_day"] * each["work"].pop("bytes")[-1] for each in calls)
+    sent = sum(call["a_day"] * call["work"].pop("bytes")[-1] for call in calls)
     gateway = await gateway_operations() | gateway_seconds(folder / "gateway.log")
     return {
         "measured": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -240,7 +240,7 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         " author and category among their facets; 18 solved problems",
         "sizes": list(sizes),
         "calls": calls,
-        "gateway": gateway | {"answer_bytes": round(sent / sum(each["a_day"] for each in calls))},
+        "gateway": gateway | {"answer_bytes": round(sent / sum(call["a_day"] for call in calls))},
         "filling": _by_job([each["filling"] for each in by_size]),
         "idle": _by_job([each["idle"] for each in by_size]),
         "stored": [each["stored"] for each in by_size],

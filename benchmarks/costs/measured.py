@@ -138,7 +138,7 @@ def measured_at(chunks: int) -> Measured:
     sizes = content["sizes"]
     return Measured(
         on=content["measured"],
-        calls=[_call(each, sizes, chunks) for each in content["calls"]],
+        calls=[_call(call, sizes, chunks) for call in content["calls"]],
         gateway=Gateway(**content["gateway"]),
         idle={name: _idle(each, sizes, chunks) for name, each in content["idle"].items()},
         filling={name: _filling(each, sizes, chunks) for name, each in content["filling"].items()},

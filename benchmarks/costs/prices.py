@@ -117,7 +117,7 @@ def price_list() -> PriceList:
     return PriceList(
         read=content["read"],
         region=content["region"],
-        prices={name: _price(each) for name, each in content["prices"].items()},
+        prices={name: _price(price) for name, price in content["prices"].items()},
         vector_search_node=(node["least"], node["most"]),
     )
 

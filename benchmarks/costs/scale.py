@@ -219,7 +219,7 @@ def _searches(use: Use) -> float:
 
 
 def _function(use: Use, name: str) -> int:
-    return next(each.concurrency for each in use.plan.functions if each.name == name)
+    return next(function.concurrency for function in use.plan.functions if function.name == name)
 
 
 def _ramp(use: Use) -> float:

@@ -40,14 +40,14 @@ class Rules:
 def rules_of(indexes: Mapping[str, Any], collection: str, dimension: int) -> Rules:
     """What `firestore.indexes.json` says of a collection."""
     overrides = [
-        each["fieldPath"]
-        for each in indexes["fieldOverrides"]
-        if each["collectionGroup"] == collection and not each["indexes"]
+        fieldoverride["fieldPath"]
+        for fieldoverride in indexes["fieldOverrides"]
+        if fieldoverride["collectionGroup"] == collection and not fieldoverride["indexes"]
     ]
     composite = [
-        [part["fieldPath"] for part in each["fields"]]
-        for each in indexes["indexes"]
-        if each["collectionGroup"] == collection
+        [part["fieldPath"] for part in index["fields"]]
+        for index in indexes["indexes"]
+        if index["collectionGroup"] == collection
     ]
     return Rules(dimension, frozenset(overrides), composite)
 
@@ -85,7 +85,7 @@ def _composite(path: str, data: Mapping[str, Any], fields: Sequence[str], rules:
     elements = [each for value in values if isinstance(value, list) for each in value] or [None]
     others = sum(_size(value, rules) for value in values if not isinstance(value, list))
     own = _name(path) + ENTRY + others
-    return sum(own + (_size(each, rules) if each is not None else 0) for each in elements)
+    return sum(own + (_size(element, rules) if element is not None else 0) for element in elements)
 
 
 def _name(path: str) -> int:

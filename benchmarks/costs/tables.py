@@ -153,7 +153,9 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
     """What the sums hold, and what would bring them down."""
     prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
     lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
-    frequent = max((each for each in plans[0].functions if each.schedule), key=_runs).name
+    frequent = max(
+        (function for function in plans[0].functions if function.schedule), key=_runs
+    ).name
     hourly = monthly(_rescheduled(plans[0], frequent, "0 * * * *"))
     spared = bill["processors"].amount - hourly["processors"].amount
     monthly_repair = monthly(_rescheduled(largest, "repair", "42 3 1 * *"))
@@ -215,8 +217,8 @@ def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
     return replace(
         plan,
         functions=[
-            replace(each, schedule=schedule) if each.name == name else each
-            for each in plan.functions
+            replace(function, schedule=schedule) if function.name == name else function
+            for function in plan.functions
         ],
     )
 
@@ -232,7 +234,7 @@ def _cents(dollars: float) -> str:
 
 
 def _listed(dollars: Sequence[float]) -> str:
-    *others, last = (f"${each:.2f}" for each in dollars)
+    *others, last = (f"${dollar:.2f}" for dollar in dollars)
     return f"{', '.join(others)} and {last}"
 
 

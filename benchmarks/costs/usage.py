@@ -179,7 +179,7 @@ def _weekly(plan: Plan) -> tuple[Work, float]:
 
 def _running(plan: Plan) -> list[Item]:
     """Requests, and seconds of processors and memory, of all functions."""
-    by_name = {each.name: each for each in plan.functions}
+    by_name = {function.name: function for function in plan.functions}
     seconds = _answering(plan, by_name)
     runs = 0.0
     for job in _jobs(plan):
@@ -187,7 +187,7 @@ def _running(plan: Plan) -> list[Item]:
         runs += often
         seconds[job.name] = often * _rounded(plan.measured.start["job"] + _idle(job, plan).seconds)
     added = _filling(plan).seconds * plan.new_chunks / plan.chunks * DAYS
-    gib = sum(each * by_name[name].memory / 1024 for name, each in seconds.items()) + added
+    gib = sum(second * by_name[name].memory / 1024 for name, second in seconds.items()) + added
     requests = plan.calls_a_day * DAYS * (2 + HANDSHAKES) + runs
     answers = plan.calls_a_day * DAYS * plan.measured.gateway.answer_bytes / GIB
     return [
@@ -261,7 +261,9 @@ def _models(work: Work, *, model: bool) -> list[Item]:
 def _fixed(plan: Plan) -> list[Item]:
     """What hardly depends on use."""
     number = len(plan.functions)
-    images = BASE_IMAGE + sum(plan.measured.image[each.kind] for each in plan.functions) / 1000
+    images = (
+        BASE_IMAGE + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
+    )
     starts = plan.calls_a_day * _cold(plan.calls_a_day) * DAYS
     return [
         Item("schedules", "scheduler", _month(len(_jobs(plan)))),
@@ -288,8 +290,8 @@ def _idle(job: Function, plan: Plan) -> Work:
 
 def _jobs(plan: Plan, *, daily: bool | None = None) -> list[Function]:
     """Those that have a schedule, or of these those that run every day, or that do not."""
-    jobs = [each for each in plan.functions if each.schedule]
-    return [each for each in jobs if daily is None or runs_of(each.schedule).daily is daily]
+    jobs = [function for function in plan.functions if function.schedule]
+    return [job for job in jobs if daily is None or runs_of(job.schedule).daily is daily]
 
 
 def _share_that_writes(plan: Plan) -> float:

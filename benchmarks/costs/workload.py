@@ -251,7 +251,7 @@ class Entries:
     async def billed(self, seen: Sequence[Scan]) -> int:
         """The reads that are billed for these queries' entries."""
         entries = [await self._of(*each) for each in seen]
-        return sum(math.ceil(each / ENTRIES_A_READ) for each in entries)
+        return sum(math.ceil(entry / ENTRIES_A_READ) for entry in entries)
 
     async def _of(self, path: str, facets: Sequence[str]) -> int:
         collection = path.partition("/documents/")[2]

@@ -1,4 +1,4 @@
-# `carrel deploy` has switched them on by then; this is for whoever runs Terraform alone.
+# `carrel deploy` enables them before it runs Terraform. This is for running Terraform by itself.
 locals {
   apis = toset(concat([
     "aiplatform", "artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager",
@@ -10,5 +10,5 @@ locals {
 resource "google_project_service" "carrel" {
   for_each           = local.apis
   service            = "${each.key}.googleapis.com"
-  disable_on_destroy = false # others may use them too
+  disable_on_destroy = false # other programs may use them
 }

@@ -1,5 +1,5 @@
-# By the first page an owner of the project may make it; by the second, only a costs manager of the
-# billing account can do so from Terraform.
+# According to the first page an owner of the project may create it; according to the second, with
+# Terraform only a costs manager of the billing account can.
 # https://cloud.google.com/billing/docs/how-to/budget-api-access-control
 # https://github.com/hashicorp/terraform-provider-google/issues/25478
 resource "google_billing_budget" "monthly" {
@@ -41,12 +41,12 @@ resource "google_billing_budget" "monthly" {
   depends_on = [google_project_service.carrel]
 }
 
-# What seeing and changing a budget of one project takes, on that project.
+# The permissions on a project to read and change its budget.
 # https://cloud.google.com/billing/docs/how-to/budget-api-access-control
 resource "google_project_iam_custom_role" "budget" {
   count       = var.billing_account == null ? 0 : 1
   role_id     = "carrelBudget"
-  title       = "Carrel: keeps the budget"
+  title       = "Carrel: manages the budget"
   permissions = ["billing.resourcebudgets.read", "billing.resourcebudgets.write"]
   depends_on  = [google_project_service.carrel]
 }

@@ -1,5 +1,5 @@
-# Knowledge and users' own data. It is made first: what Firestore gives for free goes to the database
-# of a project that was made first. https://firebase.google.com/docs/firestore/pricing
+# Knowledge and users' data. It is created first: Firestore's free quota applies to the first database
+# of a project. https://firebase.google.com/docs/firestore/pricing
 resource "google_firestore_database" "knowledge" {
   name        = "(default)"
   location_id = var.firestore_location
@@ -7,12 +7,12 @@ resource "google_firestore_database" "knowledge" {
 
   point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_ENABLED"
   delete_protection_state           = local.delete_protection
-  deletion_policy                   = "DELETE" # which Firestore refuses while it is protected
+  deletion_policy                   = "DELETE" # Firestore refuses this while the database is protected
 
   depends_on = [google_project_service.carrel]
 }
 
-# Credentials, accounts, calls and limits, which the gateway alone may open.
+# Credentials, accounts, calls and limits. Only the gateway has access.
 resource "google_firestore_database" "access" {
   name        = "access"
   location_id = var.firestore_location
@@ -28,7 +28,7 @@ resource "google_firestore_database" "access" {
 locals {
   delete_protection = var.protect_data ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
 
-  # By the names that the manifest and the index files use.
+  # Database names by the keys that the manifest and the index files use.
   database_names = {
     "(default)" = google_firestore_database.knowledge.name
     "access"    = google_firestore_database.access.name

@@ -1,9 +1,9 @@
-# The account of Cloud Build, which deploys what is new. It keeps what there is up to date, functions
-# that come and go included. The rest is left to whoever runs `carrel deploy`: databases, this
-# account's own roles, and those of builds.
+# The account of Cloud Build, which deploys new releases. It can update all resources, and add and
+# remove functions. It cannot create databases, or change its own roles and those of builds: a person
+# does that with `carrel deploy`.
 #
-# It can act as each of Carrel's accounts, and so do what any of them may: whoever may start its
-# builds holds the deployment.
+# It can act as each of Carrel's accounts. So a person who can start its builds has full control of
+# the deployment.
 resource "google_service_account" "deployer" {
   account_id   = "carrel-deployer"
   display_name = "Carrel: deploys"
@@ -16,12 +16,12 @@ resource "google_project_iam_member" "deployer" {
     "roles/cloudscheduler.admin",
     "roles/datastore.indexAdmin",
     "roles/iam.roleViewer",
-    "roles/iam.securityReviewer",    # to see whether roles are as they should be
+    "roles/iam.securityReviewer",    # to read IAM policies
     "roles/iam.serviceAccountAdmin", # an account for each new function
     "roles/logging.configWriter",
     "roles/logging.logWriter",
     "roles/monitoring.editor",
-    "roles/run.admin", # who may invoke a function
+    "roles/run.admin", # to set who may invoke a function
     "roles/serviceusage.serviceUsageAdmin",
   ])
   project = var.project
@@ -29,7 +29,7 @@ resource "google_project_iam_member" "deployer" {
   member  = google_service_account.deployer.member
 }
 
-# It may give and take the roles that functions have, and no others.
+# It may grant and revoke only the roles that functions have.
 # https://cloud.google.com/iam/docs/setting-limits-on-granting-roles
 resource "google_project_iam_member" "deployer_gives" {
   project = var.project
@@ -46,7 +46,7 @@ resource "google_project_iam_member" "deployer_gives" {
   }
 }
 
-# Whom functions, builds and schedules run as, the deployer must be allowed to act as.
+# The deployer must be allowed to act as the accounts of functions, builds and schedules.
 resource "google_service_account_iam_member" "deployer" {
   for_each = merge(
     google_service_account.function,
@@ -64,7 +64,7 @@ resource "google_artifact_registry_repository_iam_member" "deployer" {
   member     = google_service_account.deployer.member
 }
 
-# The state, bundles and releases; and the buckets that functions use, to keep their roles there.
+# The bucket of state, bundles and releases; and the buckets of functions, to manage their roles.
 resource "google_storage_bucket_iam_member" "deployer" {
   for_each = merge(
     { for each in values(local.buckets) : each.bucket => "roles/storage.admin"... },
@@ -76,7 +76,7 @@ resource "google_storage_bucket_iam_member" "deployer" {
   member = google_service_account.deployer.member
 }
 
-# A new function may read a secret, and so does the test of a deployment.
+# To let a new function read secrets, and to read the key of the smoke test.
 resource "google_secret_manager_secret_iam_member" "deployer" {
   for_each  = google_secret_manager_secret.carrel
   secret_id = each.value.id

@@ -3,8 +3,8 @@ locals {
   tools     = { for key, each in local.functions : key => each if each.kind == "tool" }
   jobs      = { for key, each in local.functions : key => each if each.kind == "job" }
 
-  # Cloud Run's deterministic address is known before the function is, so the gateway can be told
-  # where the tools are, and itself. Like any run.app address it is an audience of ID tokens.
+  # Cloud Run's deterministic URL is known before the function exists, so that the gateway can be
+  # configured with the tools' URLs and its own. It is also a valid audience of ID tokens.
   # https://cloud.google.com/run/docs/triggering/https-request#deterministic
   # https://cloud.google.com/run/docs/configuring/custom-audiences
   addresses = { for key in keys(local.functions) :
@@ -30,20 +30,20 @@ locals {
     },
   )
 
-  # A tool that is given more time gets it, with 5 s to answer in; so does the gateway, which waits.
+  # A configured time limit extends the function's timeout, plus 5 s to answer; the gateway waits as long.
   tool_seconds = merge(
     { for key, each in local.tools : key => each.timeout_seconds },
-    { for key, each in local.tools : key => max(each.timeout_seconds, ceil(local.given_seconds[each.name]) + 5)
-    if can(local.given_seconds[each.name]) },
+    { for key, each in local.tools : key => max(each.timeout_seconds, ceil(local.configured_seconds[each.name]) + 5)
+    if can(local.configured_seconds[each.name]) },
   )
-  given_seconds = jsondecode(lookup(var.settings, "TOOL_TIMEOUTS", "{}"))
+  configured_seconds = jsondecode(lookup(var.settings, "TOOL_TIMEOUTS", "{}"))
   seconds = { for key, each in local.functions : key => (
     each.kind == "gateway" ? max(each.timeout_seconds, values(local.tool_seconds)...) :
     lookup(local.tool_seconds, key, each.timeout_seconds)
   ) }
 
-  least_instances = merge({ for key, each in local.functions : key => each.min_instances }, var.min_instances)
-  most_instances  = merge({ for key, each in local.functions : key => each.max_instances }, var.max_instances)
+  min_instances = merge({ for key, each in local.functions : key => each.min_instances }, var.min_instances)
+  max_instances = merge({ for key, each in local.functions : key => each.max_instances }, var.max_instances)
 }
 
 resource "google_cloudfunctions2_function" "carrel" {
@@ -58,12 +58,12 @@ resource "google_cloudfunctions2_function" "carrel" {
     docker_repository = google_artifact_registry_repository.functions.id
     service_account   = google_service_account.build.id
 
-    # A bundle's name ends in its hash: the function is built anew only where its bundle is new. Google
-    # copies it, and tells of its copy alone, so that which bundle a function runs has to be said twice.
+    # A bundle's name ends in its hash, so a function is rebuilt only if its bundle changes. The API
+    # names Google's copy of the bundle, so this variable records which bundle a function runs.
     # https://github.com/GoogleCloudPlatform/magic-modules/blob/main/mmv1/templates/terraform/custom_flatten/cloudfunctions2_function_source_object.go.tmpl
     environment_variables = { CARREL_BUNDLE = each.value.bundle }
 
-    # Left out, the generation of the bundle before would be asked for, from the state.
+    # Without it, Terraform would request the generation of the previous bundle, from its state.
     # https://github.com/GoogleCloudPlatform/magic-modules/pull/11287
     source {
       storage_source {
@@ -80,11 +80,11 @@ resource "google_cloudfunctions2_function" "carrel" {
     available_cpu                    = tostring(each.value.cpu)
     max_instance_request_concurrency = each.value.concurrency
     timeout_seconds                  = local.seconds[each.key]
-    min_instance_count               = local.least_instances[each.key]
-    max_instance_count               = local.most_instances[each.key]
+    min_instance_count               = local.min_instances[each.key]
+    max_instance_count               = local.max_instances[each.key]
     ingress_settings                 = each.value.ingress
 
-    # What it does not read does not touch it when it changes.
+    # Only settings that the function reads, so that changes of others do not redeploy it.
     environment_variables = merge(
       { for name, value in local.settings : name => value if contains(each.value.settings, name) },
       { GOOGLE_CLOUD_PROJECT = var.project },
@@ -97,12 +97,12 @@ resource "google_cloudfunctions2_function" "carrel" {
         key        = secret_environment_variables.value
         project_id = var.project
         secret     = google_secret_manager_secret.carrel[secret_environment_variables.value].secret_id
-        version    = "latest" # an instance reads it when it starts
+        version    = "latest" # instances read it when they start
       }
     }
   }
 
-  # New code may ask what only new indexes answer, and starts with the secrets that it is given.
+  # New code may need new indexes, and reads its secrets at the start.
   depends_on = [
     google_firestore_index.carrel,
     google_firestore_field.carrel,

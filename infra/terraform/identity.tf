@@ -1,5 +1,5 @@
 locals {
-  # What a function may do, as "search-kb (default)", "search-kb roles/aiplatform.user" ...
+  # The rights of functions, with keys such as "search-kb (default)", "search-kb roles/aiplatform.user".
   databases = merge([for key, each in local.functions : {
     for database, role in each.databases :
     "${key} ${database}" => { function = key, database = database, role = role }
@@ -21,7 +21,7 @@ resource "google_service_account" "function" {
   depends_on   = [google_project_service.carrel]
 }
 
-# A role of Firestore is given on the project; the condition ends it at one database.
+# Firestore roles are granted on the project; the condition restricts them to one database.
 # https://cloud.google.com/iam/docs/conditions-resource-attributes
 resource "google_project_iam_member" "database" {
   for_each = local.databases
@@ -49,8 +49,8 @@ resource "google_storage_bucket_iam_member" "function" {
   member   = google_service_account.function[each.value.function].member
 }
 
-# Who may invoke what: everybody the gateway, which asks each who it is; the gateway alone the tools;
-# the schedules alone the jobs.
+# Everyone may invoke the gateway, which authenticates callers. Only the gateway may invoke tools, and
+# only the schedules may invoke jobs.
 resource "google_cloud_run_v2_service_iam_member" "invoker" {
   for_each = { for key, each in local.functions : key => each if each.kind != "gateway" || var.grant_all_users }
   name     = google_cloudfunctions2_function.carrel[each.key].name
@@ -65,12 +65,12 @@ resource "google_cloud_run_v2_service_iam_member" "invoker" {
 
 resource "google_service_account" "scheduler" {
   account_id   = "carrel-scheduler"
-  display_name = "Carrel: runs jobs by the clock"
+  display_name = "Carrel: starts scheduled jobs"
   depends_on   = [google_project_service.carrel]
 }
 
-# Builds run as the project's default account otherwise, which may do too much or, in newer projects,
-# nothing. https://cloud.google.com/functions/docs/securing/build-custom-sa
+# Otherwise builds use the project's default account, which has too many rights or, in newer
+# projects, none. https://cloud.google.com/functions/docs/securing/build-custom-sa
 resource "google_service_account" "build" {
   account_id   = "carrel-build"
   display_name = "Carrel: builds functions"

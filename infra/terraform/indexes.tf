@@ -1,11 +1,11 @@
 locals {
-  # The files that the tests prove complete, and the emulator reads too.
+  # `make check` proves these files complete.
   index_files = {
     "(default)" = jsondecode(file("${path.module}/../../firestore.indexes.json"))
     "access"    = jsondecode(file("${path.module}/../build/access.indexes.json"))
   }
 
-  # Of each index: what tells it from others, such as "(default) chunks: facets CONTAINS, embedding VECTOR".
+  # Indexes by keys such as "(default) chunks: facets CONTAINS, embedding VECTOR".
   indexes = merge([for database, file in local.index_files : {
     for index in file.indexes : join("", [
       "${database} ${index.collectionGroup}${index.queryScope == "COLLECTION" ? "" : " of all"}: ",
@@ -21,15 +21,15 @@ locals {
   }]...)
 }
 
-# It is made when it is ready, so what depends on it can ask at once.
+# Terraform waits until an index is ready, so that dependents can use it at once.
 resource "google_firestore_index" "carrel" {
   for_each    = local.indexes
   database    = local.database_names[each.value.database]
   collection  = each.value.collectionGroup
   query_scope = each.value.queryScope
 
-  # Firestore puts the name in front of a vector. Only at the end does the provider know it for
-  # Firestore's own; elsewhere it would make the index anew each time.
+  # Firestore inserts __name__ before a vector. The provider recognizes it only at this position;
+  # otherwise it would recreate the index in each run.
   # https://github.com/firebase/firebase-tools/pull/9407
   dynamic "fields" {
     for_each = concat(
@@ -55,7 +55,7 @@ resource "google_firestore_index" "carrel" {
   }
 
   timeouts {
-    create = "90m" # over many documents
+    create = "90m" # for many documents
     delete = "90m"
   }
 }
@@ -86,6 +86,6 @@ resource "google_firestore_field" "carrel" {
   timeouts {
     create = "90m"
     update = "90m"
-    delete = "90m" # the automatic indexes come back
+    delete = "90m" # the automatic indexes are rebuilt
   }
 }

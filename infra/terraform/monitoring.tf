@@ -1,44 +1,44 @@
 locals {
   metrics = { for metric in jsondecode(file("${path.module}/../build/log_metrics.json")) : metric.name => metric }
 
-  # A metric of ours, as PromQL names it: local.promql["job_runs_total"].
+  # The names of our metrics in PromQL, such as local.promql["job_runs_total"].
   # https://cloud.google.com/monitoring/promql/promql-mapping
-  promql = { for name in keys(local.metrics) : name => "logging_googleapis_com:user_${name}" }
-  of_run = "monitored_resource=\"cloud_run_revision\""
+  promql             = { for name in keys(local.metrics) : name => "logging_googleapis_com:user_${name}" }
+  cloud_run_resource = "monitored_resource=\"cloud_run_revision\""
 
-  # Jobs that run at least once a day: what their schedule says of days is * alone.
+  # Jobs that run at least daily: the day fields of their schedule are *.
   daily = [for each in values(local.jobs) : each.name if endswith(each.schedule, " * * *")]
 
   alerts = {
     gateway_fails = {
-      title = "The gateway fails"
-      query = "sum(increase(run_googleapis_com:request_count{${local.of_run},service_name=\"carrel-gateway\",response_code_class=\"5xx\"}[10m])) > 5"
-      what  = "More than five requests in ten minutes were answered with 5xx. The log of carrel-gateway says why."
+      title = "Gateway errors"
+      query = "sum(increase(run_googleapis_com:request_count{${local.cloud_run_resource},service_name=\"carrel-gateway\",response_code_class=\"5xx\"}[10m])) > 5"
+      what  = "The gateway answered more than five requests in ten minutes with 5xx. See the log of carrel-gateway."
     }
     tools_fail = {
-      title = "Tools fail"
-      query = "sum by (tool, code) (increase(${local.promql["tool_calls_total"]}{${local.of_run},code=~\"INTERNAL_ERROR|UNAVAILABLE\"}[15m])) > 5"
-      what  = "More than five calls of a tool in fifteen minutes ended in a fault, or found it down. The log of carrel-<tool> says why."
+      title = "Tool errors"
+      query = "sum by (tool, code) (increase(${local.promql["tool_calls_total"]}{${local.cloud_run_resource},code=~\"INTERNAL_ERROR|UNAVAILABLE\"}[15m])) > 5"
+      what  = "More than five calls of a tool in fifteen minutes failed with INTERNAL_ERROR or UNAVAILABLE. See the log of carrel-<tool>."
     }
     jobs_stop = {
-      title = "A job stops with an error"
-      query = "sum by (job) (increase(${local.promql["job_runs_total"]}{${local.of_run},outcome=\"stopped\"}[1h])) > 0"
-      what  = "`carrel jobs show <job>` says with which. The next run goes on where this one stopped."
+      title = "A job stopped with an error"
+      query = "sum by (job) (increase(${local.promql["job_runs_total"]}{${local.cloud_run_resource},outcome=\"stopped\"}[1h])) > 0"
+      what  = "`carrel jobs show <job>` shows the error. The next run continues where this one stopped."
     }
     jobs_do_not_finish = {
       title = "A job has not finished for a day"
-      query = "(count(sum by (job) (increase(${local.promql["job_runs_total"]}{${local.of_run},outcome=\"finished\",job=~\"${join("|", local.daily)}\"}[25h])) > 0) or vector(0)) < ${length(local.daily)}"
-      what  = "`carrel jobs list` says which. On the first day of a deployment this is as it should be: some jobs run once a night."
+      query = "(count(sum by (job) (increase(${local.promql["job_runs_total"]}{${local.cloud_run_resource},outcome=\"finished\",job=~\"${join("|", local.daily)}\"}[25h])) > 0) or vector(0)) < ${length(local.daily)}"
+      what  = "`carrel jobs list` shows which. On the first day of a deployment this is expected: some jobs run once a night."
     }
     items_set_apart = {
-      title = "Jobs set something apart"
-      query = "sum(increase(${local.promql["set_apart_total"]}{${local.of_run}}[1h])) > 0"
-      what  = "What is not as it is stored is left out, and the rest goes on. `carrel jobs show <job>` names it."
+      title = "Jobs skipped invalid documents"
+      query = "sum(increase(${local.promql["set_apart_total"]}{${local.cloud_run_resource}}[1h])) > 0"
+      what  = "A stored document is not valid and was skipped; the rest was processed. `carrel jobs show <job>` names it."
     }
     search_finds_less = {
-      title = "Search finds less than it did"
-      query = "sum(increase(${local.promql["search_finds_less_total"]}{${local.of_run}}[1h])) > 0"
-      what  = "Last night, golden queries found clearly less than in the week before. `carrel jobs show health` has the figures."
+      title = "Search quality dropped"
+      query = "sum(increase(${local.promql["search_finds_less_total"]}{${local.cloud_run_resource}}[1h])) > 0"
+      what  = "Last night, golden queries found clearly less than in the week before. `carrel jobs show health` shows the figures."
     }
   }
 }
@@ -109,7 +109,7 @@ resource "google_monitoring_alert_policy" "carrel" {
       duration            = "0s"
       evaluation_interval = "300s"
 
-      # A metric of the log exists some minutes after it was made, and with its first entry.
+      # A log-based metric exists only some minutes after its creation, with its first entry.
       disable_metric_validation = true
     }
   }

@@ -1,20 +1,20 @@
 output "gateway_url" {
-  description = "Where the gateway is."
+  description = "The URL of the gateway."
   value       = local.settings.PUBLIC_URL
 }
 
 output "mcp_url" {
-  description = "What an MCP client is given."
+  description = "The URL for MCP clients."
   value       = "${local.settings.PUBLIC_URL}/mcp"
 }
 
 output "texts" {
-  description = "Where texts go that the job `ingest` is to take in."
+  description = "The location of texts for the job `ingest`."
   value       = local.settings.INGEST_BUCKET
 }
 
 output "secrets" {
-  description = "The secrets in use, each of which needs a version."
+  description = "The secrets in use. Each needs a version."
   value       = sort(local.secrets)
 }
 
@@ -29,11 +29,11 @@ output "deployer" {
 }
 
 output "dashboard" {
-  description = "Where to see how it does."
+  description = "The URL of the dashboard."
   value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.carrel.id)}?project=${var.project}"
 }
 
 output "logs" {
-  description = "What it says."
+  description = "The URL of the logs."
   value       = "https://console.cloud.google.com/logs/query;query=${urlencode("resource.labels.service_name:\"carrel-\"")}?project=${var.project}"
 }

@@ -7,7 +7,7 @@ resource "google_cloud_scheduler_job" "carrel" {
   time_zone        = "Etc/UTC"
   attempt_deadline = "${each.value.timeout_seconds}s"
 
-  # What is down may be back in minutes; a run that was cut short goes on where it stopped.
+  # An outage may last only minutes; a retried run continues where the first stopped.
   retry_config {
     retry_count          = 2
     min_backoff_duration = "60s"

@@ -2,15 +2,15 @@ locals {
   known_secrets = toset(flatten([for each in values(local.functions) : each.secrets]))
   secrets       = setunion(["ACCESS_SECRETS"], var.secrets)
 
-  # Which function takes which secret that is in use, as "search-kb OPENAI_API_KEY".
+  # Functions and the secrets that they use, with keys such as "search-kb OPENAI_API_KEY".
   secret_uses = merge([for key, each in local.functions : {
     for name in setintersection(each.secrets, local.secrets) :
     "${key} ${name}" => { function = key, secret = name }
   }]...)
 }
 
-# Their values are versions, which `carrel deploy` adds: Terraform and its state never hold one. No
-# function takes the last one, with which a deployment is tested.
+# `carrel deploy` adds their values as versions, which Terraform and its state never contain. No
+# function uses carrel-smoke-key, which is for the smoke test.
 resource "google_secret_manager_secret" "carrel" {
   for_each            = setunion(local.secrets, ["carrel-smoke-key"])
   secret_id           = each.key

@@ -1,4 +1,4 @@
-# Texts to take in, below texts/, and what Vertex AI embeds in bulk, below bulk/.
+# texts/ contains texts to ingest, bulk/ the files of bulk embedding with Vertex AI.
 resource "google_storage_bucket" "texts" {
   name                        = "${var.project}-carrel-texts"
   location                    = var.region
@@ -6,7 +6,7 @@ resource "google_storage_bucket" "texts" {
   public_access_prevention    = "enforced"
   force_destroy               = !var.protect_data
 
-  # Jobs delete what they have done with; this takes what was left behind.
+  # Jobs delete their files when they are done. This deletes leftovers.
   lifecycle_rule {
     action {
       type = "Delete"
@@ -20,7 +20,7 @@ resource "google_storage_bucket" "texts" {
   depends_on = [google_project_service.carrel]
 }
 
-# Without the cleanup, each deployment's images would stay, and cost.
+# Without cleanup policies, the images of all deployments would remain and cost money.
 resource "google_artifact_registry_repository" "functions" {
   repository_id          = "carrel"
   description            = "Images of Carrel's functions."

@@ -1,5 +1,5 @@
 variable "manifest" {
-  description = "The path of dist/manifest.json, which `carrel stage` writes: what there is to deploy."
+  description = "The path of dist/manifest.json, which `carrel stage` writes: the functions to deploy."
   type        = string
   default     = null
 
@@ -21,7 +21,7 @@ variable "project" {
 }
 
 variable "region" {
-  description = "Where functions, images, texts and schedules are. New projects may be kept to some regions for builds: https://cloud.google.com/build/docs/locations"
+  description = "The region of functions, images, texts and schedules. New projects may be restricted to some regions for builds: https://cloud.google.com/build/docs/locations"
   type        = string
   default     = null
 
@@ -32,7 +32,7 @@ variable "region" {
 }
 
 variable "firestore_location" {
-  description = "Where the databases are, for good: a region, eur3 or nam5."
+  description = "The location of the databases: a region, eur3 or nam5. It cannot be changed later."
   type        = string
   default     = null
 
@@ -49,38 +49,38 @@ variable "settings" {
 
   validation {
     condition     = length(setintersection(keys(var.settings), local.known_secrets)) == 0
-    error_message = "Name ${join(", ", setintersection(keys(var.settings), local.known_secrets))} in secrets, and leave its value to Secret Manager: what stands in settings, Terraform's state holds."
+    error_message = "Name ${join(", ", setintersection(keys(var.settings), local.known_secrets))} in secrets, and put its value into Secret Manager: Terraform's state contains all settings in plain text."
   }
 
   validation {
     condition     = length(setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings))) == 0
-    error_message = "No function reads ${join(", ", setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings)))}: shared/core/settings.py says what there is."
+    error_message = "No function reads ${join(", ", setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings)))}: docs/configuration.md lists the settings."
   }
 
   validation {
     condition     = length(setintersection(keys(var.settings), local.derived_settings)) == 0
-    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: project, public_url and embedding_dimension decide them, and the databases' names are fixed."
+    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: they follow from project, public_url and embedding_dimension, and the databases' names are fixed."
   }
 
   validation {
     condition     = contains(["vertex", "openai"], lookup(var.settings, "EMBEDDING_PROVIDER", ""))
-    error_message = "Set EMBEDDING_PROVIDER in settings to vertex, or to openai for any endpoint that speaks as OpenAI does, as in \"settings\": {\"EMBEDDING_PROVIDER\": \"vertex\"}: no bundle embeds otherwise."
+    error_message = "Set EMBEDDING_PROVIDER in settings to vertex, or to openai for any endpoint with OpenAI's API, as in \"settings\": {\"EMBEDDING_PROVIDER\": \"vertex\"}. Bundles contain no other provider."
   }
 }
 
 variable "secrets" {
-  description = "Names of the secrets in use, beside ACCESS_SECRETS."
+  description = "The names of the secrets in use, besides ACCESS_SECRETS."
   type        = set(string)
   default     = []
 
   validation {
     condition     = length(setsubtract(var.secrets, local.known_secrets)) == 0
-    error_message = "No function takes ${join(", ", setsubtract(var.secrets, local.known_secrets))} as a secret. There are: ${join(", ", local.known_secrets)}."
+    error_message = "No function takes ${join(", ", setsubtract(var.secrets, local.known_secrets))} as a secret. The secrets are: ${join(", ", local.known_secrets)}."
   }
 }
 
 variable "billing_account" {
-  description = "The id of the billing account, for a budget and its alerts; null for none. If making it is refused, become a costs manager of the account (roles/billing.costsManager)."
+  description = "The id of the billing account, for a budget with alerts; null for none. If Google refuses to create the budget, get the role of a costs manager of the account (roles/billing.costsManager)."
   type        = string
   default     = null
 
@@ -91,7 +91,7 @@ variable "billing_account" {
 }
 
 variable "monthly_budget" {
-  description = "What a month may cost before alerts go out, in the currency of the billing account."
+  description = "The monthly costs that trigger an alert, in the currency of the billing account."
   type        = number
   default     = 10
 
@@ -102,63 +102,63 @@ variable "monthly_budget" {
 }
 
 variable "alert_email" {
-  description = "Who is told of trouble; null for nobody."
+  description = "The e-mail address for alerts; null for none."
   type        = string
   default     = null
 }
 
 variable "embedding_dimension" {
-  description = "The length of the vectors, in the indexes and of the embedding model."
+  description = "The dimension of vectors, for the indexes and the embedding model."
   type        = number
   default     = 768
 
   validation {
     condition     = var.embedding_dimension >= 1 && var.embedding_dimension <= 2048
-    error_message = "Set embedding_dimension to at most 2048, which is what Firestore takes."
+    error_message = "Set embedding_dimension to at most 2048, Firestore's limit."
   }
 }
 
 variable "public_url" {
-  description = "Where clients reach the gateway, if not at the address that Cloud Run gives it."
+  description = "The gateway's URL for clients, if it is not the one that Cloud Run assigns."
   type        = string
   default     = null
 
   validation {
     condition     = var.public_url == null || can(regex("^https://[a-z0-9.-]+$", var.public_url))
-    error_message = "Set public_url to an address such as https://carrel.example.com, without a path, or to null."
+    error_message = "Set public_url to a URL such as https://carrel.example.com, without a path, or to null."
   }
 }
 
 variable "grant_all_users" {
-  description = "Whether Terraform lets everybody reach the gateway; false where an organization forbids allUsers."
+  description = "Whether allUsers may invoke the gateway; false if an organization forbids that."
   type        = bool
   default     = true
 }
 
 variable "min_instances" {
-  description = "How many instances of a function are kept ready, which costs all day long, by its key in the manifest, where what it declares is not right: {\"gateway\" = 1}."
+  description = "The minimum number of instances by function key, if it differs from the declared one. They cost money all day. For example: {\"gateway\" = 1}."
   type        = map(number)
   default     = {}
 
   validation {
     condition     = length(setsubtract(keys(var.min_instances), keys(local.functions))) == 0
-    error_message = "There is no function ${join(", ", setsubtract(keys(var.min_instances), keys(local.functions)))} for min_instances. There are: ${join(", ", keys(local.functions))}."
+    error_message = "There is no function ${join(", ", setsubtract(keys(var.min_instances), keys(local.functions)))} for min_instances. The functions are: ${join(", ", keys(local.functions))}."
   }
 
   validation {
-    condition     = alltrue([for key, each in var.min_instances : each >= 0 && floor(each) == each && each <= lookup(local.most_instances, key, each)])
+    condition     = alltrue([for key, each in var.min_instances : each >= 0 && floor(each) == each && each <= lookup(local.max_instances, key, each)])
     error_message = "Set min_instances to whole numbers, 0 or more, and no more than the function's max_instances."
   }
 }
 
 variable "max_instances" {
-  description = "How many instances of a function there are at most, by its key in the manifest, where what it declares is not right: {\"search-kb\" = 20}."
+  description = "The maximum number of instances by function key, if it differs from the declared one. For example: {\"search-kb\" = 20}."
   type        = map(number)
   default     = {}
 
   validation {
     condition     = length(setsubtract(keys(var.max_instances), keys(local.functions))) == 0
-    error_message = "There is no function ${join(", ", setsubtract(keys(var.max_instances), keys(local.functions)))} for max_instances. There are: ${join(", ", keys(local.functions))}."
+    error_message = "There is no function ${join(", ", setsubtract(keys(var.max_instances), keys(local.functions)))} for max_instances. The functions are: ${join(", ", keys(local.functions))}."
   }
 
   validation {
@@ -168,7 +168,7 @@ variable "max_instances" {
 }
 
 variable "protect_data" {
-  description = "Whether databases, texts and secrets survive `terraform destroy`."
+  description = "Whether databases, texts and secrets are protected from `terraform destroy`."
   type        = bool
   default     = true
 }

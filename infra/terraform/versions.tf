@@ -1,5 +1,5 @@
 terraform {
-  required_version = ">= 1.9" # validations that look at more than their own variable
+  required_version = ">= 1.9" # for validations that refer to other variables
 
   required_providers {
     google = {
@@ -8,13 +8,13 @@ terraform {
     }
   }
 
-  # The bucket is named at `terraform init`: <project>-carrel, which `carrel deploy` makes.
+  # `terraform init` names the bucket: <project>-carrel, which `carrel deploy` creates.
   backend "gcs" {
     prefix = "terraform"
   }
 }
 
-# The budget's API asks which project pays for its calls.
+# The budget API requires a quota project.
 # https://registry.terraform.io/providers/hashicorp/google/6.50.0/docs/resources/billing_budget
 provider "google" {
   project               = var.project

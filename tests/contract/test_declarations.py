@@ -38,9 +38,9 @@ SECRETS = {
     name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
 }
 
-every_function = pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+every_function = pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
 every_declaration = pytest.mark.parametrize(
-    "declared", [*tools(), *jobs()], ids=lambda each: each.name
+    "declared", [*tools(), *jobs()], ids=lambda declaration: declaration.name
 )
 
 
@@ -61,7 +61,11 @@ def fields_of_properties() -> dict[str, set[str]]:
     for node in ast.walk(ast.parse(Path(inspect.getfile(setting_groups)).read_bytes())):
         match node:
             case ast.FunctionDef(name=name, decorator_list=[ast.Name("property")]):
-                names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+                names = {
+                    attribute.attr
+                    for attribute in ast.walk(node)
+                    if isinstance(attribute, ast.Attribute)
+                }
                 properties[name] = names & FIELDS
     return properties
 
@@ -105,7 +109,7 @@ def test_a_function_is_given_each_setting_that_its_modules_read(function: Functi
 
 @every_declaration
 def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -> None:
-    [function] = [each for each in functions() if each.name == declared.name]
+    [function] = [function for function in functions() if function.name == declared.name]
     assert set(declared.settings) <= FIELDS - SECRETS
     assert set(declared.settings) <= read_by(*modules_of(function))
 

@@ -33,7 +33,7 @@ LONGEST_ENTRY_POINT = 4
 MEMORY = {512, 1024, 2048, 4096}
 """MiB that a function with one processor may have."""
 
-every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.key)
+every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.key)
 
 
 def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
@@ -63,21 +63,25 @@ def test_it_has_room_and_time_that_google_gives(function: Function) -> None:
 
 @pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
 def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
-    [function] = [each for each in FUNCTIONS if each.name == tool.name]
+    [function] = [function for function in FUNCTIONS if function.name == tool.name]
     role = VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE
     assert {KNOWLEDGE_DATABASE: role} == function.databases
 
 
 def test_only_the_gateway_opens_the_database_of_credentials() -> None:
-    assert ["gateway"] == [each.name for each in FUNCTIONS if ACCESS_DATABASE in each.databases]
+    assert ["gateway"] == [
+        function.name for function in FUNCTIONS if ACCESS_DATABASE in function.databases
+    ]
     assert {ACCESS_DATABASE: USER_ROLE} == FUNCTIONS[0].databases
 
 
 def test_each_secret_goes_to_who_uses_it() -> None:
-    held = {each.name: set(each.secrets) for each in FUNCTIONS if each.secrets}
+    held = {function.name: set(function.secrets) for function in FUNCTIONS if function.secrets}
     assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == held.pop("gateway")
     assert {"READWISE_TOKEN"} == held.pop("ingest")
-    embedding = {each.name for each in FUNCTIONS if Capability.EMBEDDING in each.capabilities}
+    embedding = {
+        function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
+    }
     assert {name: {"OPENAI_API_KEY"} for name in embedding} == held
 
 

@@ -154,6 +154,6 @@ def keeper(state: Path) -> int:
     """The process that keeps a database."""
     listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     [line] = [
-        each for each in listed.splitlines() if f"infra.local.emulator_daemon {state} " in each
+        line for line in listed.splitlines() if f"infra.local.emulator_daemon {state} " in line
     ]
     return int(line.split()[0])

@@ -36,12 +36,12 @@ def entry_of(line: str) -> dict[str, Any]:
 def labels_of(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
     """The labels of an entry's data point; what is missing is empty."""
     extractors = metric["labelExtractors"].items()
-    return {key: str(_extracted(each, entry) or "") for key, each in extractors}
+    return {key: str(_extracted(extractor, entry) or "") for key, extractor in extractors}
 
 
 def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
     """What an entry adds to a metric: 1 to a counter, its value to a distribution, or nothing."""
-    if not all(_holds(each, entry) for each in metric["filter"].split(" AND ")):
+    if not all(_holds(part, entry) for part in metric["filter"].split(" AND ")):
         return None
     extractor = metric.get("valueExtractor")
     return float(_extracted(extractor, entry)) if extractor else 1.0

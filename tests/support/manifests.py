@@ -86,7 +86,7 @@ def manifest() -> dict[str, Any]:
         job("repair", schedule="42 3 * * 0"),
         job("reembed", project_roles=VERTEX),
     ]
-    return {"functions": {each["name"].replace("_", "-"): each for each in made}}
+    return {"functions": {entry["name"].replace("_", "-"): entry for entry in made}}
 
 
 @cache
@@ -94,7 +94,7 @@ def real_manifest() -> dict[str, Any]:
     """All functions that there are, with bundles that were never packed; not to be changed."""
     return {
         "functions": {
-            each.key: each.entry_in_manifest(f"bundles/{each.key}-0123456789abcdef.zip")
-            for each in functions()
+            function.key: function.entry_in_manifest(f"bundles/{function.key}-0123456789abcdef.zip")
+            for function in functions()
         }
     }

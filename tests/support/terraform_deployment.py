@@ -121,21 +121,23 @@ class Deployment:
         self.run("plan", "-out=plan", *self._given(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
-            each["address"]: each["change"]["actions"]
-            for each in plan["resource_changes"]
-            if tuple(each["change"]["actions"]) not in _UNCHANGED
+            change["address"]: change["change"]["actions"]
+            for change in plan["resource_changes"]
+            if tuple(change["change"]["actions"]) not in _UNCHANGED
         }
 
     def resources(self) -> Iterator[Resource]:
         """What there is."""
         state = json.loads(self.run("show", "-json").stdout)
-        for each in state["values"]["root_module"]["resources"]:
-            yield Resource(each["type"], each["name"], each.get("index"), each["values"])
+        for resource in state["values"]["root_module"]["resources"]:
+            yield Resource(
+                resource["type"], resource["name"], resource.get("index"), resource["values"]
+            )
 
     def outputs(self) -> dict[str, Any]:
         """What Terraform tells of it."""
         told = json.loads(self.run("output", "-json").stdout)
-        return {name: each["value"] for name, each in told.items()}
+        return {name: output["value"] for name, output in told.items()}
 
     def _given(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> list[str]:
         path = self.folder / "manifest.json"
@@ -151,5 +153,5 @@ class Deployment:
 
 def _only(value: Any) -> Any:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-        return {name: _only(each) for name, each in value[0].items()}
+        return {name: _only(item) for name, item in value[0].items()}
     return value

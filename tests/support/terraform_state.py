@@ -31,32 +31,33 @@ class State:
     def of(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
         """Sort the resources."""
         by_kind: dict[str, list[Resource]] = defaultdict(list)
-        for each in resources:
-            by_kind[each.kind].append(each)
+        for resource in resources:
+            by_kind[resource.kind].append(resource)
         return cls(functions, by_kind)
 
     def of_kind(self, kind: str) -> list[str]:
         """The keys of the tools, or of the jobs."""
-        return [key for key, each in self.functions.items() if each["kind"] == kind]
+        return [key for key, function in self.functions.items() if function["kind"] == kind]
 
     def deployed(self) -> dict[str, dict[str, Any]]:
         """The functions as deployed, by key."""
         made = self.resources["google_cloudfunctions2_function"]
-        return {str(each.key): each.block for each in made}
+        return {str(resource.key): resource.block for resource in made}
 
     def grants(self, kind: str, where: str) -> set[Grant]:
         """Who was given what by resources of a type, and where, as this attribute of them says."""
         return {
-            (each.values["member"], each.values["role"], each.values[where])
-            for each in self.resources[kind]
+            (resource.values["member"], resource.values["role"], resource.values[where])
+            for resource in self.resources[kind]
         }
 
     def database_roles(self) -> set[Grant]:
         """Who may do what in which database; the database is what the condition says."""
         return {
-            (each.values["member"], each.values["role"], _database(each))
-            for each in self.resources["google_project_iam_member"]
-            if each.values["role"].startswith("roles/datastore.") and each.name != "deployer"
+            (resource.values["member"], resource.values["role"], _database(resource))
+            for resource in self.resources["google_project_iam_member"]
+            if resource.values["role"].startswith("roles/datastore.")
+            and resource.name != "deployer"
         }
 
 

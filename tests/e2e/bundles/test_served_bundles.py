@@ -72,7 +72,7 @@ def openai() -> Iterator[FakeOpenAI]:
 def entry_of(staged: Path, name: str) -> dict[str, Any]:
     """What the manifest says of a function."""
     manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
-    [entry] = [each for each in manifest.values() if each["name"] == name]
+    [entry] = [entry for entry in manifest.values() if entry["name"] == name]
     return dict(entry)
 
 
@@ -152,8 +152,8 @@ def served(staged: Path, name: str, settings: dict[str, str], place: Path) -> It
     with locked(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
     given = {
-        **{each: settings[each] for each in settings if each in entry["settings"]},
-        **{each: settings[each] for each in settings if each in entry["secrets"]},
+        **{setting: settings[setting] for setting in settings if setting in entry["settings"]},
+        **{setting: settings[setting] for setting in settings if setting in entry["secrets"]},
         "GOOGLE_CLOUD_PROJECT": settings["GOOGLE_CLOUD_PROJECT"],
         "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(place)),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
@@ -231,7 +231,7 @@ def test_a_function_holds_the_providers_that_it_needs_and_that_the_cloud_has(
     name: str, providers: set[str], staged: Path
 ) -> None:
     with ZipFile(staged / entry_of(staged, name)["bundle"]) as packed:
-        files = {each.rpartition("/")[2] for each in packed.namelist()}
+        files = {name.rpartition("/")[2] for name in packed.namelist()}
     known = {"embedding", "generation"}
     assert (
         providers

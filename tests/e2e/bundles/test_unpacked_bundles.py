@@ -43,8 +43,8 @@ def found(name):
         return False
 
 names = sys.argv[1:]
-folders = [each for kind in ("tools/*/*", "jobs/*") for each in Path("functions").glob(kind)]
-ours = sorted(each.name for each in folders)
+folders = [folder for kind in ("tools/*/*", "jobs/*") for folder in Path("functions").glob(kind)]
+ours = sorted(folder.name for folder in folders)
 said = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
 print(json.dumps(said | {"modules": [name for name in names if found(name)]}))
 """
@@ -101,8 +101,8 @@ def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
     assert secrets == said["variables"].keys() & SECRETS.keys()
     assert "carrel" == said["variables"]["GOOGLE_CLOUD_PROJECT"]
     assert ours == said["ours"]
-    inside = [each for each in said["path"] if each.startswith(str(ROOT))]
-    assert [] == [each for each in inside if not each.startswith(str(LAPTOP))]
+    inside = [path for path in said["path"] if path.startswith(str(ROOT))]
+    assert [] == [path for path in inside if not path.startswith(str(LAPTOP))]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_is_asked_for_is_known_to_be_in_use() -> None:
 def test_whoever_asks_at_once_gets_the_same() -> None:
     with ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
-    first, *others = [each.result() for each in asked]
+    first, *others = [future.result() for future in asked]
     assert [first] * 3 == others
 
 

@@ -246,6 +246,6 @@ def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
         lock_requirements({"click>=999"}, tmp_path)
 
 
-@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+@pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
 def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
     assert requirements_of(import_closure(function.main).others)

@@ -82,8 +82,8 @@ def bundles_running(cloud: Cloud) -> set[str]:
     state = json.loads((cloud.terraform.folder / "terraform.tfstate").read_text())
     [functions] = [e for e in state["resources"] if e["type"] == "google_cloudfunctions2_function"]
     sources = [
-        each["attributes"]["build_config"][0]["source"][0]["storage_source"][0]["object"]
-        for each in functions["instances"]
+        instance["attributes"]["build_config"][0]["source"][0]["storage_source"][0]["object"]
+        for instance in functions["instances"]
     ]
     return {source.rpartition("-")[2].removesuffix(".zip") for source in sources}
 

@@ -15,6 +15,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_carrel_deploy_switches_on_all_of_them_before(state: State) -> None:
-    wanted = {each.values["service"] for each in state.resources["google_project_service"]}
+    wanted = {resource.values["service"] for resource in state.resources["google_project_service"]}
     # What Terraform never calls itself: who pays.
     assert set(SERVICES) - {"cloudbilling.googleapis.com"} == wanted

@@ -59,14 +59,14 @@ def test_what_functions_stand_on_can_be_made_by_itself(fresh: Deployment, tmp_pa
         "google_firestore_field",
         "google_firestore_index",
         "google_secret_manager_secret",
-    } >= {each.kind for each in deployment.resources()}
-    assert "google_secret_manager_secret" in {each.kind for each in deployment.resources()}
+    } >= {resource.kind for resource in deployment.resources()}
+    assert "google_secret_manager_secret" in {resource.kind for resource in deployment.resources()}
 
 
 def test_what_is_protected_survives_the_end_of_the_rest(deployment: Deployment) -> None:
     ended = deployment.destroy(manifest(), **EVERYTHING)
     assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in ended.stderr
-    left = {each.kind for each in deployment.resources()} - {"google_project_service"}
+    left = {resource.kind for resource in deployment.resources()} - {"google_project_service"}
     assert {"google_firestore_database", "google_secret_manager_secret"} <= left
     assert "google_cloudfunctions2_function" not in left
 

@@ -35,43 +35,43 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
     expected = {
         key: (
             f"carrel-{key}",
-            each["runtime"],
-            each["entry_point"],
+            function["runtime"],
+            function["entry_point"],
             f"{PROJECT}-carrel",
-            each["bundle"],
-            f"{each['memory_mib']}Mi",
-            str(each["cpu"]),
-            each["concurrency"],
-            each["min_instances"],
-            each["max_instances"],
-            each["ingress"],
+            function["bundle"],
+            f"{function['memory_mib']}Mi",
+            str(function["cpu"]),
+            function["concurrency"],
+            function["min_instances"],
+            function["max_instances"],
+            function["ingress"],
         )
-        for key, each in state.functions.items()
+        for key, function in state.functions.items()
     }
     found = {
         key: (
-            each["name"],
-            each["build_config"]["runtime"],
-            each["build_config"]["entry_point"],
-            each["build_config"]["source"]["storage_source"]["bucket"],
-            each["build_config"]["source"]["storage_source"]["object"],
-            each["service_config"]["available_memory"],
-            each["service_config"]["available_cpu"],
-            each["service_config"]["max_instance_request_concurrency"],
-            each["service_config"]["min_instance_count"],
-            each["service_config"]["max_instance_count"],
-            each["service_config"]["ingress_settings"],
+            function["name"],
+            function["build_config"]["runtime"],
+            function["build_config"]["entry_point"],
+            function["build_config"]["source"]["storage_source"]["bucket"],
+            function["build_config"]["source"]["storage_source"]["object"],
+            function["service_config"]["available_memory"],
+            function["service_config"]["available_cpu"],
+            function["service_config"]["max_instance_request_concurrency"],
+            function["service_config"]["min_instance_count"],
+            function["service_config"]["max_instance_count"],
+            function["service_config"]["ingress_settings"],
         )
-        for key, each in state.deployed().items()
+        for key, function in state.deployed().items()
     }
     assert expected == found
 
 
 def test_each_function_says_which_bundle_it_was_built_from(state: State) -> None:
     """Google names only its own copy of a bundle."""
-    for key, each in state.deployed().items():
+    for key, function in state.deployed().items():
         expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
-        assert expected == each["build_config"]["environment_variables"]
+        assert expected == function["build_config"]["environment_variables"]
 
 
 def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Deployment) -> None:
@@ -86,8 +86,8 @@ def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Depl
 def test_concurrency_is_set_for_each_with_a_whole_processor(
     state: State,
 ) -> None:
-    for each in state.deployed().values():
-        config = each["service_config"]
+    for function in state.deployed().values():
+        config = function["service_config"]
         assert 1 <= config["max_instance_request_concurrency"] <= 1000
         assert (
             config["max_instance_request_concurrency"] == 1 or float(config["available_cpu"]) >= 1
@@ -103,14 +103,14 @@ def test_names_fit_accounts_and_addresses(state: State) -> None:
 def test_builds_run_as_an_account_that_can_build_and_no_more(state: State) -> None:
     email = account("build").removeprefix("serviceAccount:")
     repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
-    for each in state.deployed().values():
-        build = each["build_config"]
+    for function in state.deployed().values():
+        build = function["build_config"]
         assert f"projects/{PROJECT}/serviceAccounts/{email}" == build["service_account"]
         assert repository == build["docker_repository"]
     roles = {
-        each.values["role"]
-        for each in state.resources["google_project_iam_member"]
-        if each.values["member"] == account("build")
+        resource.values["role"]
+        for resource in state.resources["google_project_iam_member"]
+        if resource.values["member"] == account("build")
     }
     assert {"roles/logging.logWriter", "roles/storage.objectViewer"} == roles
 
@@ -139,13 +139,14 @@ def test_a_function_is_given_its_settings_and_the_project(state: State) -> None:
 
 
 def test_a_tool_given_more_time_gets_it_with_some_to_answer_in(state: State) -> None:
-    expected = {key: each["timeout_seconds"] for key, each in state.functions.items()}
+    expected = {key: function["timeout_seconds"] for key, function in state.functions.items()}
     expected["get-chunk"] = 96 + 5
     expected["gateway"] = max(
         expected["gateway"], *(expected[key] for key in state.of_kind("tool"))
     )
     found = {
-        key: each["service_config"]["timeout_seconds"] for key, each in state.deployed().items()
+        key: function["service_config"]["timeout_seconds"]
+        for key, function in state.deployed().items()
     }
     assert expected == found
 
@@ -153,19 +154,19 @@ def test_a_tool_given_more_time_gets_it_with_some_to_answer_in(state: State) -> 
 def test_a_function_takes_the_declared_secrets_that_are_in_use(state: State) -> None:
     expected = {
         (account(key), name)
-        for key, each in state.functions.items()
-        for name in each["secrets"]
+        for key, function in state.functions.items()
+        for name in function["secrets"]
         if name in IN_USE
     }
     taken = {
-        (account(key), each["key"])
+        (account(key), secret["key"])
         for key, function in state.deployed().items()
-        for each in listed(function["service_config"]["secret_environment_variables"])
+        for secret in listed(function["service_config"]["secret_environment_variables"])
     }
     may_read = {
-        (each.values["member"], each.values["secret_id"].rpartition("/")[2])
-        for each in state.resources["google_secret_manager_secret_iam_member"]
-        if each.values["role"] == "roles/secretmanager.secretAccessor"
+        (resource.values["member"], resource.values["secret_id"].rpartition("/")[2])
+        for resource in state.resources["google_secret_manager_secret_iam_member"]
+        if resource.values["role"] == "roles/secretmanager.secretAccessor"
     }
     assert expected == taken == may_read
 
@@ -173,7 +174,9 @@ def test_a_function_takes_the_declared_secrets_that_are_in_use(state: State) -> 
 def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
     state: State,
 ) -> None:
-    made = {each.values["secret_id"] for each in state.resources["google_secret_manager_secret"]}
+    made = {
+        resource.values["secret_id"] for resource in state.resources["google_secret_manager_secret"]
+    }
     assert IN_USE | {"carrel-smoke-key"} == made
 
 
@@ -189,7 +192,7 @@ def test_instances_are_as_asked_for_or_else_as_declared(
     made = State.of(manifest()["functions"], deployment.resources()).deployed()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
-        for key, config in ((key, each["service_config"]) for key, each in made.items())
+        for key, config in ((key, function["service_config"]) for key, function in made.items())
     }
     assert ((1, 3), (0, 20)) == (instances["gateway"], instances["search-kb"])
 

@@ -27,7 +27,7 @@ FILES = {
 def declared(part: str) -> list[tuple[str, dict[str, Any]]]:
     """What the files say, with the database of each."""
     read = ((database, json.loads(path.read_text("utf-8"))) for database, path in FILES.items())
-    return [(database, each) for database, file in read for each in file[part]]
+    return [(database, entry) for database, file in read for entry in file[part]]
 
 
 def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -56,10 +56,15 @@ def test_each_index_is_made_once_and_no_other(state: State) -> None:
         (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
         for database, index in declared("indexes")
     )
-    made = [each.values for each in state.resources["google_firestore_index"]]
+    made = [resource.values for resource in state.resources["google_firestore_index"]]
     found = Counter(
-        (each["database"], each["collection"], each["query_scope"], made_fields(each))
-        for each in made
+        (
+            resource["database"],
+            resource["collection"],
+            resource["query_scope"],
+            made_fields(resource),
+        )
+        for resource in made
     )
     assert expected == found
 
@@ -71,28 +76,28 @@ def test_each_override_is_made_once_and_no_other(state: State) -> None:
             field["collectionGroup"],
             field["fieldPath"],
             field.get("ttl", False),
-            frozenset((each["queryScope"], each["order"]) for each in field["indexes"]),
+            frozenset((index["queryScope"], index["order"]) for index in field["indexes"]),
         )
         for database, field in declared("fieldOverrides")
     )
     found = Counter(
         (
-            each.values["database"],
-            each.values["collection"],
-            each.values["field"],
-            bool(each.values["ttl_config"]),
+            resource.values["database"],
+            resource.values["collection"],
+            resource.values["field"],
+            bool(resource.values["ttl_config"]),
             frozenset(
                 (index["query_scope"], index["order"])
-                for index in each.values["index_config"][0]["indexes"]
+                for index in resource.values["index_config"][0]["indexes"]
             ),
         )
-        for each in state.resources["google_firestore_field"]
+        for resource in state.resources["google_firestore_field"]
     )
     assert expected == found
 
 
 def test_indexes_have_names_that_people_can_read(state: State) -> None:
-    names = {each.key for each in state.resources["google_firestore_index"]}
+    names = {resource.key for resource in state.resources["google_firestore_index"]}
     assert {
         "(default) chunks: facets CONTAINS, embedding VECTOR",
         "(default) documents of all: status ASCENDING, next_at ASCENDING",
@@ -104,16 +109,16 @@ def test_another_dimension_changes_vector_indexes_and_settings(
 ) -> None:
     changes = deployment.changes(manifest(), **EVERYTHING, embedding_dimension=1536)
     indexes = {
-        f'google_firestore_index.carrel["{each.key}"]'
-        for each in deployment.resources()
-        if each.kind == "google_firestore_index" and str(each.key).endswith("VECTOR")
+        f'google_firestore_index.carrel["{resource.key}"]'
+        for resource in deployment.resources()
+        if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
-    vectors = [each for _, each in declared("indexes") if "vectorConfig" in each["fields"][-1]]
+    vectors = [index for _, index in declared("indexes") if "vectorConfig" in index["fields"][-1]]
     assert len(vectors) == len(indexes)
     functions = {
         f'google_cloudfunctions2_function.carrel["{key}"]'
-        for key, each in manifest()["functions"].items()
-        if "VERTEX_DIMENSION" in each["settings"]
+        for key, function in manifest()["functions"].items()
+        if "VERTEX_DIMENSION" in function["settings"]
     }
     assert indexes | functions == changes.keys()
 
@@ -130,13 +135,13 @@ def test_databases_are_protected_unless_told_otherwise(
 ) -> None:
     deployment.apply(manifest(), **EVERYTHING, protect_data=protect)
     databases = {
-        each.values["name"]: (
-            each.values["delete_protection_state"],
-            each.values["type"],
-            each.values["point_in_time_recovery_enablement"],
+        resource.values["name"]: (
+            resource.values["delete_protection_state"],
+            resource.values["type"],
+            resource.values["point_in_time_recovery_enablement"],
         )
-        for each in deployment.resources()
-        if each.kind == "google_firestore_database"
+        for resource in deployment.resources()
+        if resource.kind == "google_firestore_database"
     }
     same = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
     assert {"(default)": same, "access": same} == databases

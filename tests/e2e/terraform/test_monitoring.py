@@ -19,24 +19,24 @@ OURS = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
 
 def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
     expected = {
-        each["name"]: (
-            each["filter"],
-            each["labelExtractors"] or None,
-            each.get("valueExtractor"),
-            each["metricDescriptor"]["valueType"],
-            sorted(label["key"] for label in each["metricDescriptor"]["labels"]),
-            each.get("bucketOptions", {}).get("exponentialBuckets", {}).get("numFiniteBuckets"),
+        metric["name"]: (
+            metric["filter"],
+            metric["labelExtractors"] or None,
+            metric.get("valueExtractor"),
+            metric["metricDescriptor"]["valueType"],
+            sorted(label["key"] for label in metric["metricDescriptor"]["labels"]),
+            metric.get("bucketOptions", {}).get("exponentialBuckets", {}).get("numFiniteBuckets"),
         )
-        for each in METRICS
+        for metric in METRICS
     }
     found = {}
-    for each in state.resources["google_logging_metric"]:
-        [descriptor] = each.values["metric_descriptor"]
-        buckets = each.block["bucket_options"]
-        found[each.key] = (
-            each.values["filter"],
-            each.values["label_extractors"] or None,
-            each.values["value_extractor"],
+    for resource in state.resources["google_logging_metric"]:
+        [descriptor] = resource.values["metric_descriptor"]
+        buckets = resource.block["bucket_options"]
+        found[resource.key] = (
+            resource.values["filter"],
+            resource.values["label_extractors"] or None,
+            resource.values["value_extractor"],
             descriptor["value_type"],
             sorted(label["key"] for label in descriptor["labels"]),
             buckets["exponential_buckets"]["num_finite_buckets"] if buckets else None,
@@ -46,12 +46,12 @@ def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
 
 def test_alerts_and_charts_ask_for_metrics_that_there_are(state: State) -> None:
     alerts = [
-        each.block["conditions"]["condition_prometheus_query_language"]["query"]
-        for each in state.resources["google_monitoring_alert_policy"]
+        resource.block["conditions"]["condition_prometheus_query_language"]["query"]
+        for resource in state.resources["google_monitoring_alert_policy"]
     ]
     [dashboard] = state.resources["google_monitoring_dashboard"]
     asked = set(OURS.findall(" ".join([*alerts, dashboard.values["dashboard_json"]])))
-    assert asked <= {each["name"] for each in METRICS}
+    assert asked <= {metric["name"] for metric in METRICS}
     assert {"tool_calls_total", "job_runs_total", "set_apart_total"} <= asked
 
 
@@ -60,17 +60,21 @@ def test_every_alert_goes_to_the_address_that_was_given(state: State) -> None:
     assert {"email_address": "ada@example.com"} == channel.values["labels"]
     policies = state.resources["google_monitoring_alert_policy"]
     assert len(policies) == 6
-    assert all([channel.values["id"]] == each.values["notification_channels"] for each in policies)
+    assert all(
+        [channel.values["id"]] == policy.values["notification_channels"] for policy in policies
+    )
 
 
 def test_a_job_is_missed_after_a_day_if_it_runs_daily(state: State) -> None:
     daily = {
-        each["name"] for each in state.functions.values() if each["schedule"].endswith(" * * *")
+        function["name"]
+        for function in state.functions.values()
+        if function["schedule"].endswith(" * * *")
     }
     [policy] = [
-        each
-        for each in state.resources["google_monitoring_alert_policy"]
-        if each.key == "jobs_do_not_finish"
+        resource
+        for resource in state.resources["google_monitoring_alert_policy"]
+        if resource.key == "jobs_do_not_finish"
     ]
     query = policy.block["conditions"]["condition_prometheus_query_language"]["query"]
     [names] = re.findall(r'job=~"([^"]*)"', query)
@@ -82,7 +86,7 @@ def test_a_budget_is_told_of_by_mail_before_it_is_spent(state: State) -> None:
     [budget] = state.resources["google_billing_budget"]
     assert "10" == budget.block["amount"]["specified_amount"]["units"]
     thresholds = [
-        (each["threshold_percent"], each["spend_basis"])
-        for each in budget.values["threshold_rules"]
+        (rule["threshold_percent"], rule["spend_basis"])
+        for rule in budget.values["threshold_rules"]
     ]
     assert [(0.5, None), (0.9, None), (1, None), (1, "FORECASTED_SPEND")] == thresholds

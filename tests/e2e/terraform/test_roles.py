@@ -44,9 +44,9 @@ def test_the_gateway_alone_opens_the_database_of_credentials(state: State) -> No
 
 def test_no_role_of_the_database_is_given_without_its_end(state: State) -> None:
     unlimited = [
-        each.values
-        for each in state.resources["google_project_iam_member"]
-        if each.name == "database" and not each.values["condition"]
+        resource.values
+        for resource in state.resources["google_project_iam_member"]
+        if resource.name == "database" and not resource.values["condition"]
     ]
     assert [] == unlimited
 
@@ -84,13 +84,13 @@ def test_each_function_runs_as_an_account_of_its_own(state: State) -> None:
 def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
     expected = {
         (account(key), role)
-        for key, each in state.functions.items()
-        for role in each["project_roles"]
+        for key, function in state.functions.items()
+        for role in function["project_roles"]
     }
     found = {
-        (each.values["member"], each.values["role"])
-        for each in state.resources["google_project_iam_member"]
-        if each.name == "function"
+        (resource.values["member"], resource.values["role"])
+        for resource in state.resources["google_project_iam_member"]
+        if resource.name == "function"
     }
     assert expected == found
 
@@ -98,27 +98,27 @@ def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
 def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
     expected = {
         (account(key), role)
-        for key, each in state.functions.items()
-        for role in each["buckets"].values()
+        for key, function in state.functions.items()
+        for role in function["buckets"].values()
     }
     found = {
-        (each.values["member"], each.values["role"])
-        for each in state.resources["google_storage_bucket_iam_member"]
-        if each.name == "function"
+        (resource.values["member"], resource.values["role"])
+        for resource in state.resources["google_storage_bucket_iam_member"]
+        if resource.name == "function"
     }
     assert expected == found
 
 
 def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None:
     [power] = [
-        each
-        for each in state.resources["google_project_iam_member"]
-        if each.values["role"] == "roles/resourcemanager.projectIamAdmin"
+        resource
+        for resource in state.resources["google_project_iam_member"]
+        if resource.values["role"] == "roles/resourcemanager.projectIamAdmin"
     ]
     given = {
         role
-        for each in state.functions.values()
-        for role in [*each["databases"].values(), *each["project_roles"]]
+        for function in state.functions.values()
+        for role in [*function["databases"].values(), *function["project_roles"]]
     }
     roles = ", ".join(f"'{role}'" for role in sorted(given))
     attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
@@ -127,5 +127,5 @@ def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None
 
 
 def test_nobody_is_owner_or_editor(state: State) -> None:
-    roles = {each.values["role"] for each in state.resources["google_project_iam_member"]}
+    roles = {resource.values["role"] for resource in state.resources["google_project_iam_member"]}
     assert set() == roles & {"roles/owner", "roles/editor", "roles/viewer", "roles/datastore.owner"}

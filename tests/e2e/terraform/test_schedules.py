@@ -17,35 +17,35 @@ pytestmark = pytest.mark.slow
 
 def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) -> None:
     expected = {
-        key: (f"carrel-{key}", each["schedule"], "Etc/UTC", f"{each['timeout_seconds']}s")
-        for key, each in state.functions.items()
-        if each["schedule"]
+        key: (f"carrel-{key}", function["schedule"], "Etc/UTC", f"{function['timeout_seconds']}s")
+        for key, function in state.functions.items()
+        if function["schedule"]
     }
     found = {
-        each.key: (
-            each.values["name"],
-            each.values["schedule"],
-            each.values["time_zone"],
-            each.values["attempt_deadline"],
+        resource.key: (
+            resource.values["name"],
+            resource.values["schedule"],
+            resource.values["time_zone"],
+            resource.values["attempt_deadline"],
         )
-        for each in state.resources["google_cloud_scheduler_job"]
+        for resource in state.resources["google_cloud_scheduler_job"]
     }
     assert expected == found
 
 
 def test_a_run_may_take_as_long_as_function_and_scheduler_wait(state: State) -> None:
     functions = state.deployed()
-    for each in state.resources["google_cloud_scheduler_job"]:
-        seconds = functions[str(each.key)]["service_config"]["timeout_seconds"]
-        assert f"{seconds}s" == each.values["attempt_deadline"]
+    for resource in state.resources["google_cloud_scheduler_job"]:
+        seconds = functions[str(resource.key)]["service_config"]["timeout_seconds"]
+        assert f"{seconds}s" == resource.values["attempt_deadline"]
         assert 15 <= seconds <= 1800
 
 
 def test_a_schedule_proves_who_it_is_to_its_function(state: State) -> None:
-    for each in state.resources["google_cloud_scheduler_job"]:
-        target = each.block["http_target"]
+    for resource in state.resources["google_cloud_scheduler_job"]:
+        target = resource.block["http_target"]
         assert {
             "service_account_email": account("scheduler").removeprefix("serviceAccount:"),
-            "audience": address(str(each.key)),
+            "audience": address(str(resource.key)),
         } == target["oidc_token"]
-        assert (f"{address(str(each.key))}/", "POST") == (target["uri"], target["http_method"])
+        assert (f"{address(str(resource.key))}/", "POST") == (target["uri"], target["http_method"])

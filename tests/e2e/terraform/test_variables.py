@@ -92,7 +92,7 @@ def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
     search = functions["search-kb"]["service_config"]["environment_variables"]
     assert ("vertex", REGION) == (search["EMBEDDING_PROVIDER"], search["VERTEX_LOCATION"])
     assert ["ACCESS_SECRETS"] == empty.outputs()["secrets"]
-    kinds = {each.kind for each in empty.resources()}
+    kinds = {resource.kind for resource in empty.resources()}
     assert set() == kinds & {"google_billing_budget", "google_monitoring_alert_policy"}
 
 

@@ -53,8 +53,8 @@ ROWS = extractions_by_chunk()
 
 def chunks() -> dict[str, Chunk]:
     """The chunks of the export, by their ids."""
-    sources = [each for each in read(FOLDER / "readwise.json") if isinstance(each, Source)]
-    return {chunk.chunk_id: chunk for each in sources for chunk in in_chunks(each).chunks}
+    sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
+    return {chunk.chunk_id: chunk for source in sources for chunk in in_chunks(source).chunks}
 
 
 CHUNKS = chunks()
@@ -85,8 +85,8 @@ async def sample(words: Context, tmp_path: Path) -> Path:
     """A copy of the sample's folder, whose export is in the knowledge base."""
     for name in ("readwise.json", "extractions.json"):
         shutil.copy(FOLDER / name, tmp_path)
-    sources = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
-    await Ingestion(words.database).save([in_chunks(each) for each in sources], words.clock())
+    sources = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
+    await Ingestion(words.database).save([in_chunks(source) for source in sources], words.clock())
     return tmp_path
 
 
@@ -126,9 +126,11 @@ def test_topics_are_few_and_shared() -> None:
 
 async def test_no_two_say_the_same(ctx: Context, local_embedder: LocalEmbedder) -> None:
     found = extractions(ctx)
-    vectors = await local_embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
+    vectors = await local_embedder.embed(
+        [extraction.content.text for extraction in found], Purpose.DOCUMENT
+    )
     embedded = list(zip(found, vectors, strict=True))
-    assert len({each.extraction_id for each in found}) == len(found)
+    assert len({extraction.extraction_id for extraction in found}) == len(found)
     assert embedded == drop_duplicates(embedded, local_embedder.model)
     for one, other in combinations(embedded, 2):
         assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
@@ -140,13 +142,16 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
     assert expected == await add_extractions(words, sample)
     stored = await documents(words, "extractions")
-    assert {each.extraction_id for each in extractions(words)} == set(stored)
-    assert {MODEL} == {each["model"] for each in stored.values()}
+    assert {extraction.extraction_id for extraction in extractions(words)} == set(stored)
+    assert {MODEL} == {extraction["model"] for extraction in stored.values()}
     assert 0 == await ChunkQueue(words.database).count_pending("extract")
     written = words.meter.documents_written
     assert {} == await add_extractions(words, sample)
     assert written == words.meter.documents_written
-    topics = {each["name"]: each["total"] for each in (await documents(words, "topics")).values()}
+    topics = {
+        document["name"]: document["total"]
+        for document in (await documents(words, "topics")).values()
+    }
     assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
 
 
@@ -177,7 +182,7 @@ async def test_highlights_not_in_the_export_are_passed_over(words: Context, tmp_
     book["highlights"][1]["text"] = "I wrote something else in its place, and not less than that."
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
-    [source] = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
+    [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
     await Ingestion(words.database).save([in_chunks(source)], words.clock())
     assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
 
@@ -203,7 +208,7 @@ def _said(content: Any) -> Any:
     """What a content says, without what it leaves open."""
     match content:
         case dict():
-            return {name: _said(each) for name, each in content.items() if each}
+            return {name: _said(value) for name, value in content.items() if value}
         case list():
-            return [_said(each) for each in content]
+            return [_said(value) for value in content]
     return content

@@ -70,7 +70,7 @@ async def sample(ctx: Context, tmp_path: Path) -> Path:
     for name in ("readwise.json", "knowledge.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = read(tmp_path / "readwise.json")
-    await put_in(ctx, *(each for each in sources if isinstance(each, Source)))
+    await put_in(ctx, *(source for source in sources if isinstance(source, Source)))
     return tmp_path
 
 
@@ -215,8 +215,8 @@ async def test_a_renamed_topic_is_called_as_the_sample_calls_it(ctx: Context, sa
 
 async def test_topics_go_once_their_highlights_are_gone(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
-    sources = [each for each in read(sample / "readwise.json") if isinstance(each, Source)]
-    await put_in(ctx, *(replace(each, sections=()) for each in sources))
+    sources = [source for source in read(sample / "readwise.json") if isinstance(source, Source)]
+    await put_in(ctx, *(replace(source, sections=()) for source in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
     await cluster(ctx, ample())

@@ -151,7 +151,9 @@ def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, 
     caller = request.client.host if request.client else ""
     forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
     added = {**instead, "x-forwarded-for": forwarded, "x-forwarded-proto": "https"}
-    kept = [each for each in request.headers.raw if each[0] not in _OF_THE_CONNECTION | replaced]
+    kept = [
+        header for header in request.headers.raw if header[0] not in _OF_THE_CONNECTION | replaced
+    ]
     return [*kept, *((name.encode(), value.encode()) for name, value in added.items())]
 
 

@@ -56,10 +56,16 @@ class _Server(uvicorn.Server):
 
 async def _serve(plan: Plan) -> None:
     accounts = Accounts()
-    fronts = {socket.socket(fileno=each): service for each, service in plan.services.items()}
-    inner = {socket.socket(fileno=each): account for each, account in plan.accounts.items()}
-    front = FrontEnd({_port(each): service for each, service in fronts.items()}, accounts)
-    metadata = MetadataServers(accounts, {_port(each): name for each, name in inner.items()})
+    fronts = {
+        socket.socket(fileno=descriptor): service for descriptor, service in plan.services.items()
+    }
+    inner = {
+        socket.socket(fileno=descriptor): account for descriptor, account in plan.accounts.items()
+    }
+    front = FrontEnd({_port(front): service for front, service in fronts.items()}, accounts)
+    metadata = MetadataServers(
+        accounts, {_port(listener): name for listener, name in inner.items()}
+    )
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(plan.certificate)
         file.flush()

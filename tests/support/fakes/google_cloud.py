@@ -77,7 +77,7 @@ class FakeGoogleCloud(LoopbackServer):
     def __init__(self, **projects: Project) -> None:
         """Open the port."""
         super().__init__(_Handler)
-        self.projects = {name.replace("_", "-"): each for name, each in projects.items()}
+        self.projects = {name.replace("_", "-"): project for name, project in projects.items()}
         self.requests: Counter[str] = Counter()
         self.addresses: list[str] = []
 

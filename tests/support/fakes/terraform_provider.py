@@ -154,8 +154,8 @@ def _schema(block: values.Block) -> dict[str, Any]:
 
 def _block(block: values.Block) -> dict[str, Any]:
     return {
-        "attributes": [_attribute(*each) for each in block.get("attributes", {}).items()],
-        "block_types": [_nested_block(*each) for each in block.get("blocks", {}).items()],
+        "attributes": [_attribute(*item) for item in block.get("attributes", {}).items()],
+        "block_types": [_nested_block(*item) for item in block.get("blocks", {}).items()],
     }
 
 

@@ -93,11 +93,11 @@ class _Module:
         assert found, "no source map"
         [text] = json.loads(base64.b64decode(found[1]))["sourcesContent"]
         starts = list(_DECLARATION.finditer(text))
-        ends = [each.start() for each in starts[1:]] + [len(text)]
+        ends = [start.start() for start in starts[1:]] + [len(text)]
         self.bodies = {
-            each[1]: text[each.start() : end] for each, end in zip(starts, ends, strict=True)
+            start[1]: text[start.start() : end] for start, end in zip(starts, ends, strict=True)
         }
-        [self.root] = [each[1] for each in starts if each[2] in _ROOTS]
+        [self.root] = [start[1] for start in starts if start[2] in _ROOTS]
         version = _PROVIDER_VERSION.search(text)
         assert version, "no provider version"
         self.version = version[1]
@@ -110,7 +110,7 @@ class _Module:
         body = self.bodies[name]
         values = _possible_values(self.bodies.get(interface, ""))
         fields = list(_FIELD.finditer(body))
-        bounds = [each.start() for each in fields] + [len(body)]
+        bounds = [field.start() for field in fields] + [len(body)]
         block: dict[str, Any] = {"attributes": {}, "blocks": {}}
         for field, end in zip(fields, bounds[1:], strict=True):
             self._add(block, field, body[field.end() : end], values)
@@ -120,7 +120,7 @@ class _Module:
         self, block: dict[str, Any], field: re.Match[str], text: str, values: dict[str, list[str]]
     ) -> None:
         name = field[1]
-        computed, optional, required = (each == "true" for each in field.groups()[1:])
+        computed, optional, required = (group == "true" for group in field.groups()[1:])
         nested = _NESTED.search(text)
         if nested and (optional or required):
             block["blocks"][name] = self._nested_block(nested, required=required)
@@ -148,7 +148,7 @@ class _Module:
         element, nesting, _ = self._nesting(nested)
         block = self._block(element, "")
         assert "blocks" not in block, element
-        types = {name: each["type"] for name, each in block.get("attributes", {}).items()}
+        types = {name: attribute["type"] for name, attribute in block.get("attributes", {}).items()}
         return [nesting, ["object", types]]
 
     def _nesting(self, nested: re.Match[str]) -> _Nesting:
@@ -176,7 +176,7 @@ def _attribute_type(text: str) -> Any:
 def _possible_values(interface: str) -> dict[str, list[str]]:
     """What the documentation of each field says that it may be."""
     found = {}
-    for [text] in (each.groups() for each in _DOCUMENTED.finditer(interface)):
+    for [text] in (match.groups() for match in _DOCUMENTED.finditer(interface)):
         name, values = _REGISTRY.search(text), _VALUES.search(text)
         if name and values:
             found[name[1]] = json.loads(values[1])
@@ -197,8 +197,8 @@ def extract(package: Path) -> dict[str, Any]:
         "package": f"{about['name']} {about['version']}",
         "version": provider.version,
         "provider": provider.schema(),
-        "resources": {f"google_{name}": each.schema() for name, each in resources.items()},
-        "data_sources": {f"google_{name}": each.schema() for name, each in data.items()},
+        "resources": {f"google_{name}": resource.schema() for name, resource in resources.items()},
+        "data_sources": {f"google_{name}": resource.schema() for name, resource in data.items()},
     }
 
 

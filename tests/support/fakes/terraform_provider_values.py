@@ -58,8 +58,8 @@ def faults(block: Block, value: Value) -> list[str]:
         and value[name] not in attribute.get("values", [value[name]])
     ]
     for name, nested in block.get("blocks", {}).items():
-        for each in _items(value[name]):
-            found += [f"{name}.{fault}" for fault in faults(nested, each)]
+        for item in _items(value[name]):
+            found += [f"{name}.{fault}" for fault in faults(nested, item)]
     return found
 
 
@@ -79,9 +79,9 @@ def applied(kind: str, block: Block, plan: Value) -> Value:
     def filled(of: Block, value: Value) -> Value:
         full = {
             name: _stand_in(told.get(name), name, of["attributes"][name]["type"], plan)
-            if isinstance(each, msgpack.ExtType)
-            else each
-            for name, each in value.items()
+            if isinstance(field, msgpack.ExtType)
+            else field
+            for name, field in value.items()
         }
         return full | _nested(of, full, filled)
 
@@ -112,11 +112,11 @@ def _nested(block: Block, value: Value, change: Any) -> Value:
     """The nested blocks of a value, each changed."""
     found: Value = {}
     for name, nested in block.get("blocks", {}).items():
-        each = value[name]
-        if isinstance(each, list):
-            found[name] = [change(nested, item) for item in each]
-        elif isinstance(each, dict):
-            found[name] = change(nested, each)
+        nested_value = value[name]
+        if isinstance(nested_value, list):
+            found[name] = [change(nested, item) for item in nested_value]
+        elif isinstance(nested_value, dict):
+            found[name] = change(nested, nested_value)
     return found
 
 

@@ -56,7 +56,7 @@ def test_it_says_what_the_project_says(server: dict[str, Any], project: dict[str
 def test_its_url_is_complete_once_its_variables_are_given(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert set(re.findall(r"{(\w+)}", remote["url"])) == remote["variables"].keys()
-    assert all(each["isRequired"] for each in remote["variables"].values())
+    assert all(variable["isRequired"] for variable in remote["variables"].values())
     filled = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
     assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
 

@@ -44,7 +44,7 @@ def names(folder: Path) -> set[str]:
 
 def keys(*requirements: str) -> set[str]:
     """The names of environments."""
-    return {key_of(each.encode()) for each in requirements}
+    return {key_of(requirement.encode()) for requirement in requirements}
 
 
 def test_what_no_manifest_names_goes_with_all_its_files(laptop: Path) -> None:

@@ -239,10 +239,10 @@ def test_rules_are_those_of_the_index_file() -> None:
 def test_every_price_says_where_and_when_it_was_read() -> None:
     listed = price_list()
     assert date.fromisoformat(listed.read)
-    for each in listed.prices.values():
-        assert each.source.startswith("https://"), each
-        assert each.every in {"day", "month"}, each
-        assert each.verified or each.note, each
+    for item in listed.prices.values():
+        assert item.source.startswith("https://"), item
+        assert item.every in {"day", "month"}, item
+        assert item.verified or item.note, item
 
 
 def test_comparing_findings_grows_with_the_square() -> None:
