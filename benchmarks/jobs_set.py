@@ -64,7 +64,7 @@ class Forgetful(FakeVertex):
     def __init__(self) -> None:
         """Answer what jobs ask."""
         super().__init__(usual=Reply(pause=THINKING))
-        self.answers |= {"Card": _card, "Findings": _findings, "TopicName": _topic_name}
+        self.answers |= {"GeneratedCard": _card, "Findings": _findings, "ClusterName": _topic_name}
 
     def arrive(self, call: Call) -> Reply:
         """Choose a reply."""

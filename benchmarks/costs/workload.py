@@ -86,10 +86,10 @@ class SampleWriter:
         """Hold nothing."""
 
     def _answer(self, text: str, schema: type[BaseModel]) -> dict[str, Any]:
-        if schema.__name__ == "Card":
+        if schema.__name__ == "GeneratedCard":
             card = next(self._cards)
             return {"summary": card["summary"], "takeaways": card["takeaways"]}
-        if schema.__name__ == "TopicName":
+        if schema.__name__ == "ClusterName":
             keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
             name = " ".join(["About", *" ".join(keywords).split()][:4])
             return {"name": name, "description": f"About {name}.", "keywords": keywords[:8]}

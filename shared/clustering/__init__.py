@@ -1,1 +1,1 @@
-"""Topics: what passages are about, found in their vectors and named by their words."""
+"""Clustering: groups of passages, found in their vectors and named by their words."""

@@ -1,9 +1,9 @@
-"""What passages are about, by their words: class TF-IDF.
+"""Class-based TF-IDF: the words that distinguish clusters.
 
 Grootendorst, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure", 2022, section
-3.3: a term weighs as much as it is frequent in a topic, times log(1 + A / f), where f is how
-frequent it is in all topics and A how many terms a topic has on average. Here a term counts once a
-passage, so that no single passage names a topic.
+3.3: the weight of a term is its frequency in a cluster times log(1 + A / f), where f is its
+frequency in all clusters and A the mean number of terms of a cluster. Here a term counts once a
+passage, so that no single passage names a cluster.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Phrase = tuple[str, ...]
-    """One term, or two that stand beside each other."""
+    """One term, or two adjacent ones."""
     Weight = Callable[[Phrase], tuple[float, Phrase]]
 
 PAIR: Final = 2
-"""Words of the longest phrase."""
-SHORTEST: Final = 3
-"""Letters of a word that says something, in scripts of letters."""
-SAYING_LITTLE: Final = frozenset(
+"""The longest phrase has this many words."""
+MIN_LETTERS: Final = 3
+"""A keyword in ASCII letters has at least this many."""
+INSIGNIFICANT: Final = frozenset(
     terms(
         "one two three four five six seven eight nine ten first second third last next half once"
         " twice every everything everybody anything anybody something somebody nothing nobody none"
@@ -40,22 +40,22 @@ SAYING_LITTLE: Final = frozenset(
         " noch auch nur mal beim wer wie wird werden wurde machen macht gemacht"
     )
 )
-"""Numbers and the like: no stop words of a search, and no name of a topic."""
-TOGETHER: Final = 0.5
-"""In what share of its passages a word stands beside another one to be told with it."""
+"""Words such as numbers, which search does not ignore but which do not name a cluster."""
+PAIR_SHARE: Final = 0.5
+"""Two words are a phrase if they are adjacent in this share of the passages of one."""
 
 
 class _Counts:
-    """In how many passages of a topic each phrase stands, and how it is written there."""
+    """In how many passages of a cluster each phrase occurs, and its spellings."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.passages: Counter[Phrase] = Counter()
         self.pairs: defaultdict[str, set[Phrase]] = defaultdict(set)
         self.spellings: defaultdict[Phrase, Counter[str]] = defaultdict(Counter)
         for text in texts:
-            found = list(_phrases(text))
-            self.passages.update({phrase for phrase, _ in found})
-            for phrase, spelling in found:
+            phrases = list(_phrases(text))
+            self.passages.update({phrase for phrase, _ in phrases})
+            for phrase, spelling in phrases:
                 self.spellings[phrase][spelling] += 1
         for pair in self.passages:
             if len(pair) == PAIR:
@@ -63,36 +63,35 @@ class _Counts:
                     self.pairs[term].add(pair)
 
     def spelling(self, phrase: Phrase) -> str:
-        """As it is mostly written."""
+        """The most frequent spelling."""
         spellings = self.spellings[phrase]
-        return min(spellings, key=lambda each: (-spellings[each], each))
+        return min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
 
 
-def telling_words(topics: Sequence[Sequence[str]], limit: int) -> list[list[str]]:
-    """The words that tell each topic from the others, the most telling first.
+def distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[list[str]]:
+    """The words that distinguish each cluster from the others, the most distinctive first.
 
-    No two of a topic share a term. Words that mostly stand beside each other come together, two at
-    most.
+    No two phrases of a cluster share a term. Two words that are mostly adjacent form a phrase.
 
     Args:
-        topics: The texts of each topic.
-        limit: How many for each.
+        clusters: The texts of each cluster.
+        limit: The number of phrases for each cluster.
     """
-    counted = [_Counts(texts) for texts in topics]
+    counted = [_Counts(texts) for texts in clusters]
     overall: Counter[Phrase] = Counter()
     for counts in counted:
         overall.update(counts.passages)
     average = overall.total() / max(1, len(counted))
-    return [_telling(counts, _weighing(counts, overall, average), limit) for counts in counted]
+    return [_keywords(counts, _sort_key(counts, overall, average), limit) for counts in counted]
 
 
-def _telling(counts: _Counts, weight: Weight, limit: int) -> list[str]:
+def _keywords(counts: _Counts, weight: Weight, limit: int) -> list[str]:
     chosen: dict[str, str] = {}
     used: set[str] = set()
-    for word in sorted((each for each in counts.passages if len(each) < PAIR), key=weight):
+    for word in sorted((phrase for phrase in counts.passages if len(phrase) < PAIR), key=weight):
         if len(chosen) == limit:
             break
-        phrase = _widened(word, counts, used, weight)
+        phrase = _with_neighbour(word, counts, used, weight)
         spelling = counts.spelling(phrase)
         if used.isdisjoint(phrase) and spelling.casefold() not in chosen:
             chosen[spelling.casefold()] = spelling
@@ -100,8 +99,8 @@ def _telling(counts: _Counts, weight: Weight, limit: int) -> list[str]:
     return list(chosen.values())
 
 
-def _weighing(counts: _Counts, overall: Counter[Phrase], average: float) -> Weight:
-    """What sorts a topic's phrases, the most telling first."""
+def _sort_key(counts: _Counts, overall: Counter[Phrase], average: float) -> Weight:
+    """A sort key for the phrases of a cluster, the most distinctive first."""
 
     def weight(phrase: Phrase) -> tuple[float, Phrase]:
         return -counts.passages[phrase] * log(1 + average / overall[phrase]), phrase
@@ -109,9 +108,9 @@ def _weighing(counts: _Counts, overall: Counter[Phrase], average: float) -> Weig
     return weight
 
 
-def _widened(word: Phrase, counts: _Counts, used: set[str], weight: Weight) -> Phrase:
-    """The word with the one that mostly stands beside it, if there is one."""
-    often = max(2, TOGETHER * counts.passages[word])
+def _with_neighbour(word: Phrase, counts: _Counts, used: set[str], weight: Weight) -> Phrase:
+    """The word with a mostly adjacent one, if there is one."""
+    often = max(2, PAIR_SHARE * counts.passages[word])
     pairs = [
         pair
         for pair in counts.pairs[word[0]]
@@ -121,12 +120,14 @@ def _widened(word: Phrase, counts: _Counts, used: set[str], weight: Weight) -> P
 
 
 def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
-    """The words of a text that say something, and those pairs that only a space parts."""
-    telling = set(terms(text)) - SAYING_LITTLE
+    """The significant words of a text, and pairs of them separated by one space, with spellings."""
+    significant = set(terms(text)) - INSIGNIFICANT
     words = [
         (term, start, end)
-        for term, start, end in sorted(set(term_occurrences(text)), key=lambda each: each[1:])
-        if term in telling and _is_word(text[start:end])
+        for term, start, end in sorted(
+            set(term_occurrences(text)), key=lambda occurrence: occurrence[1:]
+        )
+        if term in significant and _is_word(text[start:end])
     ]
     for term, start, end in words:
         yield (term,), text[start:end]
@@ -136,4 +137,4 @@ def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
 
 
 def _is_word(word: str) -> bool:
-    return any(map(str.isalpha, word)) and (len(word) >= SHORTEST or not word.isascii())
+    return any(map(str.isalpha, word)) and (len(word) >= MIN_LETTERS or not word.isascii())

@@ -1,8 +1,8 @@
-"""Dense regions of a map, and the noise between them: HDBSCAN.
+"""HDBSCAN: dense regions of a map, and the noise between them.
 
 Campello, Moulavi and Sander, "Density-Based Clustering Based on Hierarchical Density Estimates",
-2013, by scikit-learn. It is given the distances of near points alone: that is nearly linear in
-time, and finds what all distances find.
+2013, as implemented by scikit-learn. It gets only the distances of near points, which takes nearly
+linear time and gives the same regions as all distances.
 """
 
 from __future__ import annotations
@@ -15,48 +15,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOISE: Final = -1
-NEAR: Final = 30
-"""How many near points each is compared with."""
+NEAREST: Final = 30
+"""Each point is compared with this many nearest points."""
 MIN_SAMPLES: Final = 5
-"""How many points make a place dense, the point itself among them."""
+"""A place is dense if it has this many points, the point itself included."""
 _FAR: Final = 4.0
-"""Farther apart than any two points of a unit sphere."""
-_CLOSE: Final = 1e-12
-"""What stands for a distance of 0, which a sparse matrix would not hold."""
+"""A distance larger than that of any two points on the unit sphere."""
+_ZERO: Final = 1e-12
+"""A distance of 0 is replaced by this one: a sparse matrix does not store zeros."""
 
 
 def dense_regions(points: NDArray[np.float64], smallest: int) -> NDArray[np.intp]:
-    """The number of each point's region, or `NOISE`.
+    """Label each point with the number of its region, or `NOISE`.
 
     Args:
-        points: Points of a unit sphere.
-        smallest: How many points make a region.
+        points: Points on the unit sphere.
+        smallest: The smallest size of a region.
     """
     from sklearn.cluster import HDBSCAN
 
-    found = HDBSCAN(
+    model = HDBSCAN(
         min_cluster_size=smallest,
-        min_samples=min(MIN_SAMPLES, smallest) - 1,  # of given distances, none is its own
+        min_samples=min(MIN_SAMPLES, smallest)
+        - 1,  # precomputed distances exclude the point itself
         metric="precomputed",
         copy=True,
     ).fit(_distances(points))
-    labels: NDArray[np.intp] = found.labels_.astype(np.intp)
+    labels: NDArray[np.intp] = model.labels_.astype(np.intp)
     return labels
 
 
 def _distances(points: NDArray[np.float64]) -> Any:
-    """The distances of near points, and a long way from each part of the graph to the next."""
+    """The distances of near points, and long edges that connect the components of the graph."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import KDTree
 
-    size, count = len(points), min(NEAR, len(points) - 1)
+    size, count = len(points), min(NEAREST, len(points) - 1)
     distances, rows = KDTree(points).query(points, count + 1)
     starts = np.arange(0, size * count + 1, count)
-    near = np.maximum(distances[:, 1:], _CLOSE).ravel()
+    near = np.maximum(distances[:, 1:], _ZERO).ravel()
     graph = csr_matrix((near, rows[:, 1:].ravel(), starts), shape=(size, size))
     graph = graph.maximum(graph.T)
     firsts = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
-    way = np.full(len(firsts) - 1, _FAR)
-    ways = csr_matrix((way, (firsts[:-1], firsts[1:])), shape=(size, size))
-    return (graph + ways + ways.T).tocsr()
+    lengths = np.full(len(firsts) - 1, _FAR)
+    bridges = csr_matrix((lengths, (firsts[:-1], firsts[1:])), shape=(size, size))
+    return (graph + bridges + bridges.T).tocsr()

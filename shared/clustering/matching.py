@@ -1,4 +1,4 @@
-"""Which topics of a run are those of the run before, told by the passages that they share."""
+"""Matching the clusters of two runs by the passages that they share."""
 
 from __future__ import annotations
 
@@ -13,60 +13,59 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SAME: Final = 0.25
-"""How much two topics have in common that are one and the same."""
+MIN_SIMILARITY: Final = 0.25
+"""Two clusters match if their Jaccard index is at least this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMatch:
-    """A topic that is known.
+    """A former cluster that a new one matches.
 
     Attributes:
-        cluster_id: What it is known as.
-        likeness: The share of its passages, then and now, that are in it then and now: Jaccard's
-            index.
+        cluster_id: The id of the former cluster.
+        similarity: The Jaccard index of the passages of both.
     """
 
     cluster_id: str
-    likeness: float
+    similarity: float
 
 
-def matches(
-    topics: Sequence[Collection[str]], known: Mapping[str, Collection[str]]
+def match_clusters(
+    new: Sequence[Collection[str]], former: Mapping[str, Collection[str]]
 ) -> list[ClusterMatch | None]:
-    """Pair topics with known ones, so that all pairs together have the most in common.
+    """Pair new clusters with former ones so that the sum of their similarities is largest.
 
     Args:
-        topics: The passages of each topic.
-        known: The passages of each known one, by its id.
+        new: The passages of each new cluster.
+        former: The passages of each former cluster, by its id.
 
     Returns:
-        For each topic its match, or None: it is new.
+        For each new cluster its match, or None if there is none.
     """
     from scipy.optimize import linear_sum_assignment
 
-    names = sorted(known)
-    likeness = _likeness(topics, [known[name] for name in names])
-    found: list[ClusterMatch | None] = [None] * len(topics)
-    for topic, name in zip(*linear_sum_assignment(likeness, maximize=True), strict=True):
-        if likeness[topic, name] >= SAME:
-            found[topic] = ClusterMatch(names[name], float(likeness[topic, name]))
-    return found
+    former_ids = sorted(former)
+    similarity = _jaccard(new, [former[cluster_id] for cluster_id in former_ids])
+    matches: list[ClusterMatch | None] = [None] * len(new)
+    for row, column in zip(*linear_sum_assignment(similarity, maximize=True), strict=True):
+        if similarity[row, column] >= MIN_SIMILARITY:
+            matches[row] = ClusterMatch(former_ids[column], float(similarity[row, column]))
+    return matches
 
 
-def _likeness(
-    topics: Sequence[Collection[str]], known: Sequence[Collection[str]]
+def _jaccard(
+    new: Sequence[Collection[str]], former: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
-    """Jaccard's index of each with each."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for number, members in enumerate(known):
+    """The Jaccard index of every pair."""
+    columns: defaultdict[str, list[int]] = defaultdict(list)
+    for column, members in enumerate(former):
         for member in set(members):
-            places[member].append(number)
-    shared = np.zeros((len(topics), len(known)))
-    for number, members in enumerate(topics):
+            columns[member].append(column)
+    shared = np.zeros((len(new), len(former)))
+    for row, members in enumerate(new):
         for member in set(members):
-            shared[number, places.get(member, [])] += 1
-    sizes = np.array([len(set(members)) for members in topics])[:, None]
-    known_sizes = np.array([len(set(members)) for members in known])[None, :]
-    likeness: NDArray[np.float64] = shared / np.maximum(sizes + known_sizes - shared, 1)
-    return likeness
+            shared[row, columns.get(member, [])] += 1
+    new_sizes = np.array([len(set(members)) for members in new])[:, None]
+    former_sizes = np.array([len(set(members)) for members in former])[None, :]
+    index: NDArray[np.float64] = shared / np.maximum(new_sizes + former_sizes - shared, 1)
+    return index

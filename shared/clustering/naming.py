@@ -1,4 +1,4 @@
-"""What topics are called where no language model names them: after their most telling words."""
+"""Naming clusters by their most distinctive words, without a language model."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.class_tfidf import telling_words
+from shared.clustering.class_tfidf import distinctive_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-KEYWORDS: Final = 8
-IN_NAME: Final = 3
-"""Keywords in a name: each has a word or two, so the name has three to six."""
-IN_DESCRIPTION: Final = 5
-TITLES: Final = 2
-"""Sources that a description names."""
-LONGEST_TITLE: Final = 80
-"""Characters of a title in a description."""
-SPARE: Final = 6
-"""Keywords that a name is made of where the first ones make one that is taken."""
+MAX_KEYWORDS: Final = 8
+NAME_KEYWORDS: Final = 3
+"""A name has this many keywords, of one or two words each: three to six words."""
+DESCRIPTION_KEYWORDS: Final = 5
+DESCRIPTION_TITLES: Final = 2
+"""A description names this many sources."""
+MAX_TITLE_LENGTH: Final = 80
+"""Titles in a description are cut to this many characters."""
+NAME_CANDIDATES: Final = 6
+"""Names are combined from this many keywords, if the first ones give a name that is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class TitledText:
-    """A passage of a topic."""
+    """The text of a passage, with the title of its source."""
 
     title: str
     content: str
@@ -35,7 +35,7 @@ class TitledText:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """What a topic is called, and what it is about."""
+    """The name of a cluster, what it is about, and its keywords."""
 
     name: str
     description: str
@@ -43,65 +43,70 @@ class ClusterDescription:
 
 
 def describe_clusters(
-    topics: Sequence[Sequence[TitledText]], known: Sequence[ClusterDescription | None]
+    clusters: Sequence[Sequence[TitledText]], kept: Sequence[ClusterDescription | None]
 ) -> list[ClusterDescription]:
-    """Name topics by their passages, no two alike.
+    """Describe clusters by their passages, with different names.
 
     Args:
-        topics: Passages of each topic, the most central first.
-        known: What is known of each already, and stays; None: it has no name yet.
+        clusters: The passages of each cluster, the most central first.
+        kept: For each cluster the description that it keeps, or None if it needs one.
     """
-    words = telling_words([[each.content for each in topic] for topic in topics], KEYWORDS)
-    taken = {each.name.casefold() for each in known if each}
-    found: list[ClusterDescription] = []
-    for topic, present, keywords in zip(topics, known, words, strict=True):
-        description = present or _described(topic, keywords, taken)
+    texts = [[passage.content for passage in passages] for passages in clusters]
+    words = distinctive_words(texts, MAX_KEYWORDS)
+    taken = {description.name.casefold() for description in kept if description}
+    descriptions: list[ClusterDescription] = []
+    for passages, former, keywords in zip(clusters, kept, words, strict=True):
+        description = former or _describe(passages, keywords, taken)
         taken.add(description.name.casefold())
-        found.append(description)
-    return found
+        descriptions.append(description)
+    return descriptions
 
 
-def _described(
-    topic: Sequence[TitledText], keywords: Sequence[str], taken: Collection[str]
+def _describe(
+    passages: Sequence[TitledText], keywords: Sequence[str], taken: Collection[str]
 ) -> ClusterDescription:
-    words = keywords or [each.title for each in topic[:1] if each.title] or ["Passages"]
-    name = next(each for each in _names(words) if each.casefold() not in taken)
-    return ClusterDescription(name, _description(topic, keywords), tuple(keywords))
+    titles = [passage.title for passage in passages[:1] if passage.title]
+    names = _names(keywords or titles or ["Passages"])
+    name = next(name for name in names if name.casefold() not in taken)
+    return ClusterDescription(name, _description(passages, keywords), tuple(keywords))
 
 
 def _names(keywords: Sequence[str]) -> Iterator[str]:
-    """What a topic of these keywords could be called, the best first."""
-    for words in combinations(keywords[:SPARE], min(IN_NAME, len(keywords))):
-        yield _capital(", ".join(words))
+    """Possible names of a cluster with these keywords, the best first."""
+    for words in combinations(keywords[:NAME_CANDIDATES], min(NAME_KEYWORDS, len(keywords))):
+        yield _capitalize(", ".join(words))
     number = 1
     while True:
         number += 1
-        yield _capital(", ".join([*keywords[: IN_NAME - 1], str(number)]))
+        yield _capitalize(", ".join([*keywords[: NAME_KEYWORDS - 1], str(number)]))
 
 
 def _description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str:
-    about = f"Passages about {_listed(keywords[:IN_DESCRIPTION])}" if keywords else "Passages"
-    # Titles by frequency; of equal ones, that of the more central passage.
-    titles = [title for title, _ in Counter(_short(each.title) for each in passages).most_common()]
-    others = len(titles) - TITLES
-    named = titles[:TITLES] + ([_others(others)] if others > 0 else [])
-    return f"{about}, from {_listed(named)}." if named else f"{about}."
+    words = _enumerate(keywords[:DESCRIPTION_KEYWORDS])
+    about = f"Passages about {words}" if keywords else "Passages"
+    # The most frequent titles; of equally frequent ones, those of more central passages.
+    counts = Counter(_short(passage.title) for passage in passages)
+    titles = [title for title, _ in counts.most_common()]
+    others = len(titles) - DESCRIPTION_TITLES
+    sources = titles[:DESCRIPTION_TITLES] + ([_other_sources(others)] if others > 0 else [])
+    return f"{about}, from {_enumerate(sources)}." if sources else f"{about}."
 
 
 def _short(title: str) -> str:
-    """A title in a sentence."""
-    return textwrap.shorten(title, LONGEST_TITLE, placeholder=" ...").rstrip(" .") or "a source"
+    """A title as part of a sentence."""
+    return textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder=" ...").rstrip(" .") or "a source"
 
 
-def _others(count: int) -> str:
+def _other_sources(count: int) -> str:
     return "another source" if count == 1 else f"{count} other sources"
 
 
-def _listed(words: Sequence[str]) -> str:
-    if len(words) < IN_NAME - 1:
+def _enumerate(words: Sequence[str]) -> str:
+    """Words joined by commas and a final "and"."""
+    if len(words) <= 1:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _capital(name: str) -> str:
+def _capitalize(name: str) -> str:
     return name[:1].upper() + name[1:]

@@ -1,4 +1,4 @@
-"""The nearest neighbours of every vector, exactly."""
+"""Exact nearest neighbours of every vector."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ROOM: Final = 1 << 24
-"""Similarities that are held at once: 64 MiB of them, and twice that for their order."""
+MAX_SIMILARITIES: Final = 1 << 24
+"""At most this many similarities are in memory: 64 MiB, and twice that to sort them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """For each vector its nearest others, the nearest first.
+    """The nearest neighbours of each vector, the nearest first.
 
     Attributes:
         rows: Their row numbers, `(n, count)`.
@@ -28,23 +28,23 @@ class Neighbours:
 
 
 def nearest(vectors: NDArray[np.float32], count: int) -> Neighbours:
-    """Compare all with all, block by block: quadratic in time, never in memory.
+    """Compare all vectors with each other, block by block: quadratic in time, linear in memory.
 
     Args:
         vectors: Unit vectors, `(n, dimension)`.
-        count: How many neighbours, less than n.
+        count: The number of neighbours, less than n.
     """
     size = len(vectors)
     rows = np.empty((size, count), np.int32)
     similarities = np.empty((size, count), np.float32)
-    step = max(1, ROOM // size)
+    step = max(1, MAX_SIMILARITIES // size)
     for start in range(0, size, step):
         block = vectors[start : start + step] @ vectors.T
         own = np.arange(len(block))
         block[own, start + own] = -np.inf
-        found = np.argpartition(-block, count - 1, axis=1)[:, :count]
-        near = np.take_along_axis(block, found, axis=1)
+        columns = np.argpartition(-block, count - 1, axis=1)[:, :count]
+        near = np.take_along_axis(block, columns, axis=1)
         order = np.argsort(-near, axis=1, kind="stable")
-        rows[start : start + step] = np.take_along_axis(found, order, axis=1)
+        rows[start : start + step] = np.take_along_axis(columns, order, axis=1)
         similarities[start : start + step] = np.take_along_axis(near, order, axis=1)
     return Neighbours(rows, similarities)

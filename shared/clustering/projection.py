@@ -1,4 +1,4 @@
-"""Where topics stand on a map of all of them."""
+"""Positions of clusters on a two-dimensional map."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 DECIMALS: Final = 4
-"""The map is drawn, not compared; rounding hides what differs between two machines."""
+"""Coordinates are rounded to this, which hides the differences between two machines."""
 
 
 def project(centroids: Sequence[ArrayLike]) -> list[tuple[float, float]]:
-    """Places on a plane: the first two principal components.
+    """Project centroids on their first two principal components.
 
-    Along each, the place farthest from the middle has a positive coordinate, so that the same
-    centroids always give the same map.
+    Along each component, the point farthest from the middle has a positive coordinate, so that the
+    same centroids always give the same map.
     """
     if not len(centroids):
         return []

@@ -1,10 +1,10 @@
-"""A map of few dimensions on which neighbours stay neighbours.
+"""Spectral embedding: a map of few dimensions on which neighbours stay neighbours.
 
-In hundreds of dimensions all distances are alike, and density says little. So the vectors become a
-graph of nearest neighbours, its edges weighted by the local scale of Zelnik-Manor and Perona
-("Self-Tuning Spectral Clustering", 2004), and the graph is drawn along the leading eigenvectors of
-its normalised Laplacian, each point on the unit sphere (Ng, Jordan and Weiss, "On Spectral
-Clustering", 2001).
+In hundreds of dimensions all distances are similar, and density says little. So the vectors become
+a graph of nearest neighbours with edges weighted by local scale (Zelnik-Manor and Perona,
+"Self-Tuning Spectral Clustering", 2004). The leading eigenvectors of its normalised Laplacian are
+the coordinates, normalised to the unit sphere (Ng, Jordan and Weiss, "On Spectral Clustering",
+2001).
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 DIMENSIONS: Final = 16
 SCALE: Final = 7
-"""Which neighbour's distance is the local scale: the paper's choice."""
-DENSE: Final = 500
-"""Up to how many points all eigenvectors are computed, which never fails to converge."""
+"""The distance of this neighbour is the local scale, as in the paper."""
+MAX_DENSE: Final = 500
+"""For at most this many points all eigenvectors are computed, which never fails to converge."""
 _TINY: Final = 1e-6
 _TOLERANCE: Final = 1e-4
 
 
 def spectral_map(near: Neighbours) -> NDArray[np.float64]:
-    """Draw the graph of neighbours: a point of unit length for each vector."""
+    """Map the graph of neighbours: one point of unit length for each vector."""
     graph = _graph(near)
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(degrees)
     laplacian = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
     values, vectors = _leading(laplacian, np.sqrt(degrees / degrees.sum()))
     axes = vectors * scale[:, None]
-    axes *= values / np.linalg.norm(axes, axis=0)  # they count as far as they are smooth
+    axes *= values / np.linalg.norm(axes, axis=0)  # smoother axes weigh more
     lengths = np.linalg.norm(axes, axis=1, keepdims=True)
     points: NDArray[np.float64] = axes / np.maximum(lengths, np.finfo(float).tiny)
     return points
 
 
 def _graph(near: Neighbours) -> Any:
-    """A symmetric sparse matrix: how alike neighbours are, by the scale of where they are."""
+    """The weights of edges between neighbours, as a symmetric sparse matrix."""
     from scipy.sparse import csr_array
 
     size, count = near.rows.shape
@@ -57,17 +57,17 @@ def _graph(near: Neighbours) -> Any:
 def _leading(
     matrix: Any, trivial: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The largest eigenvalues of a symmetric matrix, down, and their vectors as columns.
+    """The largest eigenvalues of a symmetric matrix, descending, and the eigenvectors as columns.
 
     Args:
         matrix: The matrix.
-        trivial: The unit eigenvector of value 1 that says only how well each point is connected. It
-            is left out: taken away from the matrix, for where the graph falls into parts the value
-            1 has other vectors too, and which of them comes first is chance.
+        trivial: The unit eigenvector of eigenvalue 1 that only says how well each point is
+            connected. It is subtracted from the matrix: in a graph of several components the
+            eigenvalue 1 has other eigenvectors too, whose order is random.
     """
     size = matrix.shape[0]
     count = min(DIMENSIONS, size - 1)
-    if size <= DENSE:
+    if size <= MAX_DENSE:
         values, vectors = np.linalg.eigh(matrix.toarray() - np.outer(trivial, trivial))
     else:
         from scipy.sparse.linalg import LinearOperator, eigsh

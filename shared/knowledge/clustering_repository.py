@@ -1,4 +1,4 @@
-"""Which topic each chunk belongs to, and `meta/clustering`: how the topics came about."""
+"""The clusters of each chunk, and `meta/clustering`: the record of the last clustering."""
 
 from __future__ import annotations
 
@@ -24,32 +24,31 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
-"""How many chunks are read at once, and written in one commit."""
+"""Chunks are read in pages of this size, and written in one commit a page."""
 READ_PAGE: Final = 500
-"""How many are read at once where all are. To decode one takes 1.25 ms, so that 200,000 take some
-four minutes of a core (measured with vectors of 768 numbers), and more at once would only take more
-memory."""
-AT_ONCE: Final = 16
-"""How many clusters are counted at once."""
+"""The page size when all chunks are read. Decoding a chunk with a vector of 768 numbers takes
+1.25 ms, so that 200,000 take some four minutes of a core; larger pages only take more memory."""
+CONCURRENCY: Final = 16
+"""This many clusters are counted concurrently."""
 STEP: Final = "cluster"
 ItemT = TypeVar("ItemT")
-_PLACE: Final = ("meta", "clustering")
+_PATH: Final = ("meta", "clustering")
 _READ: Final = ("embedding", "embedding_model", "content_hash", "cluster_id", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """How the topics came about.
+    """The record of the last clustering.
 
     Attributes:
-        model: The embedding model of the vectors that they are made of.
-        run_id: The run that made them.
-        made_at: When it did.
-        passages: How many chunks it made them of.
-        changed: How many chunks were put among topics, or lost, since.
-        members: How many chunks belonged to a topic when they were counted last.
-        uncounted: Whether they changed since.
-        unfinished: Whether not all chunks are where the run wants them.
+        model: The embedding model of the vectors.
+        run_id: The run that found the clusters.
+        made_at: The time of that run.
+        passages: The number of chunks that were clustered.
+        changed: The number of chunks that were assigned to clusters or lost since.
+        members: The number of chunks in clusters when they were last counted.
+        uncounted: Whether clusters have changed since they were last counted.
+        unfinished: Whether some chunks are not assigned yet.
     """
 
     model: str
@@ -64,12 +63,12 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True)
 class AssignedChunk:
-    """A chunk with the topics that it belongs to, as it was read.
+    """A chunk with its clusters, as it was read.
 
     Attributes:
-        model: What its vector was made by.
-        content_hash: Changes when what is embedded does.
-        waiting: Whether it waits to be put among topics.
+        model: The model of its vector.
+        content_hash: Changes with the embedded text.
+        waiting: Whether it waits to be assigned to a cluster.
         update_time: When it was last written.
         vector: Its vector, where it is needed.
     """
@@ -85,128 +84,142 @@ class AssignedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAssignment:
-    """Where a chunk is to be."""
+    """The clusters that a chunk is to belong to."""
 
     chunk: AssignedChunk
     cluster_ids: tuple[str, ...]
 
 
 class Clusterings:
-    """Reads what topics are made of, and puts chunks among them."""
+    """Reads the vectors of chunks, and assigns chunks to clusters."""
 
     def __init__(self, database: Database) -> None:
-        """Read and write in this database."""
+        """Use this database."""
         self._database = database
 
     async def present(self) -> Clustering | None:
-        """How the present topics came about; None: no run has made any."""
-        data = (await self._database.get(self._database.document(*_PLACE))).to_dict()
+        """Load the record of the last clustering; None if there was none."""
+        data = (await self._database.get(self._database.document(*_PATH))).to_dict()
         return Clustering(**data) if data else None
 
-    async def set(self, clustering: Clustering) -> None:
-        """Say how they came about."""
+    async def save(self, clustering: Clustering) -> None:
+        """Store the record of a clustering."""
         await self._database.commit([self._clustering_write(asdict(clustering))])
 
-    async def count_again(self) -> None:
-        """Have the topics' sizes counted by the next run."""
+    async def mark_uncounted(self) -> None:
+        """Have the next run count the clusters."""
         await self._database.commit([self._clustering_write({"uncounted": True})])
 
     async def count_embedded(self, model: str) -> int:
-        """How many chunks have a vector of this model."""
+        """Count the chunks that have a vector of this model."""
         return await self._database.count(embedded_query(self._database.client, model))
 
     async def count_members(self) -> int:
-        """How many chunks belong to a topic."""
+        """Count the chunks that belong to a cluster."""
         return await self._database.count(members_query(self._database.client))
 
-    async def waiting(self, limit: int) -> list[AssignedChunk]:
-        """Chunks that wait to be put among topics, those that waited longest first."""
-        query = waiting_query(self._database.client).select(_READ).limit(limit)
-        return [_placed(snapshot) for snapshot in await self._database.find(query)]
+    async def pending(self, limit: int) -> list[AssignedChunk]:
+        """Load chunks that wait to be assigned to a cluster, the longest waiting first."""
+        query = pending_query(self._database.client).select(_READ).limit(limit)
+        return [_to_chunk(snapshot) for snapshot in await self._database.find(query)]
 
-    async def embedded(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
-        """All chunks that have a vector of this model, page by page, by their ids."""
+    async def embedded_pages(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
+        """All chunks that have a vector of this model, page by page, ordered by id."""
         query = embedded_query(self._database.client, model).order_by("__name__")
         query = query.select(_READ).limit(READ_PAGE)
         page = await self._database.find(query)
         while page:
-            yield [_placed(snapshot) for snapshot in page]
+            yield [_to_chunk(snapshot) for snapshot in page]
             if len(page) < READ_PAGE:
                 return
             page = await self._database.find(query.start_after(page[-1]))
 
     async def texts(self, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """The title and the content of chunks that exist."""
-        found: dict[str, tuple[str, str]] = {}
+        """Load the title and the content of the chunks that exist, by id."""
+        texts: dict[str, tuple[str, str]] = {}
         for block in _blocks(chunk_ids, PAGE):
             references = [self._database.document(COLLECTION, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.to_dict() or {}
                 if "content" in data:
-                    found[snapshot.id] = data["title"], data["content"]
-        return found
+                    texts[snapshot.id] = data["title"], data["content"]
+        return texts
 
-    async def move(self, moves: Sequence[ClusterAssignment], now: datetime, *, since: bool) -> int:
-        """Put chunks among topics; one that was rewritten or deleted meanwhile is passed over.
+    async def assign(
+        self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
+    ) -> int:
+        """Assign chunks to clusters; chunks that were rewritten or deleted meanwhile are skipped.
 
-        A chunk whose topics change waits for the index. What is so already costs no write.
+        A chunk whose clusters change waits for the index. An assignment that is stored already
+        costs no write.
 
         Args:
-            moves: Where they are to be.
-            now: The time from which they wait for the index.
-            since: Whether this happens after a run made the topics, which then have changed.
+            assignments: The clusters of each chunk.
+            now: The time from which the chunks wait for the index.
+            since: Whether to count the chunks as changed since the last clustering.
 
         Returns:
-            How many chunks were written.
+            The number of chunks written.
         """
-        due = [move for move in moves if move.chunk.waiting or _changes(move)]
-        return sum([await self._move(block, now, since=since) for block in _blocks(due, PAGE)])
+        due = [entry for entry in assignments if entry.chunk.waiting or _is_change(entry)]
+        return sum([await self._assign(block, now, since=since) for block in _blocks(due, PAGE)])
 
-    async def _move(self, moves: Sequence[ClusterAssignment], now: datetime, *, since: bool) -> int:
-        counted = [self._changed_write(len(moves))] if since else []
+    async def _assign(
+        self, assignments: Sequence[ClusterAssignment], now: datetime, *, since: bool
+    ) -> int:
+        writes = [self._write(assignment, now) for assignment in assignments]
+        changed = [self._changed_write(len(assignments))] if since else []
         try:
-            await self._database.commit([*(self._write(each, now) for each in moves), *counted])
+            await self._database.commit([*writes, *changed])
         except WriteConflict:
-            # Other jobs write to chunks too: only what is embedded must be what it was.
-            held = await self._held(moves)
-            counted = [self._changed_write(1)] if since else []
+            # Other jobs write to chunks too: only the embedded text must be the same.
+            changed = [self._changed_write(1)] if since else []
+            unedited = await self._unedited(assignments)
             return await self._database.commit_skipping_conflicts(
-                [combine_writes([self._write(each, now), *counted]) for each in held]
+                [
+                    combine_writes([self._write(assignment, now), *changed])
+                    for assignment in unedited
+                ]
             )
-        return len(moves)
+        return len(assignments)
 
-    async def _held(self, moves: Sequence[ClusterAssignment]) -> list[ClusterAssignment]:
-        """Those whose chunk still has the vector that it had, as it is now."""
-        read = {move.chunk.chunk_id: move for move in moves}
-        references = [self._database.document(COLLECTION, name) for name in read]
+    async def _unedited(self, assignments: Sequence[ClusterAssignment]) -> list[ClusterAssignment]:
+        """The assignments of chunks that still have the same vector, with the present chunks."""
+        by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
+        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
         fields = [name for name in _READ if name != "embedding"]
-        found = [_placed(each) for each in await self._database.get_all(references, fields)]
+        snapshots = await self._database.get_all(references, fields)
         return [
-            replace(read[chunk.chunk_id], chunk=chunk)
-            for chunk in found
-            if _embedded(chunk) == _embedded(read[chunk.chunk_id].chunk)
+            replace(by_id[chunk.chunk_id], chunk=chunk)
+            for chunk in map(_to_chunk, snapshots)
+            if _embedded_text(chunk) == _embedded_text(by_id[chunk.chunk_id].chunk)
         ]
 
     async def recount(self, clustering: Clustering) -> int:
-        """Bring each cluster's size to how many chunks belong to it; one that has none goes.
+        """Count the chunks of each cluster, and delete empty clusters.
 
         Returns:
-            How many clusters were written or deleted.
+            The number of clusters written or deleted.
         """
-        members = await self.count_members()  # first: what goes meanwhile is missed by the next run
+        # Counted first: the next run then notices chunks that are deleted meanwhile.
+        members = await self.count_members()
         query = clusters_query(self._database.client).select(["size"])
         clusters = await self._database.find(query)
-        writes = [write for each in _blocks(clusters, AT_ONCE) for write in await self._sized(each)]
+        writes = [
+            write
+            for block in _blocks(clusters, CONCURRENCY)
+            for write in await self._size_writes(block)
+        ]
         for block in _blocks(writes, PAGE):
             await self._database.commit(block)
         lost = max(0, clustering.members - members)
-        counted = {"members": members, "uncounted": False, "changed": Increment(lost)}
-        await self._database.commit([self._clustering_write(counted)])
+        update = {"members": members, "uncounted": False, "changed": Increment(lost)}
+        await self._database.commit([self._clustering_write(update)])
         return len(writes)
 
-    async def _sized(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
+    async def _size_writes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> list[Write]:
         client = self._database.client
-        queries = [of_cluster_query(client, each.id) for each in clusters]
+        queries = [of_cluster_query(client, cluster.id) for cluster in clusters]
         sizes = await asyncio.gather(*map(self._database.count, queries))
         return [
             _size_write(cluster, size)
@@ -214,40 +227,40 @@ class Clusterings:
             if not size or size != cluster.get("size")
         ]
 
-    def _write(self, move: ClusterAssignment, now: datetime) -> Write:
+    def _write(self, assignment: ClusterAssignment, now: datetime) -> Write:
         change = step_done(STEP)
-        if _changes(move):
-            change |= {"cluster_id": list(move.cluster_ids)} | step_pending("index", now)
-        reference = self._database.document(COLLECTION, move.chunk.chunk_id)
-        option = LastUpdateOption(move.chunk.update_time)
+        if _is_change(assignment):
+            change |= {"cluster_id": list(assignment.cluster_ids)} | step_pending("index", now)
+        reference = self._database.document(COLLECTION, assignment.chunk.chunk_id)
+        option = LastUpdateOption(assignment.chunk.update_time)
         return lambda batch: batch.update(reference, change, option)
 
     def _changed_write(self, count: int) -> Write:
         return self._clustering_write({"changed": Increment(count), "uncounted": True})
 
     def _clustering_write(self, change: dict[str, Any]) -> Write:
-        reference = self._database.document(*_PLACE)
+        reference = self._database.document(*_PATH)
         return lambda batch: batch.set(reference, change, merge=True)
 
 
 def embedded_query(client: AsyncClient, model: str) -> AsyncQuery:
-    """Chunks whose vector a model made."""
+    """Chunks that have a vector of a model."""
     return client.collection(COLLECTION).where(filter=FieldFilter("embedding_model", "==", model))
 
 
 def members_query(client: AsyncClient) -> AsyncQuery:
-    """Chunks that belong to a topic."""
+    """Chunks that belong to a cluster."""
     return client.collection(COLLECTION).where(filter=FieldFilter("cluster_id", ">", []))
 
 
 def of_cluster_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
-    """Chunks that belong to a certain one."""
+    """Chunks that belong to a certain cluster."""
     belongs = FieldFilter("cluster_id", "array_contains", cluster_id)
     return client.collection(COLLECTION).where(filter=belongs)
 
 
-def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """Chunks that wait to be put among topics."""
+def pending_query(client: AsyncClient) -> AsyncQuery:
+    """Chunks that wait to be assigned to a cluster, the longest waiting first."""
     return client.collection(COLLECTION).order_by(f"pending.{STEP}")
 
 
@@ -257,11 +270,11 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield embedded_query(client, "m")
     yield members_query(client)
     yield of_cluster_query(client, "a")
-    yield waiting_query(client).limit(1)
+    yield pending_query(client).limit(1)
     yield clusters_query(client).select(["size"])
 
 
-def _placed(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
+def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
     data = snapshot.to_dict() or {}
     return AssignedChunk(
         chunk_id=snapshot.id,
@@ -278,12 +291,12 @@ def _blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _embedded(chunk: AssignedChunk) -> tuple[str, str]:
+def _embedded_text(chunk: AssignedChunk) -> tuple[str, str]:
     return chunk.model, chunk.content_hash
 
 
-def _changes(move: ClusterAssignment) -> bool:
-    return move.cluster_ids != move.chunk.cluster_ids
+def _is_change(assignment: ClusterAssignment) -> bool:
+    return assignment.cluster_ids != assignment.chunk.cluster_ids
 
 
 def _size_write(cluster: DocumentSnapshot[Any], size: int) -> Write:

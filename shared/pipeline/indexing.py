@@ -1,9 +1,9 @@
-"""What the index job does: chunks that wait for it, and the lists as they become by them.
+"""Pending chunks of the index job, and the writes that index them.
 
-There is one writer, under its lease. A commit holds the marks of some chunks (`indexed`: what the
-lists know of a chunk) and what these chunks change in the lists, each mark on the condition that
-its chunk was not edited since it was read. So all of it happened or nothing did, and a repeat finds
-nothing left to do.
+There is one writer, under the lease of the job. A commit sets the indexed state of some chunks
+(field `indexed`: what the postings have of a chunk) and changes the postings, on the condition that
+no chunk was edited since it was read. So a commit happens completely or not at all, and repeating a
+run finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 STEP: Final = "index"
 REQUEUED: Final = 400
-"""Chunks that are put back into the queue in one commit."""
+"""This many chunks are queued again in one commit."""
 _FIELDS: Final = ("indexed", "extracted", "deleted_at", "tries", *documents.READ_FIELDS)
 
 
@@ -60,11 +60,11 @@ class ChunkToIndex:
     """A chunk that waits to be indexed, as it was read.
 
     Attributes:
-        chunk: The chunk; None if it was deleted and is only to be taken out.
-        indexed: What the lists know of it so far.
-        tries: How often it could not be indexed.
-        fault: What is wrong with its document, if that cannot be read.
-        extracted: The extractions that hang on it, and go with it.
+        chunk: The chunk; None if it was deleted and is only to be removed from the index.
+        indexed: What the postings have of it so far.
+        tries: How often indexing it failed.
+        fault: What is wrong with its document, if that is malformed.
+        extracted: Its extractions, which are deleted with it.
     """
 
     chunk_id: str
@@ -78,122 +78,122 @@ class ChunkToIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """What the lists are to know of a chunk from now on.
+    """The new indexed state of a chunk.
 
     Attributes:
-        waiting: The chunk as it was read.
-        wanted: What its terms and facets are now; `NOT_INDEXED` for one that was deleted.
+        pending: The chunk as it was read.
+        state: Its terms and facets now; `NOT_INDEXED` for a deleted chunk.
     """
 
-    waiting: ChunkToIndex
-    wanted: IndexedState
+    pending: ChunkToIndex
+    state: IndexedState
 
     @property
     def difference(self) -> IndexDifference:
-        """What the lists are to learn."""
-        return IndexDifference(self.waiting.chunk_id, self.waiting.indexed, self.wanted)
+        """The difference between the former and the new state."""
+        return IndexDifference(self.pending.chunk_id, self.pending.indexed, self.state)
 
 
 class Indexing:
-    """Hands out chunks that wait to be indexed, and changes the lists.
+    """Loads chunks that wait to be indexed, and writes their postings.
 
     Attributes:
-        long_lists: Cuts lists that have grown too long.
+        truncation: Truncates overlong postings.
     """
 
     def __init__(self, database: Database, cap: int = CAP, slack: int = SLACK) -> None:
-        """Keep them in this database, and lists no longer than `cap + slack` for long."""
-        self.long_lists = PostingsTruncation(database, KNOWLEDGE, cap, slack)
+        """Use this database, and truncate postings of more than `cap + slack` entries."""
+        self.truncation = PostingsTruncation(database, KNOWLEDGE, cap, slack)
         self._database = database
 
     async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
-        """Chunks that wait to be indexed, deleted ones too."""
+        """Load chunks that wait to be indexed, deleted ones included."""
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
-        return [_waiting(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_pending(snapshot) for snapshot in await self._database.find(query)]
 
     async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
-        """Change the lists and mark the chunks, at once.
+        """Change the postings and the indexed states of the chunks, in one commit.
 
         Returns:
-            The lists that have grown too long.
+            The postings that are overlong now.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
         differences = [change.difference for change in changes]
-        lists = postings_changes(KNOWLEDGE, differences)
-        emptied = await self._emptied(lists)
-        writes = [self._mark(change) for change in changes]
-        writes += [self._list_write(name, lists[name], emptied) for name in lists]
+        postings = postings_changes(KNOWLEDGE, differences)
+        emptied = await self._emptied(postings)
+        writes = [self._state_write(change) for change in changes]
+        writes += [self._postings_write(ref, postings[ref], emptied) for ref in postings]
         writes += totals_writes(self._database, KNOWLEDGE, differences)
         for change in changes:
-            if change.waiting.chunk is None:
-                writes += removal_writes(self._database, change.waiting.extracted)
+            if change.pending.chunk is None:
+                writes += removal_writes(self._database, change.pending.extracted)
         results = await self._database.commit(writes)
-        sums = zip(lists, results[len(changes) :], strict=False)
-        return [name for name, result in sums if _held(result) >= self.long_lists.most]
+        lengths = zip(postings, results[len(changes) :], strict=False)
+        return [ref for ref, result in lengths if _length(result) >= self.truncation.most]
 
     async def analysis(self) -> int | None:
-        """The version of the analysis that the lists were made with; None if they are empty."""
+        """Load the version of text analysis that the index was made with; None if it is empty."""
         snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), ["analysis"])
         return _fields(snapshot).get("analysis")
 
     async def stamp(self, analysis: int) -> None:
-        """Say which version of the analysis the lists are made with from now on."""
+        """Store the version of text analysis that the index is made with from now on."""
         reference = self._reference(KNOWLEDGE.totals)
         data = {"analysis": analysis}
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
-        """Let every chunk wait to be indexed again; return how many there are."""
+        """Queue every chunk to be indexed again; return how many there are."""
         last, count = "", 0
         while True:
             query = ids_query(self._database.client, last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]
             count += await self._database.commit_skipping_conflicts(
-                [self._wait(name, now) for name in ids]
+                [self._requeue(chunk_id, now) for chunk_id in ids]
             )
             if len(ids) < REQUEUED:
                 return count
             last = ids[-1]
 
-    async def _emptied(self, lists: Mapping[PostingsRef, PostingsChange]) -> set[PostingsRef]:
-        """The lists that no chunk will be left on: of those that shrink, it must be looked up."""
-        shrinking = {self._reference(name).path: name for name in lists if lists[name].df < 0}
+    async def _emptied(self, postings: Mapping[PostingsRef, PostingsChange]) -> set[PostingsRef]:
+        """The postings that no chunk will be left in, among those that shrink. One round trip."""
+        shrinking = {self._reference(ref).path: ref for ref in postings if postings[ref].df < 0}
         references = [self._database.client.document(path) for path in shrinking]
-        found = await self._database.get_all(references, ["df"])
-        stood = {each.reference.path: _fields(each).get("df", 0) for each in found}
-        # One that is missing altogether is not to come into being by what it loses.
+        snapshots = await self._database.get_all(references, ["df"])
+        former = {snapshot.reference.path: _fields(snapshot).get("df", 0) for snapshot in snapshots}
+        # Missing postings count as empty: a removal must not create them.
         return {
-            name for path, name in shrinking.items() if stood.get(path, 0) + lists[name].df <= 0
+            ref for path, ref in shrinking.items() if former.get(path, 0) + postings[ref].df <= 0
         }
 
-    def _mark(self, change: IndexChange) -> Write:
-        reference = self._database.document(documents.COLLECTION, change.waiting.chunk_id)
-        option = LastUpdateOption(change.waiting.update_time)
-        if change.waiting.chunk is None:
+    def _state_write(self, change: IndexChange) -> Write:
+        reference = self._database.document(documents.COLLECTION, change.pending.chunk_id)
+        option = LastUpdateOption(change.pending.update_time)
+        if change.pending.chunk is None:
             return lambda batch: batch.delete(reference, option)
-        data = _marked(change)
+        data = _state_update(change)
         return lambda batch: batch.update(reference, data, option)
 
-    def _list_write(
-        self, name: PostingsRef, change: PostingsChange, emptied: set[PostingsRef]
+    def _postings_write(
+        self, ref: PostingsRef, change: PostingsChange, emptied: set[PostingsRef]
     ) -> Write:
-        if name not in emptied:
-            return postings_write(self._database, name, change)
-        reference = self._reference(name)
+        if ref not in emptied:
+            return postings_write(self._database, ref, change)
+        reference = self._reference(ref)
         return lambda batch: batch.delete(reference)
 
-    def _wait(self, chunk_id: str, now: datetime) -> Write:
+    def _requeue(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
         return lambda batch: batch.update(reference, {f"pending.{STEP}": now})
 
-    def _reference(self, name: PostingsRef) -> AsyncDocumentReference:
-        return self._database.document(*name)
+    def _reference(self, ref: PostingsRef) -> AsyncDocumentReference:
+        return self._database.document(*ref)
 
 
 def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The ids of chunks, in order, from the one after `after`."""
+    """The ids of chunks after `after`, in order."""
     query = client.collection(documents.COLLECTION).order_by("__name__").select([])
     start = client.collection(documents.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUED)
@@ -205,15 +205,15 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield ids_query(client, "a")
 
 
-def _marked(change: IndexChange) -> dict[str, Any]:
+def _state_update(change: IndexChange) -> dict[str, Any]:
     return {
-        "indexed": change.wanted.document(),
-        "facets": [id_facet(change.waiting.chunk_id), *change.wanted.facets],
+        "indexed": change.state.document(),
+        "facets": [id_facet(change.pending.chunk_id), *change.state.facets],
         **documents.step_done(STEP),
     }
 
 
-def _waiting(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
+def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
     data = _fields(snapshot)
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
@@ -228,7 +228,7 @@ def _waiting(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
             extracted=extracted,
         )
     except (KeyError, TypeError) as error:
-        fault = f"is no chunk as they are stored: {error!r}"
+        fault = f"the document is malformed: {error!r}"
         return ChunkToIndex(snapshot.id, None, NOT_INDEXED, tries, snapshot.update_time, fault)
 
 
@@ -236,7 +236,7 @@ def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}
 
 
-def _held(result: WriteResult) -> int:
-    """How many entries a list may hold after a write: the last of what the server added up."""
+def _length(result: WriteResult) -> int:
+    """The number of entries of postings after a write: the last sum that the server returns."""
     sums = result.transform_results
     return sums[-1].integer_value if sums else 0

@@ -1,4 +1,4 @@
-"""Process what waits on chunks, isolate what fails, and try again what was given up."""
+"""Process pending chunks, isolate failures, and retry dead letters."""
 
 from __future__ import annotations
 
@@ -21,26 +21,23 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-    Failed = tuple[PendingChunk, CarrelError]
+    ChunkFailure = tuple[PendingChunk, CarrelError]
 
 
 async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
-    """Do something; where it fails, tell and go on.
-
-    What the database cannot answer in time it may refuse again and again; where it answers nothing
-    at all, the run ends.
+    """Do some work; report a failure and go on, unless the database is down.
 
     Args:
-        name: What it is of, for the report.
-        work: What to do.
-        ctx: To ask the database with.
+        name: The item that is worked on, for the report.
+        work: The work.
+        ctx: The context of the run.
         report: Takes the failure.
 
     Returns:
-        Whether it went well.
+        Whether the work succeeded.
 
     Raises:
-        CarrelError: The database is down, or another run has taken over.
+        CarrelError: The database is down, or another run has taken the lease.
     """
     try:
         await work
@@ -49,14 +46,14 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
     except (CarrelError, AttributeError, LookupError, TypeError, ValueError) as error:
         await _require_database(ctx, error)
         log.error("set_apart", **error_fields(error))
-        told = error.message if isinstance(error, CarrelError) else "is not as it is stored"
-        report.failures.append(Failure(name, told))
+        reason = error.message if isinstance(error, CarrelError) else "the document is malformed"
+        report.failures.append(Failure(name, reason))
         return False
     return True
 
 
 async def _require_database(ctx: Context, cause: Exception) -> None:
-    """Return if the database answers a question that has nothing to do with what failed."""
+    """Raise `cause` if the database does not answer an unrelated read."""
     try:
         await EmbeddingSpace(ctx.database).stamp()
     except CarrelError:
@@ -86,107 +83,105 @@ def dead_lettered_chunks(step: str) -> DeadLetters:
 
 
 PAGE: Final = 64
-"""How many waiting chunks are read at once."""
-AT_ONCE: Final = 8
-"""How many are worked on at once, and stored together."""
-MOST_TAKEN: Final = 2
-"""How often a run takes a chunk that still waits afterwards."""
+"""Pending chunks are read in pages of this size."""
+BATCH_SIZE: Final = 8
+"""By default, this many chunks are processed concurrently and stored in one commit."""
+MAX_ATTEMPTS: Final = 2
+"""A run takes a chunk at most this often; one that is edited all the time is left to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """What is done to each chunk that waits for a step.
+    """A step of the pipeline, and how to do it.
 
     Attributes:
-        step: What they wait for.
-        counted: What the report calls those that it was done to.
-        make: Makes it of one chunk.
-        probe: Fails where it would fail for any chunk, because a provider is down or set up
-            wrongly.
-        at_once: How many chunks to work on at once.
+        step: The step that the chunks wait for.
+        count: The name under which the report counts completed chunks.
+        process: Does the step for one chunk.
+        probe: Raises if the step would fail for any chunk, because a provider is down or
+            configured wrongly.
+        batch_size: How many chunks to process concurrently.
     """
 
     step: str
-    counted: str
-    make: Callable[[PendingChunk], Awaitable[StepResult]]
+    count: str
+    process: Callable[[PendingChunk], Awaitable[StepResult]]
     probe: Callable[[], Awaitable[object]]
-    at_once: int = AT_ONCE
+    batch_size: int = BATCH_SIZE
 
 
 async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: Report) -> None:
-    """Do it to the chunks that wait for it, until none waits.
+    """Do a step for the chunks that wait for it, until none is left.
 
-    What was made is stored group by group, each chunk's on the condition that it still says what it
-    said: killed anywhere, the next run goes on with what is left. What fails is tried again in a
-    later run, and never keeps others waiting.
+    Results are stored batch by batch, each on the condition that the text of its chunk is still the
+    same: the next run continues where one was killed. A failed chunk is retried in a later run and
+    does not hold up others.
 
     Raises:
-        CarrelError: It would fail for any chunk.
+        CarrelError: The step would fail for any chunk.
     """
-    taken = Counter[str]()
+    attempts = Counter[str]()
     while True:
-        waiting = await ChunkQueue(ctx.database).pending(work.step, ctx.clock(), PAGE)
-        # One that somebody edits again and again is left to the next run.
-        page = [chunk for chunk in waiting if taken[chunk.chunk_id] < MOST_TAKEN]
+        pending = await ChunkQueue(ctx.database).pending(work.step, ctx.clock(), PAGE)
+        page = [chunk for chunk in pending if attempts[chunk.chunk_id] < MAX_ATTEMPTS]
         if not page:
             return
-        taken.update(chunk.chunk_id for chunk in page)
-        for start in range(0, len(page), work.at_once):
+        attempts.update(chunk.chunk_id for chunk in page)
+        for start in range(0, len(page), work.batch_size):
             if budget.spent:
                 report.finished = False
                 return
-            group = page[start : start + work.at_once]
-            failed = await _work_on(group, work, ctx, budget, report)
-            for chunk, error in failed:
+            batch = page[start : start + work.batch_size]
+            for chunk, error in await _process(batch, work, ctx, budget, report):
                 await defer_chunk(work.step, chunk, error, ctx, report)
 
 
-async def _work_on(
+async def _process(
     chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
-) -> list[Failed]:
-    """Make and store it; what fails is told.
+) -> list[ChunkFailure]:
+    """Process chunks, and return the failures that are the fault of single chunks.
 
-    A failure that hits any chunk is no chunk's fault. One that is over by now, such as an outage,
-    was none either: so what was unavailable is tried once more, one by one, while there is time.
+    A probe tells an outage from the fault of a chunk. After an outage that is over by now, its
+    chunks are tried once more, one by one, while there is time.
     """
-    failed = await _attempt(chunks, work, ctx, budget, report)
-    if not failed:
+    failures = await _attempt(chunks, work, ctx, budget, report)
+    if not failures:
         return []
     await work.probe()
-    lasting = [each for each in failed if not isinstance(each[1], Unavailable)]
-    still: list[Failed] = []
-    for chunk, error in failed:
+    repeated: list[ChunkFailure] = []
+    for chunk, error in failures:
         if isinstance(error, Unavailable) and not budget.spent:
-            still += await _attempt([chunk], work, ctx, budget, report)
-    if still:
+            repeated += await _attempt([chunk], work, ctx, budget, report)
+    if repeated:
         await work.probe()
-    return [*lasting, *still]
+    permanent = [failure for failure in failures if not isinstance(failure[1], Unavailable)]
+    return [*permanent, *repeated]
 
 
 async def _attempt(
     chunks: Sequence[PendingChunk], work: StepWork, ctx: Context, budget: Budget, report: Report
-) -> list[Failed]:
-    """Make it of all at once, and store what was made together."""
-    outcomes = await asyncio.gather(*map(work.make, chunks), return_exceptions=True)
-    made: list[StepResult] = []
-    failed: list[Failed] = []
+) -> list[ChunkFailure]:
+    """Process chunks concurrently, and store the results in one commit."""
+    outcomes = await asyncio.gather(*map(work.process, chunks), return_exceptions=True)
+    results: list[StepResult] = []
+    failures: list[ChunkFailure] = []
     for chunk, outcome in zip(chunks, outcomes, strict=True):
         if isinstance(outcome, Exception):
-            failed.append((chunk, _told(outcome, work.step)))
+            failures.append((chunk, _recorded(outcome, work.step)))
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
-            made.append(outcome)
+            results.append(outcome)
     try:
-        report.counts[work.counted] += await ChunkQueue(ctx.database).complete(work.step, made)
+        report.counts[work.count] += await ChunkQueue(ctx.database).complete(work.step, results)
     except RefusedChunks as refused:
-        report.counts[work.counted] += refused.stored
-        failed += [(chunk, refused) for chunk in refused.chunks]
-    budget.progress(len(made))
-    return failed
+        report.counts[work.count] += refused.stored
+        failures += [(chunk, refused) for chunk in refused.chunks]
+    budget.progress(len(results))
+    return failures
 
 
-def _told(error: Exception, step: str) -> CarrelError:
-    """An error as it is recorded; one that nobody thought of stops no other chunk either."""
+def _recorded(error: Exception, step: str) -> CarrelError:
+    """The error to record; an unexpected one must not stop the other chunks either."""
     log.warning("step_failed", step=step, **error_fields(error))
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)

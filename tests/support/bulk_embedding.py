@@ -23,7 +23,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.embedding.bulk import BulkServices
-from shared.pipeline.embedding.chunks import embed_with
+from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import vector_of
@@ -62,7 +62,7 @@ async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
         _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
     files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
-    made = BulkServices(client, files, least=10, pause=0.01)
+    made = BulkServices(client, files, min_passages=10, poll_seconds=0.01)
     yield made
     await made.aclose()
 
@@ -108,7 +108,7 @@ async def add(ctx: Context, notes: Source) -> None:
 async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
     """One run of what the embed job does."""
     report = Report()
-    await embed_with(bulk, ctx, Budget(time.monotonic() + seconds), report)
+    await embed_in_bulk(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
 
 

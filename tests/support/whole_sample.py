@@ -80,7 +80,7 @@ class WordVertex(FakeVertex):
     def __init__(self) -> None:
         """Answer cards, names and findings of the text."""
         super().__init__()
-        self.answers |= {"Card": card, "TopicName": topic_name, "Findings": findings}
+        self.answers |= {"GeneratedCard": card, "ClusterName": topic_name, "Findings": findings}
         self.moody = False
         self._met: dict[tuple[str, str], Call] = {}
 

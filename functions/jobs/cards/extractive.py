@@ -1,14 +1,14 @@
-"""Knowledge cards without a language model: a passage's own sentences, word for word.
+"""Knowledge cards without a language model, made of the sentences of the passage.
 
-- A text that is no longer than a summary may be is its own summary, whole, without takeaways: so
-  each highlight has a card and is found among them, and nothing is said twice.
-- Of a longer one, the summary is its best sentences, up to 400 characters and two fifths of it, and
-  the takeaways are the best of the others: three, or up to five of a long text. Where there are
-  fewer sentences, there are fewer takeaways.
+- A text no longer than a summary is its own summary, without takeaways. So each highlight has a
+  card, and nothing is said twice.
+- The summary of a longer text is its best sentences, up to 400 characters and two fifths of the
+  text. The takeaways are the best of the other sentences: three, or up to five for a long text, or
+  fewer if there are no more.
 - A text without a sentence (code, a table) has no card.
 
-Sentences that say almost the same count once. They stand in the order of the text, and none is cut
-unless it is longer than its place: then at a word.
+Of sentences that say almost the same, only the best counts. Sentences stay in the order of the text
+and are cut, at a word, only if a single one is longer than the limit.
 """
 
 from __future__ import annotations
@@ -25,59 +25,58 @@ if TYPE_CHECKING:
     from shared.text.key_sentences import KeySentence
 
 MODEL: Final = "extractive"
-"""Who made these cards."""
-SUMMARY: Final = 400
-"""Characters of a summary, at most."""
-TAKEAWAY: Final = 300
-"""Characters of a takeaway, at most."""
-PART: Final = 0.4
-"""How much of a text its summary is, at most, unless its best sentence is longer."""
-FEWEST, MOST = 3, 5
-"""Takeaways."""
-PER_TAKEAWAY: Final = 5
-"""Sentences of a text for each of its takeaways, beyond the fewest."""
-ALIKE: Final = 0.6
-"""The likeness from which one of two sentences says enough."""
+"""The stored name of the model of these cards."""
+MAX_SUMMARY: Final = 400
+"""A summary has at most this many characters."""
+MAX_TAKEAWAY: Final = 300
+"""A takeaway has at most this many characters."""
+SUMMARY_SHARE: Final = 0.4
+"""A summary is at most this share of the text, unless its best sentence is longer."""
+MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
+SENTENCES_PER_TAKEAWAY: Final = 5
+"""A text has one takeaway for this many sentences, within the limits above."""
+MAX_SIMILARITY: Final = 0.6
+"""From this similarity on, the lower-ranked of two sentences is left out."""
 
 
 def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
-    """The card of a text; None if it holds no sentence."""
+    """Make the card of a text; None if the text has no sentence."""
     whole = " ".join(sentences(text))
-    if len(whole) <= SUMMARY:
+    if len(whole) <= MAX_SUMMARY:
         return KnowledgeCard(whole) if whole else None
     from shared.text.key_sentences import key_sentences
 
-    best = _different(key_sentences(text, title))
+    best = _distinct(key_sentences(text, title))
     if not best:
-        return KnowledgeCard(truncate(whole, SUMMARY))
-    summary = _fitting(best, min(SUMMARY, int(PART * len(whole))))
-    others = [each for each in best if each not in summary]
-    takeaways = others[: min(max(len(best) // PER_TAKEAWAY, FEWEST), MOST)]
+        return KnowledgeCard(truncate(whole, MAX_SUMMARY))
+    summary = _summary(best, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(whole))))
+    others = [sentence for sentence in best if sentence not in summary]
+    count = min(max(len(best) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
     return KnowledgeCard(
-        truncate(" ".join(_in_order(summary)), SUMMARY),
-        tuple(truncate(line, TAKEAWAY) for line in _in_order(takeaways)),
+        truncate(" ".join(_in_text_order(summary)), MAX_SUMMARY),
+        tuple(truncate(text, MAX_TAKEAWAY) for text in _in_text_order(others[:count])),
     )
 
 
-def _different(ranked: Sequence[KeySentence]) -> list[KeySentence]:
-    """Those that no better one says already."""
-    kept: list[KeySentence] = []
-    for each in ranked:
-        if all(each.likeness[other.place] < ALIKE for other in kept):
-            kept.append(each)
-    return kept
+def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
+    """The sentences that are not too similar to a better one."""
+    distinct: list[KeySentence] = []
+    for sentence in ranked:
+        if all(sentence.likeness[better.place] < MAX_SIMILARITY for better in distinct):
+            distinct.append(sentence)
+    return distinct
 
 
-def _fitting(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """The best sentence, and of the next ones those for which there is room beside it."""
-    chosen = [ranked[0]]
+def _summary(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
+    """The best sentence, and those of the next three that fit beside it."""
+    summary = [ranked[0]]
     left = length - len(ranked[0].text)
-    for each in ranked[1 : FEWEST + 1]:
-        if len(each.text) < left:
-            chosen.append(each)
-            left -= len(each.text) + 1
-    return chosen
+    for sentence in ranked[1 : MIN_TAKEAWAYS + 1]:
+        if len(sentence.text) < left:
+            summary.append(sentence)
+            left -= len(sentence.text) + 1
+    return summary
 
 
-def _in_order(chosen: Sequence[KeySentence]) -> list[str]:
-    return [each.text for each in sorted(chosen, key=lambda each: each.place)]
+def _in_text_order(chosen: Sequence[KeySentence]) -> list[str]:
+    return [sentence.text for sentence in sorted(chosen, key=lambda sentence: sentence.place)]

@@ -1,4 +1,4 @@
-"""Knowledge cards by a language model."""
+"""Knowledge cards written by a language model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.core.meter import Meter
 
-LEAST: Final = 200
-"""Characters of a passage that a model is asked about: a shorter one is its own summary."""
+MIN_LENGTH: Final = 200
+"""A passage of fewer characters is its own summary, and the model is not asked."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
@@ -27,13 +27,13 @@ PROBE: Final = (
     " peace. Monks had them in their cloisters. Universities took them over, and a student may"
     " often keep one for a whole term. Whoever leaves notes in a carrel finds them the next day."
 )
-"""A text of which any model that works at all can make a card."""
+"""Every model that works at all can make a card of this text."""
 
 Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 
 
 class GeneratedCard(BaseModel):
-    """What a passage says, in short."""
+    """The answer of the model: a summary of a passage, and takeaways."""
 
     summary: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)
@@ -45,32 +45,32 @@ class GeneratedCard(BaseModel):
     @field_validator("takeaways")
     @classmethod
     def _different(cls, takeaways: tuple[str, ...]) -> tuple[str, ...]:
-        if len({each.casefold() for each in takeaways}) < len(takeaways):
+        if len({takeaway.casefold() for takeaway in takeaways}) < len(takeaways):
             raise ValueError("two takeaways say the same")
         return takeaways
 
     @property
     def card(self) -> KnowledgeCard:
-        """It as it is stored."""
+        """The card as it is stored."""
         return KnowledgeCard(self.summary, self.takeaways)
 
 
 async def generate_card(
     generator: Generator, title: str, content: str, meter: Meter
 ) -> KnowledgeCard:
-    """Have the card of a passage written, and count what that costs.
+    """Have the model write the card of a passage, and count the tokens.
 
     Raises:
         CarrelError: See `Generator.generate`.
     """
-    asked = generator.generate(INSTRUCTION, f"{title}\n\n{content}", GeneratedCard)
-    return (await count_tokens(asked, meter)).card
+    answer = generator.generate(INSTRUCTION, f"{title}\n\n{content}", GeneratedCard)
+    return (await count_tokens(answer, meter)).card
 
 
 async def probe(generator: Generator, meter: Meter) -> None:
-    """Have a card written that any model can write.
+    """Have the model write a card that any model can write.
 
     Raises:
-        CarrelError: It would fail for any passage.
+        CarrelError: The model would fail for any passage.
     """
     await generate_card(generator, "On Carrels", PROBE, meter)

@@ -1,4 +1,4 @@
-"""Give every chunk that waits for it a knowledge card."""
+"""Make a knowledge card for every chunk that waits for one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.extractive import extractive_card
-from functions.jobs.cards.generated import LEAST, generate_card, probe
+from functions.jobs.cards.generated import MIN_LENGTH, generate_card, probe
 from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change
 from shared.knowledge.queue import ChunkQueue, StepResult
-from shared.pipeline.worker import AT_ONCE, PAGE, StepWork, dead_lettered_chunks, process_pending
+from shared.pipeline.worker import (
+    BATCH_SIZE,
+    PAGE,
+    StepWork,
+    dead_lettered_chunks,
+    process_pending,
+)
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -26,14 +32,14 @@ if TYPE_CHECKING:
 
 BY_MODEL: Final = "by language model"
 BY_EXTRACTION: Final = "extractive"
-"""What the report counts, beside all."""
+"""The report counts the cards made in each of these two ways, beside the total."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
-    """Make the cards of chunks that wait for one, by the language model where one is configured.
+    """Make the pending cards, with the language model if one is configured.
 
-    A chunk whose text changes waits for another card. What the model refuses for good, or cannot
-    answer in five runs, gets an extractive card, so that no chunk stays without.
+    A chunk whose text changes gets a new card. A passage that the model refuses, or cannot handle
+    in five runs, gets an extractive card.
 
     Raises:
         CarrelError: The language model or the database fails for any chunk.
@@ -42,34 +48,34 @@ async def cards(ctx: Context, budget: Budget) -> Report:
     generator = ctx.generator
     work = StepWork(
         step=STEP,
-        counted="cards",
-        make=partial(_make, ctx=ctx, report=report),
+        count="cards",
+        process=partial(_make_card, ctx=ctx, report=report),
         probe=partial(_probe, ctx=ctx),
-        at_once=AT_ONCE if generator else PAGE,  # what takes no time is stored a page at a time
+        batch_size=BATCH_SIZE if generator else PAGE,  # extraction takes next to no time
     )
     await process_pending(work, ctx, budget, report)
     return report
 
 
 async def renew(ctx: Context) -> int:
-    """Let all cards be made again that another model made than the one that would make them now."""
-    return await Cards(ctx.database).renew(partial(_maker, ctx=ctx), ctx.clock())
+    """Queue the cards again that were made by another model than the present one."""
+    return await Cards(ctx.database).renew(partial(_model_for, ctx=ctx), ctx.clock())
 
 
-def _maker(content: str, ctx: Context) -> str:
-    generator = _asked_about(content, ctx)
+def _model_for(content: str, ctx: Context) -> str:
+    generator = _generator_for(content, ctx)
     return generator.model if generator else EXTRACTIVE
 
 
-def _asked_about(content: str, ctx: Context) -> Generator | None:
-    """The language model, where there is one and the passage is a matter for it."""
-    return ctx.generator if len(content.strip()) >= LEAST else None
+def _generator_for(content: str, ctx: Context) -> Generator | None:
+    """The language model; None if there is none, or the passage is too short for it."""
+    return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 
-async def _make(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
-    generator = _asked_about(chunk.content, ctx)
+async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
+    generator = _generator_for(chunk.content, ctx)
     if generator:
-        card = await _written(chunk, generator, ctx)
+        card = await _generate(chunk, generator, ctx)
         if card:
             report.counts[BY_MODEL] += 1
             return StepResult(chunk, card_change(card, generator.model, ctx.clock()))
@@ -78,8 +84,10 @@ async def _make(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult
     return StepResult(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
 
 
-async def _written(chunk: PendingChunk, generator: Generator, ctx: Context) -> KnowledgeCard | None:
-    """The card that the model writes; None if it never will, though it works for other texts."""
+async def _generate(
+    chunk: PendingChunk, generator: Generator, ctx: Context
+) -> KnowledgeCard | None:
+    """Have the model write a card; None if it fails for this text alone, for good."""
     try:
         return await generate_card(generator, chunk.title, chunk.content, ctx.meter)
     except (InvalidInput, InvalidAnswer) as error:
@@ -94,8 +102,8 @@ async def _probe(ctx: Context) -> None:
         await probe(ctx.generator, ctx.meter)
 
 
-async def waiting(ctx: Context) -> int:
-    """How many chunks wait for a card."""
+async def count_pending(ctx: Context) -> int:
+    """Count the chunks that wait for a card."""
     return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
@@ -103,7 +111,7 @@ JOB = Job(
     name="cards",
     title="Make knowledge cards of new and changed chunks",
     run=cards,
-    total=waiting,
+    total=count_pending,
     schedule="*/30 * * * *",
     dead_letters=dead_lettered_chunks(STEP),
     renew=renew,

@@ -1,4 +1,4 @@
-"""Between two runs that make topics: new passages find the topic that they are near enough to."""
+"""Assigning new passages to the nearest cluster, between two runs that cluster again."""
 
 from __future__ import annotations
 
@@ -24,48 +24,50 @@ if TYPE_CHECKING:
 async def assign_pending(
     clustering: Clustering | None, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Put the passages that wait for it among the present topics, page by page.
+    """Assign the pending passages to the present clusters, page by page.
 
     Args:
-        clustering: How these came about; None: there are none that passages can be put among, and
-            they stay where they are.
-        ctx: What the run may use.
-        budget: How long it may take.
-        report: Counts those that were `placed`.
+        clustering: The present clustering; None if there is none to compare passages with. They
+            then stay where they are.
+        ctx: The context of the run.
+        budget: The time of the run.
+        report: Counts the passages that were `assigned`.
     """
     clusters = await Clusters(ctx.database).every() if clustering else []
-    while page := await Clusterings(ctx.database).waiting(PAGE):
+    while page := await Clusterings(ctx.database).pending(PAGE):
         if budget.spent:
             report.finished = False
             return
-        moves = _moves(page, clustering, clusters)
-        report.counts["placed"] += await Clusterings(ctx.database).move(
-            moves, ctx.clock(), since=clustering is not None
+        assignments = _assignments(page, clustering, clusters)
+        report.counts["assigned"] += await Clusterings(ctx.database).assign(
+            assignments, ctx.clock(), since=clustering is not None
         )
         budget.progress(len(page))
 
 
-def _moves(
+def _assignments(
     page: Sequence[AssignedChunk],
     clustering: Clustering | None,
     clusters: Sequence[ClusterWithCentroid],
 ) -> list[ClusterAssignment]:
-    """Where the passages of a page are to be; those of another model stay where they are."""
+    """The assignments of a page; passages embedded with another model stay where they are."""
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
-    present = [each for each in clusters if each.cluster.run_id == clustering.run_id]
+    present = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
     comparable = [chunk for chunk in page if chunk.model == clustering.model]
     nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), present)
-    topics = {chunk.chunk_id: topic for chunk, topic in zip(comparable, nearest, strict=True)}
+    cluster_ids = {chunk.chunk_id: ids for chunk, ids in zip(comparable, nearest, strict=True)}
     return [
-        ClusterAssignment(chunk, topics.get(chunk.chunk_id, chunk.cluster_ids)) for chunk in page
+        ClusterAssignment(chunk, cluster_ids.get(chunk.chunk_id, chunk.cluster_ids))
+        for chunk in page
     ]
 
 
 def _nearest(
-    vectors: NDArray[np.float32], topics: Sequence[ClusterWithCentroid]
+    vectors: NDArray[np.float32], clusters: Sequence[ClusterWithCentroid]
 ) -> list[tuple[str, ...]]:
-    """The topic that each vector is near enough to, if it is to one."""
-    centroids = np.array([each.centroid for each in topics], np.float32)
-    numbers = nearest_clusters(vectors, centroids, np.array([each.reach for each in topics]))
-    return [(topics[number].cluster.cluster_id,) if number >= 0 else () for number in numbers]
+    """The nearest cluster of each vector, if that is near enough."""
+    centroids = np.array([entry.centroid for entry in clusters], np.float32)
+    reaches = np.array([entry.reach for entry in clusters])
+    rows = nearest_clusters(vectors, centroids, reaches)
+    return [(clusters[row].cluster.cluster_id,) if row >= 0 else () for row in rows]

@@ -1,4 +1,4 @@
-"""Keep the topics of the knowledge base: make them when it is time, and sort new passages in."""
+"""Maintain the clusters of the knowledge base: rebuild them when due, and assign new passages."""
 
 from __future__ import annotations
 
@@ -18,54 +18,56 @@ if TYPE_CHECKING:
 
 
 async def cluster(ctx: Context, budget: Budget) -> Report:
-    """Bring the topics to what the passages are.
+    """Bring the clusters up to date with the passages.
 
-    Where little has changed, new passages are put among the present topics. Where enough has, or
-    something long ago, topics are made anew of all passages; if there is no time to read them all,
-    the new ones are put among the present topics all the same. Either way their sizes are counted,
-    and those that are left without passages go.
+    If little has changed, new passages are assigned to the present clusters. If enough has changed,
+    or anything long ago, all passages are clustered again; if there is no time to read them all,
+    new passages are assigned to the present clusters instead. Then cluster sizes are counted, empty
+    clusters are deleted, and new ones are named by the language model.
 
-    Killed anywhere, the next run does what is left; to make topics it reads all passages again.
-    With nothing to do it costs four reads, five with a language model, and one more for every
-    thousand passages that have a topic.
+    The next run continues where one was killed; to cluster, it reads all passages again. With
+    nothing to do, a run costs four reads, five with a language model, and one for every thousand
+    passages in clusters.
     """
+    # NumPy and what builds on it are imported only if the job runs.
     from functions.jobs.cluster.assignment import assign_pending
     from functions.jobs.cluster.reclustering import recluster
-    from functions.jobs.cluster.schedule import MOVING, is_due, standing
+    from functions.jobs.cluster.schedule import REEMBEDDING, is_due, load_state
 
     report = Report()
     embedding = await EmbeddingSpace(ctx.database).standing()
     if embedding.space is None or embedding.move:
-        report.note = MOVING if embedding.move else ""
+        report.note = REEMBEDDING if embedding.move else ""
         return report
-    now = await standing(embedding.space[0], ctx)
-    due = await is_due(now, ctx, report)
-    made = due and await recluster(now, ctx, budget, report)
-    if now.waiting and not made and (now.usable or not due):
-        await assign_pending(now.clustering if now.usable else None, ctx, budget, report)
-    await _count(now, ctx, report)
+    state = await load_state(embedding.space[0], ctx)
+    due = await is_due(state, ctx, report)
+    reclustered = due and await recluster(state, ctx, budget, report)
+    if state.pending and not reclustered and (state.comparable or not due):
+        clustering = state.clustering if state.comparable else None
+        await assign_pending(clustering, ctx, budget, report)
+    await _count_sizes(state, ctx, report)
     await name_clusters(ctx, budget, report)
     return report
 
 
-async def _count(before: ClusteringState, ctx: Context, report: Report) -> None:
-    """Count how many passages each topic has, if that may have changed."""
-    if before.uncounted or report.counts["placed"] or report.counts["topics"]:
+async def _count_sizes(before: ClusteringState, ctx: Context, report: Report) -> None:
+    """Count how many passages each cluster has, if that may have changed."""
+    if before.outdated_sizes or report.counts["assigned"] or report.counts["clusters"]:
         clustering = await Clusterings(ctx.database).present()
         if clustering:
             await Clusterings(ctx.database).recount(clustering)
 
 
-async def waiting(ctx: Context) -> int:
-    """How many passages wait to be put among topics."""
+async def count_pending(ctx: Context) -> int:
+    """Count the passages that wait to be assigned to a cluster."""
     return await ChunkQueue(ctx.database).count_pending("cluster")
 
 
 JOB = Job(
     name="cluster",
-    title="Sort passages into topics",
+    title="Group passages into clusters",
     run=cluster,
-    total=waiting,
+    total=count_pending,
     schedule="23 * * * *",
     capabilities=frozenset({Capability.GENERATION}),
     memory=4096,

@@ -1,4 +1,4 @@
-"""Names by a language model, for topics that so far are named by their words."""
+"""Naming clusters by a language model; until then they are named by their words."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-AT_ONCE: Final = 4
-SHOWN: Final = 8
-"""Passages that the model is shown, the most central."""
-LENGTH: Final = 700
-"""Characters of each."""
-FEWEST_WORDS, MOST_WORDS = 3, 6
-"""Of a name."""
+CONCURRENCY: Final = 4
+"""This many clusters are named concurrently."""
+MAX_PASSAGES: Final = 8
+"""The model gets at most this many passages, the most central."""
+MAX_PASSAGE_LENGTH: Final = 700
+"""Passages are cut to this many characters."""
+MIN_WORDS, MAX_WORDS = 3, 6
 REFUSALS: Final = (InvalidAnswer, InvalidInput)
-"""Of this topic; other errors would hit any."""
+"""These errors concern one cluster; others would hit any cluster."""
 INSTRUCTION: Final = (
     "These passages from somebody's notes were found to be about one topic. Name it: what do they"
     " have in common that other notes have not? Write in the language that most of the passages are"
@@ -40,7 +40,7 @@ INSTRUCTION: Final = (
 
 def _few_words(name: str) -> str:
     words = name.strip().rstrip(".").split()
-    if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
+    if not MIN_WORDS <= len(words) <= MAX_WORDS:
         raise ValueError("a name has three to six words")
     return " ".join(words)
 
@@ -50,7 +50,7 @@ def _distinct(words: list[str]) -> list[str]:
 
 
 class ClusterName(BaseModel):
-    """What a topic is called."""
+    """The answer of the model: the name of a cluster, a description and keywords."""
 
     name: Annotated[str, AfterValidator(_few_words)] = Field(
         description="Its name, as a heading: three to six words."
@@ -68,59 +68,59 @@ class ClusterName(BaseModel):
 
 
 async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
-    """Have topics named that are named by their words, if there is a language model.
+    """Have the language model name the clusters that are named by their words.
 
-    A name is stored as soon as it is made: what a killed run has paid for stays. A topic that the
-    model refuses to name keeps the name it has, and the model is not asked again. Where the model
-    cannot be reached, the others wait for the next run.
+    Each name is stored at once, so that a killed run loses nothing that was paid for. A cluster
+    that the model refuses to name keeps its name, and the model is not asked again. If the model
+    cannot be reached, the other clusters wait for the next run.
     """
     generator = ctx.generator
     if generator is None:
         return
     names: dict[str, str] = {}
-    while topics := await Clusters(ctx.database).unnamed(AT_ONCE):
+    while clusters := await Clusters(ctx.database).unnamed(CONCURRENCY):
         if budget.spent:
             report.finished = False
             return
         names = names or await _names(ctx)
-        answers = await asyncio.gather(*(_ask(each, generator, ctx) for each in topics))
-        for topic, answer in zip(topics, answers, strict=True):
+        answers = await asyncio.gather(*(_ask(cluster, generator, ctx) for cluster in clusters))
+        for entry, answer in zip(clusters, answers, strict=True):
             if isinstance(answer, ClusterName):
-                called = _called(topic.cluster, answer, names)
-                await Clusters(ctx.database).rename(called, generator.model)
+                renamed = _rename(entry.cluster, answer, names)
+                await Clusters(ctx.database).rename(renamed, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, REFUSALS):
-                await Clusters(ctx.database).rename(topic.cluster, BY_WORDS_ALONE)
-                report.failures.append(Failure.of(topic.cluster.cluster_id, answer))
-        if down := next((each for each in answers if _is_down(each)), None):
-            report.failures.append(Failure.of("names", down))
+                await Clusters(ctx.database).rename(entry.cluster, BY_WORDS_ALONE)
+                report.failures.append(Failure.of(entry.cluster.cluster_id, answer))
+        if outage := next((answer for answer in answers if _is_outage(answer)), None):
+            report.failures.append(Failure.of("names", outage))
             return
 
 
 async def _names(ctx: Context) -> dict[str, str]:
-    """The names of all topics, by their ids."""
+    """The names of all clusters, by their ids."""
     return {
-        each.cluster.cluster_id: each.cluster.name.casefold()
-        for each in await Clusters(ctx.database).every()
+        entry.cluster.cluster_id: entry.cluster.name.casefold()
+        for entry in await Clusters(ctx.database).every()
     }
 
 
 async def _ask(
-    topic: ClusterWithCentroid, generator: Generator, ctx: Context
+    entry: ClusterWithCentroid, generator: Generator, ctx: Context
 ) -> ClusterName | CarrelError:
-    """Ask the model for a name, and count what that costs, whatever it answers."""
-    texts = await Clusterings(ctx.database).texts(topic.central[:SHOWN])
-    passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
-    told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
+    """Ask the model for a name, and count the tokens even if it fails."""
+    texts = await Clusterings(ctx.database).texts(entry.central[:MAX_PASSAGES])
+    passages = [f"{title}\n{content[:MAX_PASSAGE_LENGTH]}" for title, content in texts.values()]
+    text = "\n\n---\n\n".join([f"Words they share: {', '.join(entry.cluster.keywords)}", *passages])
     try:
-        return await count_tokens(generator.generate(INSTRUCTION, told, ClusterName), ctx.meter)
+        return await count_tokens(generator.generate(INSTRUCTION, text, ClusterName), ctx.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **error_fields(error))
         return error
 
 
-def _called(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Cluster:
-    """What a topic is called now; where another has that name already, it keeps its own."""
+def _rename(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Cluster:
+    """The cluster with its new name; if another cluster has that name, it keeps its own."""
     others = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
     name = cluster.name if answer.name.casefold() in others else answer.name
     names[cluster.cluster_id] = name.casefold()
@@ -128,5 +128,5 @@ def _called(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Clu
     return replace(cluster, name=name, description=answer.description, keywords=keywords)
 
 
-def _is_down(answer: ClusterName | CarrelError) -> TypeGuard[CarrelError]:
+def _is_outage(answer: ClusterName | CarrelError) -> TypeGuard[CarrelError]:
     return isinstance(answer, CarrelError) and not isinstance(answer, REFUSALS)

@@ -1,4 +1,4 @@
-"""Which of the topics that were found are known already, and what they keep."""
+"""Recognising clusters of a former run, and planning what is stored of each cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from shared.clustering.matching import ClusterMatch, matches
+from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
 from shared.clustering.projection import project
 from shared.knowledge.cluster import Cluster
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     from shared.knowledge.clustering_repository import AssignedChunk
 
 CENTRAL: Final = 30
-"""Passages of a topic, the most central, after which it is named."""
-NEARLY_THE_SAME: Final = 0.5
-"""How much a topic must have in common with what it was, and with what it was named after, to keep
-its name."""
+"""A cluster is named by this many of its passages, the most central."""
+MIN_OVERLAP: Final = 0.5
+"""A cluster keeps its name if it shares at least this much with what it was, and with the passages
+by which it was named."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A topic as it is to be.
+    """A cluster as it is to be stored.
 
     Attributes:
-        topic: As it was found.
+        vectors: The centroid, reach and members that were found.
         members: The ids of its passages, the most central first.
-        place: Where it stands on the map.
-        cluster_id: Its id, the one by which it is known if it is.
-        known: What is stored of it already.
-        description: What it is called; None: it has no name that still fits.
+        position: Its position on the map.
+        cluster_id: Its id: that of the stored cluster, if it was recognised.
+        stored: The stored cluster, if it was recognised.
+        description: Its present description; None if it needs a new one.
     """
 
-    topic: VectorCluster
+    vectors: VectorCluster
     members: tuple[str, ...]
-    place: tuple[float, float]
+    position: tuple[float, float]
     cluster_id: str
-    known: ClusterWithCentroid | None
+    stored: ClusterWithCentroid | None
     description: ClusterDescription | None
 
     def cluster(
         self, description: ClusterDescription, run_id: str, now: datetime
     ) -> ClusterWithCentroid:
-        """What is stored of it.
+        """The cluster to store.
 
         Args:
-            description: What it is called.
+            description: Its name and description.
             run_id: The run that found it.
-            now: When it is written.
+            now: The time of writing.
         """
-        kept = self.known if self.description else None
-        x, y = self.place
+        named = self.stored if self.description else None
+        x, y = self.position
         return ClusterWithCentroid(
             cluster=Cluster(
                 cluster_id=self.cluster_id,
@@ -70,101 +70,96 @@ class ClusterPlan:
                 x=x,
                 y=y,
                 run_id=run_id,
-                created_at=self.known.cluster.created_at if self.known else now,
+                created_at=self.stored.cluster.created_at if self.stored else now,
             ),
-            centroid=tuple(self.topic.centroid.tolist()),
-            reach=self.topic.reach,
-            named_by=kept.named_by if kept else BY_WORDS,
-            central=(kept.central if kept else ()) or self.members[:CENTRAL],
+            centroid=tuple(self.vectors.centroid.tolist()),
+            reach=self.vectors.reach,
+            named_by=named.named_by if named else BY_WORDS,
+            central=(named.central if named else ()) or self.members[:CENTRAL],
             members_hash=hash_of(self.members),
         )
 
 
 def plan_clusters(
-    topics: Sequence[VectorCluster],
+    found: Sequence[VectorCluster],
     chunks: Sequence[AssignedChunk],
     clusters: Sequence[ClusterWithCentroid],
 ) -> list[ClusterPlan]:
-    """Find out which topics are known.
+    """Match the clusters that were found with stored ones.
 
     Args:
-        topics: What was found; its rows are places in `chunks`.
-        chunks: All passages, with the topics that they belong to now.
-        clusters: What is stored.
+        found: The new clusters; their rows are positions in `chunks`.
+        chunks: All passages, with their present clusters.
+        clusters: The stored clusters.
     """
-    stored = {each.cluster.cluster_id: each for each in clusters}
-    members = [_members(topic, chunks) for topic in topics]
-    places = project([topic.centroid for topic in topics])
+    stored = {entry.cluster.cluster_id: entry for entry in clusters}
+    members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in found]
+    positions = project([cluster.centroid for cluster in found])
     plans: list[ClusterPlan] = []
     used = set(stored)
-    pairs = zip(members, _matched(members, chunks, stored), strict=True)
-    for topic, place, (ids, match) in zip(topics, places, pairs, strict=True):
-        cluster_id = match.cluster_id if match else _new_id(ids, used)
+    rows = zip(found, positions, members, _match(members, chunks, stored), strict=True)
+    for vectors, position, chunk_ids, match in rows:
+        cluster_id = match.cluster_id if match else _new_id(chunk_ids, used)
         used.add(cluster_id)
-        present = stored.get(cluster_id)
-        named = _kept(present, match.likeness, ids) if present and match else None
-        plans.append(ClusterPlan(topic, ids, place, cluster_id, present, named))
+        former = stored.get(cluster_id)
+        description = _kept_description(former, match, chunk_ids) if former and match else None
+        plans.append(ClusterPlan(vectors, chunk_ids, position, cluster_id, former, description))
     return plans
 
 
-def _members(topic: VectorCluster, chunks: Sequence[AssignedChunk]) -> tuple[str, ...]:
-    return tuple(chunks[row].chunk_id for row in topic.members)
-
-
-def _called(present: ClusterWithCentroid) -> ClusterDescription:
-    cluster = present.cluster
-    return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
-
-
 def hash_of(members: Collection[str]) -> str:
-    """Changes when the members do."""
+    """A hash of the members, whatever their order."""
     return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()
 
 
-def _matched(
-    topics: Sequence[Sequence[str]],
+def _match(
+    found: Sequence[Sequence[str]],
     chunks: Sequence[AssignedChunk],
-    known: Mapping[str, ClusterWithCentroid],
+    stored: Mapping[str, ClusterWithCentroid],
 ) -> list[ClusterMatch | None]:
-    """The match of each topic, if it has one.
+    """Match each new cluster with a stored one, if possible.
 
-    What has exactly the members that some run gave it is what that run made: so a run that was
-    killed while it moved passages from one topic to another is understood by the next.
+    A cluster with exactly the members that a former run planned for a stored one is that cluster:
+    so a run that was killed while it moved passages is understood by the next.
     """
-    by_hash = {each.members_hash: name for name, each in known.items() if each.members_hash}
-    exact = [by_hash.get(hash_of(members)) for members in topics]
-    open_topics = [number for number, name in enumerate(exact) if name is None]
-    before = _members_before(chunks, known.keys() - set(exact))
-    found = [ClusterMatch(name, 1.0) if name else None for name in exact]
-    others = matches([topics[number] for number in open_topics], before)
-    for number, match in zip(open_topics, others, strict=True):
-        found[number] = match
-    return found
+    by_hash = {
+        entry.members_hash: cluster_id for cluster_id, entry in stored.items() if entry.members_hash
+    }
+    exact = [by_hash.get(hash_of(members)) for members in found]
+    unmatched = [number for number, cluster_id in enumerate(exact) if cluster_id is None]
+    former_members = _members_of(stored.keys() - set(exact), chunks)
+    result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact]
+    similar = match_clusters([found[number] for number in unmatched], former_members)
+    for number, match in zip(unmatched, similar, strict=True):
+        result[number] = match
+    return result
 
 
-def _members_before(
-    chunks: Sequence[AssignedChunk], names: Collection[str]
+def _members_of(
+    cluster_ids: Collection[str], chunks: Sequence[AssignedChunk]
 ) -> dict[str, list[str]]:
     members: defaultdict[str, list[str]] = defaultdict(list)
     for chunk in chunks:
-        for name in chunk.cluster_ids:
-            if name in names:
-                members[name].append(chunk.chunk_id)
+        for cluster_id in chunk.cluster_ids:
+            if cluster_id in cluster_ids:
+                members[cluster_id].append(chunk.chunk_id)
     return members
 
 
-def _kept(
-    present: ClusterWithCentroid, likeness: float, members: Sequence[str]
+def _kept_description(
+    stored: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
-    """What a topic is called, if it still fits: topics may drift, a little with every run."""
-    still = set(present.central) & set(members)
-    if likeness < NEARLY_THE_SAME or len(still) < NEARLY_THE_SAME * len(present.central):
+    """The description of a stored cluster, if it still fits: clusters drift with every run."""
+    remaining = set(stored.central) & set(members)
+    if match.similarity < MIN_OVERLAP or len(remaining) < MIN_OVERLAP * len(stored.central):
         return None
-    return _called(present)
+    cluster = stored.cluster
+    return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
 
 
 def _new_id(members: Sequence[str], used: Collection[str]) -> str:
-    name = f"topic-{hash_of(members)[:12]}"
-    if name not in used:
-        return name
-    return next(each for n in count(2) if (each := f"{name}-{n}") not in used)
+    """An unused id. The prefix `topic-` is part of stored ids."""
+    base = f"topic-{hash_of(members)[:12]}"
+    if base not in used:
+        return base
+    return next(name for n in count(2) if (name := f"{base}-{n}") not in used)

@@ -1,4 +1,4 @@
-"""Making the topics anew, of all passages."""
+"""Clustering all passages again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from functions.jobs.cluster.planning import CENTRAL, plan_clusters
 from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.clustering_repository import PAGE, ClusterAssignment, Clustering, Clusterings
+from shared.knowledge.clustering_repository import (
+    PAGE,
+    ClusterAssignment,
+    Clustering,
+    Clusterings,
+)
 from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
@@ -28,72 +33,68 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Report
 
-READING: Final = 0.6
-"""The share of a run's time after which it gives up reading, to put new passages in at least."""
+READING_SHARE: Final = 0.6
+"""A run stops reading after this share of its time, to assign at least the new passages."""
 NO_TIME: Final = (
-    "there was no time to read all passages: no topics were made anew; new passages join the"
-    " present ones, if there are any"
+    "There was no time to read all passages, so they were not clustered again. New passages are"
+    " assigned to the present clusters, if there are any."
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Base:
-    """What is embedded.
-
-    Attributes:
-        chunks: The chunks, by their ids.
-        vectors: Their vectors, `(chunks, dimension)`.
-    """
+class _Embeddings:
+    """All embedded chunks, and their vectors: `(chunks, dimension)`."""
 
     chunks: list[AssignedChunk]
     vectors: NDArray[np.float32]
 
 
-async def recluster(now: ClusteringState, ctx: Context, budget: Budget, report: Report) -> bool:
-    """Find topics, name those that are new, and put every passage where it belongs.
+async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report: Report) -> bool:
+    """Find clusters, describe the new ones, and assign every passage.
 
-    The topics are written first, then the passages. A run that is killed before the topics are
-    written, or finds no time to read all passages, leaves nothing behind: the next reads them
-    again. One that is killed after that, or out of time, is completed by the next: it reads all
-    passages, finds the same topics, knows them by their members, and writes what is left.
+    Clusters are written before passages. A run that is killed before, or has no time to read all
+    passages, leaves nothing behind. One that is killed after that, or runs out of time, is
+    completed by the next run: it reads all passages, finds the same clusters, recognises them by
+    their members, and writes what is left.
 
-    It reads every passage once, and of each topic `CENTRAL` ones again if one needs a name.
+    Every passage is read once, and the `CENTRAL` ones of each cluster again if one needs a name.
 
     Returns:
         Whether there was time to read all passages; if not, the report says so.
     """
     began = time.monotonic()
-    reading = Budget(began + READING * (budget.deadline - began))
-    base = await _read_all(now.model, ctx, reading)
-    if base is None:
+    reading = Budget(began + READING_SHARE * (budget.deadline - began))
+    embeddings = await _read_all(state.model, ctx, reading)
+    if embeddings is None:
         report.finished, report.note = False, NO_TIME
         return False
-    topics = await asyncio.to_thread(find_clusters, base.vectors)
-    plans = plan_clusters(topics, base.chunks, await Clusters(ctx.database).every())
-    clustering = await _write(plans, now.model, len(base.chunks), ctx)
-    report.counts["topics"] += len(plans)
-    if await _place_all(base.chunks, plans, ctx, budget, report):
-        await Clusterings(ctx.database).set(replace(clustering, unfinished=False))
+    chunks = embeddings.chunks
+    clusters = await asyncio.to_thread(find_clusters, embeddings.vectors)
+    plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).every())
+    clustering = await _write_clusters(plans, state.model, len(chunks), ctx)
+    report.counts["clusters"] += len(plans)
+    if await _assign_all(chunks, plans, ctx, budget, report):
+        await Clusterings(ctx.database).save(replace(clustering, unfinished=False))
     return True
 
 
-async def _read_all(model: str, ctx: Context, budget: Budget) -> _Base | None:
-    """Read them page by page; None: there was no time to."""
+async def _read_all(model: str, ctx: Context, budget: Budget) -> _Embeddings | None:
+    """Read all embedded chunks page by page; None if there is no time for that."""
     chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
-    async for page in Clusterings(ctx.database).embedded(model):
+    async for page in Clusterings(ctx.database).embedded_pages(model):
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=()) for chunk in page]
         blocks.append(np.array([chunk.vector for chunk in page], np.float32))
-    return _Base(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
+    return _Embeddings(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 
-async def _write(
+async def _write_clusters(
     plans: Sequence[ClusterPlan], model: str, passages: int, ctx: Context
 ) -> Clustering:
-    """Store the topics, and how they came about."""
-    descriptions = await _described(plans, ctx)
+    """Store the clusters, and the record of the clustering."""
+    descriptions = await _describe(plans, ctx)
     now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
     await Clusters(ctx.database).put(
@@ -105,47 +106,51 @@ async def _write(
     clustering = Clustering(
         model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
     )
-    await Clusterings(ctx.database).set(clustering)
+    await Clusterings(ctx.database).save(clustering)
     return clustering
 
 
-async def _described(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
-    """What topics are called: what they were, or else by their words, set against all others'."""
-    known = [plan.description for plan in plans]
-    if all(known):
-        return [each for each in known if each]
+async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
+    """Names and descriptions: those that still fit, or new ones by the most distinctive words."""
+    kept = [plan.description for plan in plans]
+    if all(kept):
+        return [description for description in kept if description]
     central = [plan.members[:CENTRAL] for plan in plans]
-    texts = await Clusterings(ctx.database).texts([name for names in central for name in names])
-    passages = [[TitledText(*texts[name]) for name in names if name in texts] for names in central]
-    return await asyncio.to_thread(describe_clusters, passages, known)
+    chunk_ids = [chunk_id for members in central for chunk_id in members]
+    texts = await Clusterings(ctx.database).texts(chunk_ids)
+    passages = [
+        [TitledText(*texts[chunk_id]) for chunk_id in members if chunk_id in texts]
+        for members in central
+    ]
+    return await asyncio.to_thread(describe_clusters, passages, kept)
 
 
-async def _place_all(
+async def _assign_all(
     chunks: Sequence[AssignedChunk],
     plans: Sequence[ClusterPlan],
     ctx: Context,
     budget: Budget,
     report: Report,
 ) -> bool:
-    """Put every passage where it belongs; tell whether there was time to."""
-    places: defaultdict[str, list[str]] = defaultdict(list)
+    """Assign every passage to its clusters; return whether there was time for all."""
+    cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
     for plan in plans:
-        for name in plan.members:
-            places[name].append(plan.cluster_id)
+        for chunk_id in plan.members:
+            cluster_ids[chunk_id].append(plan.cluster_id)
     for start in range(0, len(chunks), PAGE):
         if budget.spent:
             report.finished = False
             return False
         page = chunks[start : start + PAGE]
-        moves = [_move(chunk, places[chunk.chunk_id]) for chunk in page]
-        report.counts["placed"] += await Clusterings(ctx.database).move(
-            moves, ctx.clock(), since=False
+        assignments = [_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
+        report.counts["assigned"] += await Clusterings(ctx.database).assign(
+            assignments, ctx.clock(), since=False
         )
         budget.progress(sum(chunk.waiting for chunk in page))
     return True
 
 
-def _move(chunk: AssignedChunk, wanted: Sequence[str]) -> ClusterAssignment:
-    """Where a passage is to be; topics that it stays in keep their order."""
-    stays = [name for name in chunk.cluster_ids if name in wanted]
-    return ClusterAssignment(chunk, tuple(dict.fromkeys([*stays, *wanted])))
+def _assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
+    """The clusters of a passage; those that it stays in keep their order."""
+    unchanged = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
+    return ClusterAssignment(chunk, tuple(dict.fromkeys([*unchanged, *cluster_ids])))

@@ -1,4 +1,4 @@
-"""Give every chunk that waits for it a vector."""
+"""Embed every chunk that waits for a vector."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.embedding.chunks import embed_chunks
-from shared.pipeline.embedding.migration import carry_on
+from shared.pipeline.embedding.migration import continue_move
 from shared.pipeline.embedding.online import STEP
 from shared.pipeline.worker import dead_lettered_chunks
 from shared.runtime.capabilities import Capability
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 async def embed(ctx: Context, budget: Budget) -> Report:
-    """Embed pending chunks: batch by batch, or in bulk where thousands wait.
+    """Embed pending chunks: batch by batch, or in bulk when thousands are pending.
 
-    A chunk leaves the queue in the commit that stores its vector, on the condition that nobody
-    edited it since it was read: killed anywhere, the next run goes on with what is left. A move to
-    another model that was begun is carried on.
+    A chunk leaves the queue in the commit that stores its vector, on the condition that it was not
+    edited since it was read: the next run continues where one was killed. An unfinished move to
+    another model is continued.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -32,14 +32,14 @@ async def embed(ctx: Context, budget: Budget) -> Report:
     report = Report()
     move = await EmbeddingSpace(ctx.database).join(ctx.embedder)
     if move:
-        await carry_on(move, ctx, budget, report)
+        await continue_move(move, ctx, budget, report)
     else:
         await embed_chunks(ctx, budget, report)
     return report
 
 
-async def waiting(ctx: Context) -> int:
-    """How many chunks wait for a vector."""
+async def count_pending(ctx: Context) -> int:
+    """Count the chunks that wait for a vector."""
     return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
@@ -47,7 +47,7 @@ JOB = Job(
     name="embed",
     title="Embed new and changed chunks",
     run=embed,
-    total=waiting,
+    total=count_pending,
     schedule="*/15 * * * *",
     dead_letters=dead_lettered_chunks(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),

@@ -1,4 +1,4 @@
-"""Cut changes into commits that Firestore takes."""
+"""Splitting index changes into commits that Firestore accepts."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ if TYPE_CHECKING:
     from shared.pipeline.indexing import IndexChange
 
 MAX_BYTES: Final = 3_900_000
-"""About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""
-MAX_LISTS: Final = 3_000
-"""Lists that one commit may change, for it to be done in seconds: a commit that takes longer than
-the client waits would be tried again, and again in vain."""
+"""A request has about this size at most: the emulator refuses more than 4 MiB, the cloud 10."""
+MAX_POSTINGS: Final = 3_000
+"""A commit changes the postings of at most this many terms and facets, so that it takes seconds:
+one that takes longer than the client waits would be repeated in vain."""
 _VECTOR: Final = 6_200
 """Bytes of an index entry with a vector of 768 numbers. The cloud counts the index entries that a
 commit writes as part of it, and a chunk has one for each facet."""
-_INDEXED: Final = 9_000_000
-"""Bytes of such entries that a commit may write."""
-_LIST: Final = 140
-"""Bytes around a list: the path to its name, its other fields."""
+_MAX_VECTOR_BYTES: Final = 9_000_000
+"""A commit writes at most this many bytes of index entries with vectors."""
+_POSTINGS: Final = 140
+"""Bytes of a postings document beside its entries: its path and its other fields."""
 _ENTRY: Final = 30
-"""Bytes around an entry, which names its chunk twice: what is written, and where."""
-_PART: Final = 12
-"""Bytes around a text in a chunk's mark, or in what a facet's list says of itself."""
+"""Bytes of an entry beside the chunk id, which is sent twice: as a value and as a field path."""
+_FIELD: Final = 12
+"""Bytes of a text field beside the text."""
 
 
-def commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]:
-    """Cut changes, in their order, into commits. The more they share, the more go into one."""
+def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]:
+    """Split changes into commits, in order; the more postings they share, the more fit into one."""
     commit: list[IndexChange] = []
-    lists: set[PostingsRef] = set()
+    postings: set[PostingsRef] = set()
     size = facets = 0
     for change in changes:
-        touched = {name for name, *_ in change.difference.entries(KNOWLEDGE)}
-        more = _own_size(change, len(touched)) + sum(map(_list_size, touched - lists))
-        entries = 1 + len(change.wanted.facets)
-        full = (
+        refs = {ref for ref, *_ in change.difference.entries(KNOWLEDGE)}
+        more = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs - postings))
+        vectors = 1 + len(change.state.facets)
+        is_full = (
             size + more > MAX_BYTES
-            or len(lists | touched) > MAX_LISTS
-            or (facets + entries) * _VECTOR > _INDEXED
+            or len(postings | refs) > MAX_POSTINGS
+            or (facets + vectors) * _VECTOR > _MAX_VECTOR_BYTES
         )
-        if commit and full:
+        if commit and is_full:
             yield commit
-            commit, lists, size, facets = [], set(), 0, 0
-            more = _own_size(change, len(touched)) + sum(map(_list_size, touched))
+            commit, postings, size, facets = [], set(), 0, 0
+            more = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs))
         commit.append(change)
-        lists |= touched
+        postings |= refs
         size += more
-        facets += entries
+        facets += vectors
     if commit:
         yield commit
 
 
-def _list_size(name: PostingsRef) -> int:
-    return _LIST + _size(name[1])
+def _postings_size(ref: PostingsRef) -> int:
+    return _POSTINGS + _size(ref[1])
 
 
-def _own_size(change: IndexChange, touched: int) -> int:
-    """The entries, the mark, and what it says of facets."""
-    entries = touched * (_ENTRY + 2 * _size(change.waiting.chunk_id))
-    terms = sum(_PART + _size(term) for term in change.wanted.terms)
-    facets = change.wanted.facets.items()
-    named = sum(4 * _PART + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
-    return entries + terms + named + _LIST
+def _chunk_size(change: IndexChange, postings: int) -> int:
+    """Bytes of the entries of a chunk in its postings, and of the indexed state that it stores."""
+    entries = postings * (_ENTRY + 2 * _size(change.pending.chunk_id))
+    terms = sum(_FIELD + _size(term) for term in change.state.terms)
+    facets = change.state.facets.items()
+    names = sum(4 * _FIELD + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
+    return entries + terms + names + _POSTINGS
 
 
 def _size(text: str) -> int:

@@ -1,11 +1,11 @@
-"""Keep the lists that search reads: which chunks hold a term, which bear a facet."""
+"""Maintain the inverted index that search reads: the postings of terms and facets."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.index.commits import commits
+from functions.jobs.index.commits import split_commits
 from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.extractions.upkeep import promote_duplicates
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 PAGE: Final = 300
-"""How many pending chunks are read at once. The more share a commit, the fewer writes: a list is
-written once for all of them."""
-AT_ONCE: Final = 100
-"""Long lists of a kind that are cut in a run."""
+"""Pending chunks are read in pages of this size. The more chunks share a commit, the fewer writes:
+postings are written once for all of them."""
+MAX_TRUNCATED: Final = 100
+"""A run truncates at most this many overlong postings of each kind."""
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
-    """Index what waits, with postings cut at their usual length."""
+    """Index pending chunks, with the usual limits of postings."""
     return await index_with(Indexing(ctx.database), ctx, budget)
 
 
 async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report:
-    """Index pending chunks, and take out deleted ones, commit by commit.
+    """Index pending chunks, and remove deleted ones, commit by commit.
 
-    A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
-    next run goes on with what is left. When the analysis of texts changes, everything is indexed
-    again. What repeats an extraction that went with a chunk is shown in its place.
+    A commit has the indexed state of some chunks and all that changes in their postings: the next
+    run continues where one was killed. When text analysis has changed, everything is indexed again.
+    A duplicate of an extraction that was deleted with its chunk is shown instead of it.
     """
     report = Report()
     await _follow_analysis(indexing, ctx)
-    await _shorten_traces(ctx, report)
+    await _truncate_trace_postings(ctx, report)
     while not budget.spent:
         page = await indexing.pending(ctx.clock(), PAGE)
         if not page:
@@ -62,20 +62,20 @@ async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report
 
 
 async def _follow_analysis(indexing: Indexing, ctx: Context) -> None:
-    """Once texts are analysed in another way, all of them must be."""
-    found = await indexing.analysis()
-    if found == ANALYZER_VERSION:
+    """Queue all chunks again if the index was made with another version of text analysis."""
+    version = await indexing.analysis()
+    if version == ANALYZER_VERSION:
         return
-    if found is not None:
+    if version is not None:
         await indexing.requeue(ctx.clock())
     await indexing.stamp(ANALYZER_VERSION)
 
 
-async def _shorten_traces(ctx: Context, report: Report) -> None:
-    """Cut what has grown too long of the lists that traces write themselves, some in each run."""
-    lists = PostingsTruncation(ctx.database, TRACES)
-    overlong = await lists.overlong(AT_ONCE)
-    await lists.shorten(overlong, truncation_policies(TRACES))
+async def _truncate_trace_postings(ctx: Context, report: Report) -> None:
+    """Truncate overlong postings of traces, which traces write themselves."""
+    truncation = PostingsTruncation(ctx.database, TRACES)
+    overlong = await truncation.overlong(MAX_TRUNCATED)
+    await truncation.shorten(overlong, truncation_policies(TRACES))
     if overlong:
         report.counts["shortened"] += len(overlong)
 
@@ -83,14 +83,15 @@ async def _shorten_traces(ctx: Context, report: Report) -> None:
 async def _commits(
     page: Sequence[ChunkToIndex], ctx: Context, report: Report
 ) -> list[list[IndexChange]]:
-    """What to commit of a page. What cannot be indexed is put off."""
-    found = await asyncio.to_thread(list, map(_change, page))
-    for waiting, change in zip(page, found, strict=True):
+    """The commits of a page; a chunk that cannot be indexed is deferred."""
+    changes = await asyncio.to_thread(list, map(_change, page))
+    for chunk, change in zip(page, changes, strict=True):
         if isinstance(change, str):
-            await defer_chunk(STEP, waiting, change, ctx, report)
-    cut = list(commits([change for change in found if isinstance(change, IndexChange)]))
-    # The rest of a full page is read again with the next one: it shares lists with those chunks.
-    return cut[:-1] if len(page) == PAGE and len(cut) > 1 else cut
+            await defer_chunk(STEP, chunk, change, ctx, report)
+    valid = [change for change in changes if isinstance(change, IndexChange)]
+    commits = list(split_commits(valid))
+    # The last commit of a full page is read again with the next one, to share postings with it.
+    return commits[:-1] if len(page) == PAGE and len(commits) > 1 else commits
 
 
 async def _apply(
@@ -105,27 +106,27 @@ async def _apply(
     refusal = (WriteConflict, PlatformFault, ValueError)
     async for batch, outcome in bisect(changes, indexing.apply, refusal):
         if isinstance(outcome, list):
-            await indexing.long_lists.shorten(outcome, truncation_policies(KNOWLEDGE))
+            await indexing.truncation.shorten(outcome, truncation_policies(KNOWLEDGE))
             report.counts["indexed"] += len(batch)
             budget.progress(len(batch))
         elif not isinstance(outcome, WriteConflict):
-            await defer_chunk(STEP, batch[0].waiting, f"was refused: {outcome}", ctx, report)
+            await defer_chunk(STEP, batch[0].pending, f"was refused: {outcome}", ctx, report)
 
 
-def _change(waiting: ChunkToIndex) -> IndexChange | str:
-    """What the lists are to know of a chunk, or why it cannot be said."""
-    if waiting.fault:
-        return waiting.fault
-    if waiting.chunk is None:
-        return IndexChange(waiting, NOT_INDEXED)
+def _change(pending: ChunkToIndex) -> IndexChange | str:
+    """What changes in the index for a chunk, or the reason why it cannot be indexed."""
+    if pending.fault:
+        return pending.fault
+    if pending.chunk is None:
+        return IndexChange(pending, NOT_INDEXED)
     try:
-        return IndexChange(waiting, indexed_state(waiting.chunk))
+        return IndexChange(pending, indexed_state(pending.chunk))
     except (AttributeError, TypeError, ValueError) as error:
-        return f"is no chunk as they are stored: {error!r}"
+        return f"the document is malformed: {error!r}"
 
 
-async def waiting(ctx: Context) -> int:
-    """How many chunks wait to be indexed."""
+async def count_pending(ctx: Context) -> int:
+    """Count the chunks that wait to be indexed."""
     return await ChunkQueue(ctx.database).count_pending(STEP)
 
 
@@ -133,7 +134,7 @@ JOB = Job(
     name="index",
     title="Index words and facets",
     run=index,
-    total=waiting,
+    total=count_pending,
     schedule="5-59/15 * * * *",
     dead_letters=dead_lettered_chunks(STEP),
 )

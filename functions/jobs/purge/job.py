@@ -44,7 +44,7 @@ async def purge(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-async def waiting(ctx: Context) -> int:
+async def count_pending(ctx: Context) -> int:
     """How many things are to be deleted, as far as that is known before they are looked for."""
     return sum([await sweep.waiting(ctx) for sweep in SWEEPS if sweep.waiting])
 
@@ -53,7 +53,7 @@ JOB = Job(
     name="purge",
     title="Delete what nobody needs any more",
     run=purge,
-    total=waiting,
+    total=count_pending,
     schedule="17 4 * * *",
     settings=("materials_days",),
 )

@@ -112,11 +112,11 @@ async def _save_clusters(
     written = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
     if present is None:
         passages = await clusterings.count_embedded(model)
-        await clusterings.set(
+        await clusterings.save(
             Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
         )
     elif written:
-        await clusterings.count_again()
+        await clusterings.mark_uncounted()
     return written
 
 

@@ -1,15 +1,15 @@
-"""Embedding thousands of passages by one batch job of the provider, at half the price.
+"""Embedding thousands of passages with one batch job of the provider, at half the price.
 
-A task goes through these states, each of them stored before what it says can be paid for:
+A task goes through these states. Each is stored before the step after it can cost money:
 
-1. begun: its name is known, and which passages it takes (`bulk_repository`);
-2. written: their texts are in Cloud Storage;
-3. under way: the provider's name of its job is known;
-4. stored: every vector that it made is with its passage, unless somebody edited that meanwhile.
+1. begun: the task has a name and a cut-off time for its passages (`bulk_repository`);
+2. written: the texts are in Cloud Storage;
+3. under way: the provider's name of the job is known;
+4. stored: every vector is with its passage, unless the passage was edited meanwhile.
 
-Then its files go, and what is known of it. Killed anywhere, the next run goes on from there, and
-never starts a second job for what one is working on: jobs have the task's name, by which one is
-found whose answer was lost.
+Then the files and the task are deleted. The next run continues where one was killed, and never
+starts a second job for the same passages: a job has the name of its task, so it is found again even
+if the answer to its creation was lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
 from shared.pipeline.embedding.bulk_repository import BulkRepository, BulkState, BulkTask
-from shared.pipeline.embedding.online import PAGE, STEP, embed_pages, keep
+from shared.pipeline.embedding.online import PAGE, STEP, embed_pages, store_vectors
 from shared.pipeline.worker import defer_chunk
 from shared.runtime.job import Failure
 
@@ -41,35 +41,35 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-MOST_ROWS: Final = 200_000
-MOST_BYTES: Final = 500_000_000
-"""What one job is given at most; Google takes twice that and more."""
-MOST_FAILURES: Final = 3
-"""How many jobs fail in a row, or attempts to start one, before passages are embedded text by text
-again, until few are left."""
-MOST_REFUSED: Final = 1_000
-"""Refused passages that are put off; others simply wait on."""
+MAX_ROWS: Final = 200_000
+MAX_BYTES: Final = 500_000_000
+"""One job gets at most this much; Google accepts more than twice of it."""
+MAX_FAILURES: Final = 3
+"""After this many failed jobs in a row, or failed attempts to start one, passages are embedded
+online until few are left."""
+MAX_REFUSED: Final = 1_000
+"""At most this many refused passages of a job are deferred; the others stay pending."""
 POLL_SECONDS: Final = 30.0
-_REFUSED: Final = PlatformFault("The batch job made no usable vector of this text.")
+_NO_VECTOR: Final = PlatformFault("The batch job returned no usable vector for this text.")
 
 
 @dataclass(frozen=True, slots=True)
 class BulkServices:
-    """What embedding in bulk takes.
+    """The services that bulk embedding uses, and its limits.
 
     Attributes:
-        vertex: The provider.
-        files: Where it reads and writes.
-        least: From how many passages on it is worth while.
-        pause: Seconds between two looks at a job.
-        most: How many passages one job is given.
+        vertex: The provider's batch jobs.
+        files: The input and output files of the jobs.
+        min_passages: Bulk embedding is worth while from this many passages on.
+        poll_seconds: Seconds between two looks at a job.
+        max_rows: How many passages one job is given.
     """
 
     vertex: VertexBatch
     files: BatchFiles
-    least: int
-    pause: float = POLL_SECONDS
-    most: int = MOST_ROWS
+    min_passages: int
+    poll_seconds: float = POLL_SECONDS
+    max_rows: int = MAX_ROWS
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -78,16 +78,16 @@ class BulkServices:
 
 
 @dataclass(slots=True)
-class _Answers:
-    """What a job answered: how many vectors, and of which passages there is none."""
+class _JobOutput:
+    """What a job returned: how many vectors, and the passages without one."""
 
     vectors: int = 0
     unreadable: int = 0
     refused: list[PendingChunk] = field(default_factory=list)
 
 
-def bulk_of(settings: Settings) -> BulkServices | None:
-    """Embedding in bulk as it is configured; None where it is not, or the model cannot."""
+def bulk_services(settings: Settings) -> BulkServices | None:
+    """The configured services; None if none are, or if the model has no batch jobs."""
     bucket = settings.bulk_bucket
     if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
         return None
@@ -104,11 +104,13 @@ def bulk_of(settings: Settings) -> BulkServices | None:
 
 
 class BulkRun:
-    """One run's part in embedding in bulk."""
+    """The bulk embedding of one run of a job."""
 
-    def __init__(self, bulk: BulkServices, ctx: Context, budget: Budget, report: Report) -> None:
-        """Go on with what earlier runs have begun."""
-        self._bulk = bulk
+    def __init__(
+        self, services: BulkServices, ctx: Context, budget: Budget, report: Report
+    ) -> None:
+        """Continue what earlier runs have begun."""
+        self._services = services
         self._context = ctx
         self._budget = budget
         self._report = report
@@ -116,194 +118,195 @@ class BulkRun:
         self._failures = 0
 
     async def next_task(self) -> bool:
-        """Bring the task that is under way, or a new one, to its end, if there is time for that.
+        """Complete the unfinished task, or a new one, if there is time.
 
         Returns:
-            Whether it came to its end; False where none is worth while, or one failed or goes on.
+            Whether a task was completed; False if none is worth while, or one failed or goes on.
 
         Raises:
-            CarrelError: The provider, Cloud Storage or the database is down or set up wrongly.
+            CarrelError: The provider, Cloud Storage or the database is down or configured wrongly.
         """
-        task = await self._present() or await self._begun()
+        task = await self._unfinished_task() or await self._new_task()
         if task is None:
             return False
         if not task.stored:
-            task = await self._started(task)
-            if task.job and not await self._finished(task):
+            task = await self._start(task)
+            if task.job and not await self._finish(task):
                 return False
-        await self._bulk.files.delete(task.name)
-        await self._store.forget()
+        await self._services.files.delete(task.name)
+        await self._store.clear()
         return True
 
-    async def _present(self) -> BulkTask | None:
-        """The task that is under way, unless what it makes is of another space."""
+    async def _unfinished_task(self) -> BulkTask | None:
+        """The task that is under way; one for another embedding space is cancelled."""
         state = await self._store.state()
         self._failures = state.failures
-        task, vertex = state.task, self._bulk.vertex
+        task, vertex = state.task, self._services.vertex
         if task is None or (task.model, task.dimension) == (vertex.model, vertex.dimension):
             return task
         if task.job:
             with suppress(CarrelError):  # it may have ended
                 await vertex.cancel(task.job)
-        await self._bulk.files.delete(task.name)
-        await self._store.forget()
+        await self._services.files.delete(task.name)
+        await self._store.clear()
         self._failures = 0
         return None
 
-    async def _begun(self) -> BulkTask | None:
-        """A new task, if enough passages wait, and there is time."""
+    async def _new_task(self) -> BulkTask | None:
+        """A new task, if enough passages are pending and there is time."""
         now = self._context.clock()
         if self._budget.spent:
             return None
-        if await self._store.count_due(now) < self._bulk.least:
+        if await self._store.count_due(now) < self._services.min_passages:
             if self._failures:
-                await self._store.forget()
+                await self._store.clear()
             return None
-        if self._failures >= MOST_FAILURES:
+        if self._failures >= MAX_FAILURES:
             return None
         task = BulkTask(
             name=f"carrel-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}",
-            model=self._bulk.vertex.model,
-            dimension=self._bulk.vertex.dimension,
+            model=self._services.vertex.model,
+            dimension=self._services.vertex.dimension,
             until=now,
         )
-        return await self._remembered(task)
+        return await self._save(task)
 
-    async def _started(self, task: BulkTask) -> BulkTask:
-        """The task with its texts written and its job started; what was done before stays done.
+    async def _start(self, task: BulkTask) -> BulkTask:
+        """Write the texts of a task and start its job, as far as that is not done yet.
 
         Raises:
-            CarrelError: That cannot be done. The task stays, for its job may have been started
-                nevertheless; tried in vain a few times, it is given up.
+            CarrelError: That is not possible now. The task is kept, for its job may have been
+                started nevertheless; after a few tries it is given up.
         """
         try:
             if task.rows is None:
-                task = await self._remembered(await self._written(task))
+                task = await self._save(await self._write_texts(task))
             if task.rows and task.job is None:
-                job = await self._bulk.vertex.submit(
+                job = await self._services.vertex.submit(
                     task.name,
-                    self._bulk.files.address(f"{task.name}/input.jsonl"),
-                    self._bulk.files.address(f"{task.name}/output"),
+                    self._services.files.address(f"{task.name}/input.jsonl"),
+                    self._services.files.address(f"{task.name}/output"),
                 )
-                task = await self._remembered(replace(task, job=job))
+                task = await self._save(replace(task, job=job))
         except LeaseLost:
             raise
         except CarrelError as error:
             log.error("bulk_not_started", task=task.name, **error_fields(error))
             task = replace(task, tries=task.tries + 1)
-            given_up = task.tries >= MOST_FAILURES
-            state = BulkState(None, MOST_FAILURES) if given_up else BulkState(task, self._failures)
-            await self._store.remember(state)
+            given_up = task.tries >= MAX_FAILURES
+            state = BulkState(None, MAX_FAILURES) if given_up else BulkState(task, self._failures)
+            await self._store.save(state)
             raise
         return task
 
-    async def _written(self, task: BulkTask) -> BulkTask:
-        """Write the texts of all that waits; what is too much for one job waits for the next."""
+    async def _write_texts(self, task: BulkTask) -> BulkTask:
+        """Write the texts of the pending passages, up to the limits of one job."""
         rows = 0
 
         async def blocks() -> AsyncIterator[bytes]:
             nonlocal rows
             size = 0
-            async for page in self._store.waiting_until(task.until, self._bulk.most):
+            async for page in self._store.pending_until(task.until, self._services.max_rows):
                 yield (block := b"".join(map(self._request, page)))
                 rows += len(page)
                 size += len(block)
-                if size >= MOST_BYTES:
+                if size >= MAX_BYTES:
                     return
 
-        await self._bulk.files.write(f"{task.name}/input.jsonl", blocks())
+        await self._services.files.write(f"{task.name}/input.jsonl", blocks())
         return replace(task, rows=rows)
 
     def _request(self, chunk: PendingChunk) -> bytes:
-        """What asks for the vector of a passage; the key brings back which, and what it said."""
-        return self._bulk.vertex.request(f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text)
+        """The request for a vector; its key is the id of the passage and the hash of its text."""
+        return self._services.vertex.request(f"{chunk.content_hash}:{chunk.chunk_id}", chunk.text)
 
-    async def _finished(self, task: BulkTask) -> bool:
-        """Wait for the job and store what it made, if there is time for that; or let it go."""
-        state = await self._awaited(task)
+    async def _finish(self, task: BulkTask) -> bool:
+        """Wait for the job and store its vectors, if there is time; give up a job that failed."""
+        state = await self._wait(task)
         if state is None:
             return False
         if state.progress is BatchProgress.FAILED:
-            return await self._failed(task, f"The batch job ended as {state.said}.")
-        answers = await self._fetched(task)
-        if answers is None:
+            return await self._fail(task, f"The batch job ended as {state.said}.")
+        output = await self._fetch(task)
+        if output is None:
             return False
-        if 2 * answers.vectors < (task.rows or 0):
-            told = f"The batch job made {answers.vectors} vectors of {task.rows} texts."
-            return await self._failed(task, told)
-        for chunk in answers.refused:
-            await defer_chunk(STEP, chunk, _REFUSED, self._context, self._report)
-        await self._remembered(replace(task, stored=True))
+        if 2 * output.vectors < (task.rows or 0):
+            reason = f"The batch job made {output.vectors} vectors of {task.rows} texts."
+            return await self._fail(task, reason)
+        for chunk in output.refused:
+            await defer_chunk(STEP, chunk, _NO_VECTOR, self._context, self._report)
+        await self._save(replace(task, stored=True))
         return True
 
-    async def _awaited(self, task: BulkTask) -> BatchState | None:
-        """The job's end, or None if it is under way when the time is over.
+    async def _wait(self, task: BulkTask) -> BatchState | None:
+        """The final state of the job, or None if it is still running when the time is over.
 
-        What began to wait since the task began is embedded meanwhile, text by text.
+        Passages that became pending after the task began are embedded online meanwhile.
         """
 
-        async def since() -> Sequence[PendingChunk]:
-            return await self._store.waiting_since(task.until, self._context.clock(), PAGE)
+        async def load_page() -> Sequence[PendingChunk]:
+            return await self._store.pending_since(task.until, self._context.clock(), PAGE)
 
         while True:
-            await embed_pages(since, self._context, self._budget, self._report)
-            state = await self._bulk.vertex.look(str(task.job))
+            await embed_pages(load_page, self._context, self._budget, self._report)
+            state = await self._services.vertex.look(str(task.job))
             if state.progress is not BatchProgress.UNDER_WAY:
                 return state
             left = self._budget.deadline - time.monotonic()
-            if left <= self._bulk.pause:
+            if left <= self._services.poll_seconds:
                 self._report.finished = False
                 self._report.note = f"A batch job for {task.rows} passages is under way."
                 return None
-            await asyncio.sleep(self._bulk.pause)
+            await asyncio.sleep(self._services.poll_seconds)
 
-    async def _fetched(self, task: BulkTask) -> _Answers | None:
+    async def _fetch(self, task: BulkTask) -> _JobOutput | None:
         """Store the vectors that a job made; None if the time is over before that is done.
 
-        A run that goes on with it reads all answers again, and stores what still waits.
+        The next run reads the whole output again, and stores the vectors of passages that are still
+        pending.
         """
-        answers = _Answers()
-        names = await self._bulk.files.names(f"{task.name}/output")
+        output = _JobOutput()
+        names = await self._services.files.names(f"{task.name}/output")
         for name in names:
             if not name.endswith(".jsonl"):
                 continue
-            async for lines in self._bulk.files.lines(name):
+            async for lines in self._services.files.lines(name):
                 if self._budget.spent:
                     self._report.finished = False
                     return None
-                await self._keep(lines, answers)
-        if answers.unreadable:
-            self._report.counts["unreadable"] = answers.unreadable
-        return answers
+                await self._store_rows(lines, output)
+        if output.unreadable:
+            self._report.counts["unreadable"] = output.unreadable
+        return output
 
-    async def _keep(self, lines: Sequence[bytes], answers: _Answers) -> None:
-        """Store vectors where they belong: with a passage that still says what was embedded."""
-        read = [self._bulk.vertex.answer(line) for line in lines]
-        rows = [row for row in read if row]
-        waiting = await self._store.still_waiting(dict(_named(row) for row in rows))
-        made = {_named(row)[0]: row.vector for row in rows if row.vector}
-        pairs = [(waiting[name], vector) for name, vector in made.items() if name in waiting]
-        await keep(pairs, self._context, self._budget, self._report)
-        refused = [waiting[name] for name in waiting.keys() - made.keys()]
-        answers.vectors += len(made)
-        answers.unreadable += len(read) - len(rows)
-        answers.refused += refused[: MOST_REFUSED - len(answers.refused)]
+    async def _store_rows(self, lines: Sequence[bytes], output: _JobOutput) -> None:
+        """Store vectors of passages whose text is still the one that was embedded."""
+        answers = [self._services.vertex.answer(line) for line in lines]
+        rows = [row for row in answers if row]
+        pending = await self._store.unedited(dict(_chunk_and_hash(row) for row in rows))
+        vectors = {_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}
+        embedded = [(pending[name], vector) for name, vector in vectors.items() if name in pending]
+        await store_vectors(embedded, self._context, self._budget, self._report)
+        refused = [pending[name] for name in pending.keys() - vectors.keys()]
+        output.vectors += len(vectors)
+        output.unreadable += len(answers) - len(rows)
+        output.refused += refused[: MAX_REFUSED - len(output.refused)]
 
-    async def _failed(self, task: BulkTask, reason: str) -> bool:
-        """Let a job go that made nothing of use; what it was to embed waits on."""
+    async def _fail(self, task: BulkTask, reason: str) -> bool:
+        """Give up a job that was of no use; its passages stay pending."""
         log.error("bulk_failed", job=task.job, failures=self._failures + 1)
         self._report.failures.append(Failure(str(task.job), reason))
         self._report.finished = False
-        await self._bulk.files.delete(task.name)
-        await self._store.remember(BulkState(None, self._failures + 1))
+        await self._services.files.delete(task.name)
+        await self._store.save(BulkState(None, self._failures + 1))
         return False
 
-    async def _remembered(self, task: BulkTask) -> BulkTask:
-        await self._store.remember(BulkState(task, self._failures))
+    async def _save(self, task: BulkTask) -> BulkTask:
+        await self._store.save(BulkState(task, self._failures))
         return task
 
 
-def _named(row: BatchRow) -> tuple[str, str]:
-    """The id of the passage that an answer is for, and the hash of what it said."""
+def _chunk_and_hash(row: BatchRow) -> tuple[str, str]:
+    """The id of the passage that an answer is for, and the hash of its text."""
     content_hash, _, chunk_id = row.key.partition(":")
     return chunk_id, content_hash

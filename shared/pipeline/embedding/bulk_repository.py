@@ -1,7 +1,7 @@
-"""`meta/bulk_embedding`: the passages that are being embedded in bulk, and how far that has come.
+"""`meta/bulk_embedding`: the state of bulk embedding, and its passages.
 
-Those are the passages that waited when the task began: their `pending.embed` is not later than
-`until`. So they need no mark, and whatever comes or is edited since is none of them.
+A task covers the passages that were pending when it began: their `pending.embed` is not later than
+`until`. So passages need no mark, and those that are added or edited later are not part of it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 STEP: Final = "embed"
 PAGE: Final = 500
-"""Passages that are read at once."""
-_READ: Final = (*PENDING_FIELDS, "pending")
+"""Pending passages are read in pages of this size."""
+_READ_FIELDS: Final = (*PENDING_FIELDS, "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkTask:
-    """Passages that are embedded together.
+    """Passages that are embedded by one job.
 
     Attributes:
-        name: Names the task, its folder and its job at the provider.
-        model: The model.
+        name: The name of the task, of its folder and of its job at the provider.
+        model: The embedding model.
         dimension: The length of its vectors.
-        until: Passages that began to wait later are not part of it.
-        rows: How many passages were written for the provider; None until all were.
-        job: The provider's name of its job; None until that is known.
-        stored: Whether all that it made is stored.
-        tries: How often it could not be started.
+        until: Passages that became pending later are not part of the task.
+        rows: The number of texts written for the provider; None until all are written.
+        job: The provider's name of the job; None until it is known.
+        stored: Whether all vectors of the job are stored.
+        tries: How often starting the job failed.
     """
 
     name: str
@@ -58,11 +58,11 @@ class BulkTask:
 
 @dataclass(frozen=True, slots=True)
 class BulkState:
-    """What is known of embedding in bulk.
+    """The state of bulk embedding.
 
     Attributes:
-        task: The task that is under way, if one is.
-        failures: How many failed since bulk last went well.
+        task: The unfinished task, if there is one.
+        failures: The number of failed jobs since the last success.
     """
 
     task: BulkTask | None = None
@@ -73,77 +73,74 @@ _STATE: Final = Codec(BulkState, readers={"task": Codec(BulkTask).load})
 
 
 class BulkRepository:
-    """Remembers what is embedded in bulk, and finds what is not."""
+    """Stores the state of bulk embedding, and finds the passages of a task."""
 
     def __init__(self, database: Database) -> None:
-        """Keep it in this database."""
+        """Use this database."""
         self._database = database
         self._reference = database.document("meta", "bulk_embedding")
 
     async def state(self) -> BulkState:
-        """What is known. One round trip."""
+        """Load the state. One round trip."""
         data = (await self._database.get(self._reference)).to_dict() or {}
         return _STATE.load(data)
 
-    async def remember(self, state: BulkState) -> None:
-        """Keep what is known. One round trip."""
+    async def save(self, state: BulkState) -> None:
+        """Store the state. One round trip."""
         data = _STATE.write(state)
         await self._database.commit([lambda batch: batch.set(self._reference, data)])
 
-    async def forget(self) -> None:
-        """Nothing is under way, and nothing failed. One round trip."""
+    async def clear(self) -> None:
+        """Delete the state: there is no task, and nothing failed. One round trip."""
         await self._database.commit([lambda batch: batch.delete(self._reference)])
 
     async def count_due(self, now: datetime) -> int:
-        """How many passages wait and are due. One round trip."""
+        """Count the passages that are pending and due. One round trip."""
         return await self._database.count(due_until_query(self._database.client, now))
 
-    async def waiting_until(self, until: datetime, most: int) -> AsyncIterator[list[PendingChunk]]:
-        """The passages that waited at a moment, page by page, those that waited longest first.
-
-        Args:
-            until: The moment.
-            most: How many at most.
-        """
-        query = due_until_query(self._database.client, until).select(_READ)
+    async def pending_until(self, until: datetime, limit: int) -> AsyncIterator[list[PendingChunk]]:
+        """The passages that were due at a moment, page by page, the longest waiting first."""
+        query = due_until_query(self._database.client, until).select(_READ_FIELDS)
         page: list[DocumentSnapshot[Any]] = []
-        left = most
+        left = limit
         while left:
             size = min(PAGE, left)
             after = query.start_after(page[-1]) if page else query
             page = await self._database.find(after.limit(size))
             if page:
-                yield [to_pending(STEP, each) for each in page]
+                yield [to_pending(STEP, snapshot) for snapshot in page]
             if len(page) < size:
                 return
             left -= size
 
-    async def waiting_since(self, after: datetime, now: datetime, limit: int) -> list[PendingChunk]:
-        """Passages that are due and began to wait after a moment, longest ago first."""
-        query = since_query(self._database.client, after, now, limit).select(_READ)
-        return [to_pending(STEP, each) for each in await self._database.find(query)]
+    async def pending_since(self, after: datetime, now: datetime, limit: int) -> list[PendingChunk]:
+        """Passages that became pending after a moment and are due, the longest waiting first."""
+        query = due_since_query(self._database.client, after, now, limit).select(_READ_FIELDS)
+        return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
-    async def still_waiting(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
-        """Those of these passages that still wait and say what they said. One round trip.
+    async def unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
+        """The passages that are still pending and have the same text. One round trip.
 
         Args:
-            hashes: The hash of what each said, by its id.
+            hashes: The hash of each text, by the id of its passage.
         """
-        references = [self._database.document(COLLECTION, name) for name in hashes]
-        found = await self._database.get_all(references, _READ)
+        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in hashes]
+        snapshots = await self._database.get_all(references, _READ_FIELDS)
         return {
-            each.id: to_pending(STEP, each) for each in found if _still_says(each, hashes[each.id])
+            snapshot.id: to_pending(STEP, snapshot)
+            for snapshot in snapshots
+            if _is_unedited(snapshot, hashes[snapshot.id])
         }
 
 
 def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
-    """The passages that wait and were due at a moment, those that waited longest first."""
+    """Passages that are pending and were due at a moment, the longest waiting first."""
     due = FieldFilter(f"pending.{STEP}", "<=", until)
     return pending_query(client, STEP).where(filter=due)
 
 
-def since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
-    """The passages that began to wait after a moment and are due."""
+def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
+    """Passages that became pending after a moment and are due."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
     return due_query(client, STEP, now, limit).where(filter=later)
 
@@ -151,14 +148,9 @@ def since_query(client: AsyncClient, after: datetime, now: datetime, limit: int)
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield due_until_query(client, utc_now())
-    yield since_query(client, utc_now(), utc_now(), 1)
+    yield due_since_query(client, utc_now(), utc_now(), 1)
 
 
-def _still_says(snapshot: DocumentSnapshot[Any], content_hash: str) -> bool:
-    """Whether a passage waits, and says what it said."""
-    data = _fields(snapshot)
+def _is_unedited(snapshot: DocumentSnapshot[Any], content_hash: str) -> bool:
+    data = snapshot.to_dict() or {}
     return STEP in data.get("pending", {}) and data.get("content_hash") == content_hash
-
-
-def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}

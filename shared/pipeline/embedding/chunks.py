@@ -1,11 +1,11 @@
-"""Giving all passages that wait for it a vector: in bulk where they are many, else text by text."""
+"""Embedding all pending passages: in bulk when there are many, otherwise online."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.embedding.bulk import BulkRun, bulk_of
+from shared.pipeline.embedding.bulk import BulkRun, bulk_services
 from shared.pipeline.embedding.online import PAGE, STEP, embed_pages
 
 if TYPE_CHECKING:
@@ -18,42 +18,44 @@ if TYPE_CHECKING:
 
 
 async def embed_chunks(ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed what waits, as the settings say.
+    """Embed pending passages, in bulk if the settings allow it.
 
     Raises:
-        CarrelError: The provider or the database is down, or set up wrongly.
+        CarrelError: The provider or the database is down, or configured wrongly.
     """
-    bulk = bulk_of(ctx.settings)
-    if bulk is None:
-        await embed_one_by_one(ctx, budget, report)
+    services = bulk_services(ctx.settings)
+    if services is None:
+        await embed_online(ctx, budget, report)
         return
     try:
-        await embed_with(bulk, ctx, budget, report)
+        await embed_in_bulk(services, ctx, budget, report)
     finally:
-        await bulk.aclose()
+        await services.aclose()
 
 
-async def embed_with(bulk: BulkServices, ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed what waits, in bulk as long as that is worth while.
+async def embed_in_bulk(
+    services: BulkServices, ctx: Context, budget: Budget, report: Report
+) -> None:
+    """Embed pending passages in bulk while there are enough of them, and the rest online.
 
     Raises:
-        CarrelError: The provider, Cloud Storage or the database is down, or set up wrongly.
+        CarrelError: The provider, Cloud Storage or the database is down, or configured wrongly.
     """
-    run = BulkRun(bulk, ctx, budget, report)
+    run = BulkRun(services, ctx, budget, report)
     while await run.next_task():
         pass
     if report.finished:
-        await embed_one_by_one(ctx, budget, report)
+        await embed_online(ctx, budget, report)
 
 
-async def embed_one_by_one(ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed what waits, text by text.
+async def embed_online(ctx: Context, budget: Budget, report: Report) -> None:
+    """Embed pending passages with online requests.
 
     Raises:
-        CarrelError: The provider or the database is down, or set up wrongly.
+        CarrelError: The provider or the database is down, or configured wrongly.
     """
 
-    async def due() -> Sequence[PendingChunk]:
+    async def load_page() -> Sequence[PendingChunk]:
         return await ChunkQueue(ctx.database).pending(STEP, ctx.clock(), PAGE)
 
-    await embed_pages(due, ctx, budget, report)
+    await embed_pages(load_page, ctx, budget, report)

@@ -1,8 +1,8 @@
-"""Moving the base to another embedding model, while words still find everything.
+"""Moving the knowledge base to another embedding model, while keyword search still finds all of it.
 
-A move is announced, and then waits until nobody works with what was known before it. It lets go of
-all vectors, embeds everything anew, and ends by saying that the base is embedded with the new
-model. It is one row of small commits, and each run goes on where the last one stopped.
+A move is announced, and then waits until every call and job that does not know of it has ended. It
+removes all vectors, embeds everything again, and ends by declaring the new model. The work is a
+series of small commits: each run continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.core.errors import CarrelError
 from shared.index.embedding_space import FRESH_SECONDS, EmbeddingSpace
 from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration_repository import CORPORA, ReembeddingStore
-from shared.pipeline.embedding.online import vectors_of
+from shared.pipeline.embedding.online import embed_texts
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
@@ -30,53 +30,53 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-Step = Callable[[str], Awaitable[str | None]]
-"""Does what is to do after a place; gives the place that it reached, None at the end."""
+PageStep = Callable[[str], Awaitable[str | None]]
+"""Processes the page after a path; returns the last path of the page, or None at the end."""
 
-LONGEST_CALL: Final = 60.0
-"""Seconds that a call of a tool may take."""
-QUIET: Final = timedelta(seconds=FRESH_SECONDS + LONGEST_CALL)
-"""How long after its announcement a move begins to work."""
+MAX_CALL_SECONDS: Final = 60.0
+"""The longest time that a call of a tool may take."""
+QUIET_PERIOD: Final = timedelta(seconds=FRESH_SECONDS + MAX_CALL_SECONDS)
+"""A move begins this long after its announcement."""
 POLL_SECONDS: Final = 1.0
 
 
-async def announced(ctx: Context) -> SpaceMove | None:
-    """Begin to move the base to the configured model; None where it is there already.
+async def announce_move(ctx: Context) -> SpaceMove | None:
+    """Begin to move to the configured model; None if the base has that model already.
 
     Raises:
-        WriteConflict: Somebody else changed what the base is embedded with.
+        WriteConflict: Another process changed the embedding space meanwhile.
     """
     space = EmbeddingSpace(ctx.database)
     standing = await space.standing()
-    wanted = (ctx.embedder.model, ctx.embedder.dimension)
-    if standing.move and standing.move.to == wanted:
+    target = (ctx.embedder.model, ctx.embedder.dimension)
+    if standing.move and standing.move.to == target:
         return standing.move
-    if standing.space is None or (standing.space == wanted and not standing.move):
+    if standing.space is None or (standing.space == target and not standing.move):
         return None
     return await space.announce(standing, ctx.embedder, ctx.clock())
 
 
-async def carry_on(move: SpaceMove, ctx: Context, budget: Budget, report: Report) -> None:
-    """Go on with a move until it is complete, or the time is over.
+async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: Report) -> None:
+    """Continue a move until it is complete, or the time is over.
 
     Raises:
-        CarrelError: The embedding provider or the database is down, or set up wrongly.
+        CarrelError: The embedding provider or the database is down, or configured wrongly.
     """
-    moving = _Moving(move, ctx, budget, report, ReembeddingStore(ctx.database))
-    report.finished = await moving.cleared()
+    run = _MoveRun(move, ctx, budget, report, ReembeddingStore(ctx.database))
+    report.finished = await run.clear()
     if not report.finished:
         return
     await embed_chunks(ctx, budget, report)
     if report.finished:
-        report.finished = await moving.embedded()
+        report.finished = await run.embed()
     if report.finished:
         await EmbeddingSpace(ctx.database).settle(move)
-        report.note = f"The knowledge base is embedded with {move.to[0]} now."
+        report.note = f"The knowledge base is now embedded with {move.to[0]}."
 
 
 @dataclass(frozen=True, slots=True)
-class _Moving:
-    """A move, and what a run needs to go on with it."""
+class _MoveRun:
+    """The part of a move that one run does."""
 
     move: SpaceMove
     ctx: Context
@@ -84,12 +84,12 @@ class _Moving:
     report: Report
     store: ReembeddingStore
 
-    async def cleared(self) -> bool:
-        """Let go of all old vectors, as soon as nobody stores such any more."""
+    async def clear(self) -> bool:
+        """Remove all old vectors, once nothing stores them any more; return whether it is done."""
         if self.move.cleared:
             return True
         if not await self._is_quiet():
-            self.report.note = "What works with the former model has to end first."
+            self.report.note = "Waiting for work with the former model to end."
             return False
         for corpus in CORPORA:
             if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
@@ -97,8 +97,8 @@ class _Moving:
         await EmbeddingSpace(self.ctx.database).clear()
         return True
 
-    async def embedded(self) -> bool:
-        """Embed all that no other step embeds."""
+    async def embed(self) -> bool:
+        """Embed the documents that no other job embeds; return whether it is done."""
         for corpus in CORPORA:
             step = partial(self._embed_page, corpus)
             if corpus.text and not await self._walk(f"embed_{corpus.name}", step):
@@ -106,50 +106,57 @@ class _Moving:
         return True
 
     async def _is_quiet(self) -> bool:
-        """Wait until calls and jobs have ended that may not know of the move."""
+        """Wait until all calls and jobs that may not know of the move have ended."""
         while True:
             now = self.ctx.clock()
-            if now >= self.move.since + QUIET and not await self.store.busy(now):
+            if now >= self.move.since + QUIET_PERIOD and not await self.store.busy_jobs(now):
                 return True
             if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
                 return False
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _walk(self, name: str, step: Step) -> bool:
-        """Take steps until the end is reached, or the time is over; remember each."""
-        place = self.move.places.get(name, "")
-        while place is not None:
+    async def _walk(self, name: str, step: PageStep) -> bool:
+        """Process page after page and store the position; return whether the end was reached."""
+        position = self.move.places.get(name, "")
+        while position is not None:
             if self.budget.spent:
                 return False
-            place = await step(place)
-            await EmbeddingSpace(self.ctx.database).reach(name, place)
+            position = await step(position)
+            await EmbeddingSpace(self.ctx.database).reach(name, position)
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        return await self.store.clear(corpus, after, self.move, self.ctx.clock())
+        return await self.store.clear_page(corpus, after, self.move, self.ctx.clock())
 
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Embed what has no vector of a page; what changes meanwhile is looked at again.
+        """Embed the documents of a page that have no vector; read it again after concurrent edits.
 
-        What the model refuses stays without one: only words find it.
+        A document that the model refuses stays without a vector: only keywords find it.
         """
         refused: set[str] = set()
         while True:
-            found, place = await self.store.unembedded(corpus, after)
-            bare = [each for each in found if each.seen.id not in refused]
-            if not bare:
-                return place
-            refused |= await self._embed(bare)
+            page, position = await self.store.unembedded_page(corpus, after)
+            documents = [document for document in page if document.snapshot.id not in refused]
+            if not documents:
+                return position
+            refused |= await self._embed(documents)
 
-    async def _embed(self, bare: Sequence[UnembeddedDocument]) -> set[str]:
-        """Embed documents; return those that are refused."""
-        made = await vectors_of([each.text for each in bare], self.ctx)
-        pairs = list(zip(bare, made, strict=True))
-        vectors = [(each, one) for each, one in pairs if not isinstance(one, CarrelError)]
-        errors = {each: one for each, one in pairs if isinstance(one, CarrelError)}
-        for each, error in errors.items():
-            self.report.failures.append(Failure.of(each.seen.reference.path, error))
-        stored = await self.store.embedded(vectors, self.ctx.embedder.model)
+    async def _embed(self, documents: Sequence[UnembeddedDocument]) -> set[str]:
+        """Embed documents; return the ids of those that the model refuses."""
+        outcomes = await embed_texts([document.text for document in documents], self.ctx)
+        pairs = list(zip(documents, outcomes, strict=True))
+        for document, outcome in pairs:
+            if isinstance(outcome, CarrelError):
+                path = document.snapshot.reference.path
+                self.report.failures.append(Failure.of(path, outcome))
+        embedded = [
+            (document, outcome)
+            for document, outcome in pairs
+            if not isinstance(outcome, CarrelError)
+        ]
+        stored = await self.store.store_vectors(embedded, self.ctx.embedder.model)
         self.report.counts["embedded"] += stored
         self.budget.progress(stored)
-        return {each.seen.id for each in errors}
+        return {
+            document.snapshot.id for document, outcome in pairs if isinstance(outcome, CarrelError)
+        }

@@ -1,8 +1,8 @@
-"""Moving the base to another embedding model: page by page through all that holds vectors.
+"""Moving the knowledge base to another embedding model: a walk through all documents with vectors.
 
-First every walk lets go of the vectors of the old space: passages wait for the step `embed` again,
-materials for their job, all others lose theirs. Then those others are walked through once more, and
-embedded. Done again, a page changes nothing; how far a walk has come stands in `meta/embedding`.
+A first walk through each corpus removes the old vectors: passages wait for the step `embed` again,
+workspace documents for their job, and other documents just lose theirs. A second walk embeds those
+other documents. Repeating a page changes nothing; the position of a walk is in `meta/embedding`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ Fields = Mapping[str, Any]
 
 PAGE: Final = MAX_WRITES
 WRITERS: Final = ("cluster", "extract", "ingest_materials")
-"""Leases of other jobs that read or store vectors. None of them begins while the base moves."""
+"""The leases of other jobs that read or store vectors; these jobs do not begin during a move."""
 _NO_VECTOR: Final = {"embedding": DELETE_FIELD, "embedding_model": DELETE_FIELD}
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCorpus:
-    """Documents that hold vectors, or say with which model those below them were made.
+    """Documents that have vectors, or name the model of the vectors below them.
 
     Attributes:
-        name: Names the walks through them.
-        query: All of them, by name.
-        fields: What is read of each.
-        cleared: The change that lets go of an old vector; None where there is nothing to change.
-        text: What is embedded of one by walking; None where another job embeds them.
+        name: The name in the positions of walks.
+        query: All documents, ordered by name.
+        fields: The fields to read.
+        cleared: The change that removes an old vector; None if there is none to remove.
+        text: The text that a walk embeds; None where another job embeds the documents.
     """
 
     name: str
@@ -62,71 +62,80 @@ class EmbeddedCorpus:
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedDocument:
-    """A document without a vector, as it was read, and what is embedded of it."""
+    """A document without a vector, as it was read, and the text to embed."""
 
-    seen: DocumentSnapshot[Any]
+    snapshot: DocumentSnapshot[Any]
     text: str
 
 
 class ReembeddingStore:
-    """Lets go of vectors, and stores those that take their place."""
+    """Removes the old vectors, and stores the new ones."""
 
     def __init__(self, database: Database) -> None:
-        """Work in this database."""
+        """Use this database."""
         self._database = database
 
-    async def busy(self, now: datetime) -> list[str]:
-        """The jobs that began before the base moved and may still store vectors. One round trip."""
+    async def busy_jobs(self, now: datetime) -> list[str]:
+        """The jobs that began before the move and may still store vectors. One round trip."""
         references = [self._database.document("leases", name) for name in WRITERS]
-        found = await self._database.get_all(references, ["expires_at"])
-        return [each.id for each in found if each.get("expires_at") > now]
+        leases = await self._database.get_all(references, ["expires_at"])
+        return [lease.id for lease in leases if lease.get("expires_at") > now]
 
-    async def clear(
+    async def clear_page(
         self, corpus: EmbeddedCorpus, after: str, move: SpaceMove, now: datetime
     ) -> str | None:
-        """Let go of the old vectors of a page; return the place that was reached, None at the end.
+        """Remove the old vectors of a page; return its last path, or None at the end.
 
-        What somebody changes meanwhile is looked at again.
+        Documents that are changed meanwhile are read again.
         """
         while True:
             page = await self._page(corpus, after)
-            changes = [(each, corpus.cleared(_fields(each), move, now)) for each in page]
-            writes = [put_if_unchanged(each, change) for each, change in changes if change]
+            changes = [
+                (document, corpus.cleared(_fields(document), move, now)) for document in page
+            ]
+            writes = [put_if_unchanged(document, change) for document, change in changes if change]
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
-                return _place(page)
+                return _position(page)
 
-    async def unembedded(
+    async def unembedded_page(
         self, corpus: EmbeddedCorpus, after: str
     ) -> tuple[list[UnembeddedDocument], str | None]:
-        """Those of a page that should have a vector and have none; and the place it reaches."""
+        """The documents of a page that lack a vector, and its last path, or None at the end."""
         page = await self._page(corpus, after)
-        bare = [each for each in page if "embedding_model" not in _fields(each)]
-        texts = [(each, corpus.text(each.id, _fields(each))) for each in bare if corpus.text]
-        return [UnembeddedDocument(each, text) for each, text in texts if text], _place(page)
+        documents = [
+            UnembeddedDocument(document, text)
+            for document in page
+            if corpus.text
+            and "embedding_model" not in _fields(document)
+            and (text := corpus.text(document.id, _fields(document)))
+        ]
+        return documents, _position(page)
 
-    async def embedded(self, made: Sequence[tuple[UnembeddedDocument, Vector]], model: str) -> int:
-        """Store vectors, but not where something changed since it was read; return how many."""
+    async def store_vectors(
+        self, vectors: Sequence[tuple[UnembeddedDocument, Vector]], model: str
+    ) -> int:
+        """Store the vectors of documents that were not changed meanwhile; return how many."""
         writes = [
             put_if_unchanged(
-                each.seen,
+                document.snapshot,
                 {"embedding": FirestoreVector(list(vector)), "embedding_model": model},
             )
-            for each, vector in made
+            for document, vector in vectors
         ]
         return await self._database.commit_skipping_conflicts(writes)
 
     async def count(self) -> int:
-        """How many documents there are to embed, as far as that is not left to other jobs."""
+        """Count the documents to embed, except those of workspaces, which another job embeds."""
         client = self._database.client
-        counted = [each for each in CORPORA if each.name != "materials"]
-        return sum([await self._database.count(each.query(client)) for each in counted])
+        corpora = [corpus for corpus in CORPORA if corpus.name != "materials"]
+        return sum([await self._database.count(corpus.query(client)) for corpus in corpora])
 
     async def _page(self, corpus: EmbeddedCorpus, after: str) -> list[DocumentSnapshot[Any]]:
         return await self._database.find(page_query(self._database.client, corpus, after))
 
 
 def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
-    """The documents of a corpus that come after a path."""
+    """A page of the documents of a corpus after a path."""
     query = corpus.query(client).select(corpus.fields).limit(PAGE)
     return query.start_after({"__name__": client.document(after)}) if after else query
 
@@ -139,20 +148,22 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield corpus.query(client)
 
 
-def _passage(data: Fields, _move: SpaceMove, now: datetime) -> dict[str, Any] | None:
-    waits = "embedding_model" not in data and "embed" in data.get("pending", {})
-    if "deleted_at" in data or waits:
+def _clear_passage(data: Fields, _move: SpaceMove, now: datetime) -> dict[str, Any] | None:
+    is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
+    if "deleted_at" in data or is_pending:
         return None
     again = chunk_repository.step_pending("embed", now)
     return _NO_VECTOR | chunk_repository.step_done("cluster") | again
 
 
-def _vector_only(data: Fields, _move: SpaceMove, _now: datetime) -> dict[str, Any] | None:
+def _clear_vector(data: Fields, _move: SpaceMove, _now: datetime) -> dict[str, Any] | None:
     return _NO_VECTOR if "embedding_model" in data else None
 
 
-def _materials(data: Fields, move: SpaceMove, now: datetime) -> dict[str, Any] | None:
-    """Materials that were taken in completely wait for their vectors; others are brought again."""
+def _clear_workspace_document(
+    data: Fields, move: SpaceMove, now: datetime
+) -> dict[str, Any] | None:
+    """Complete documents wait for new vectors; the caller uploads incomplete ones again."""
     model, dimension = move.to
     making = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
@@ -177,32 +188,32 @@ CORPORA: Final = (
         name="chunks",
         query=lambda client: client.collection(chunk_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "pending", "deleted_at"),
-        cleared=_passage,
+        cleared=_clear_passage,
     ),
     EmbeddedCorpus(
         name="materials",
         query=lambda client: client.collection_group(DOCUMENTS).order_by("__name__"),
         fields=("making", "status"),
-        cleared=_materials,
+        cleared=_clear_workspace_document,
     ),
     EmbeddedCorpus(
         name="traces",
         query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", *trace_repository.READ_FIELDS),
-        cleared=_vector_only,
+        cleared=_clear_vector,
         text=_trace_text,
     ),
     EmbeddedCorpus(
         name="extractions",
         query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),
-        cleared=_vector_only,
+        cleared=_clear_vector,
         text=_extraction_text,
     ),
 )
 
 
-def _place(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
+def _position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
     return page[-1].reference.path if len(page) == PAGE else None
 
 

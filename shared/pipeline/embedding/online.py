@@ -1,4 +1,4 @@
-"""Giving passages that wait their vectors, batch by batch."""
+"""Embedding pending passages batch by batch, with online requests."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-    Pair = tuple[PendingChunk, Vector]
-    Look = Callable[[], Awaitable[Sequence[PendingChunk]]]
-    """Gives some of the passages that wait; none when none do."""
+    EmbeddedChunk = tuple[PendingChunk, Vector]
+    LoadPage = Callable[[], Awaitable[Sequence[PendingChunk]]]
+    """Loads some of the pending passages; an empty page when none is left."""
 
 STEP: Final = "embed"
 PAGE: Final = 256
-"""How many pending chunks are read at once."""
+"""Pending chunks are read in pages of this size."""
 
 
-async def embed_pages(look: Look, ctx: Context, budget: Budget, report: Report) -> None:
-    """Embed the passages that a look finds, and look again, until it finds none.
+async def embed_pages(load_page: LoadPage, ctx: Context, budget: Budget, report: Report) -> None:
+    """Embed pending passages page by page, until none is left.
 
-    A chunk leaves the queue in the commit that stores its vector, on the condition that nobody
-    edited it since it was read: killed anywhere, the next run goes on with what is left.
+    A chunk leaves the queue in the commit that stores its vector, on the condition that it was not
+    edited since it was read: the next run continues where one was killed.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
     """
     while not budget.spent:
-        page = await look()
+        page = await load_page()
         if not page:
             return
         await _embed_page(page, ctx, budget, report)
     report.finished = False
 
 
-async def vectors_of(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
+async def embed_texts(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
     """Embed texts; one that fails does not stop the others.
 
-    Each text that fails is followed by a probe: a provider that is down or set up wrongly fails any
-    text, and no text is blamed for that.
+    Each text that fails is followed by a probe: a provider that is down or configured wrongly fails
+    any text, and no text is blamed for that.
 
     Returns:
         For each text its vector, or the error.
 
     Raises:
-        CarrelError: The provider is down or set up wrongly.
+        CarrelError: The provider is down or configured wrongly.
     """
 
     async def embed(batch: Sequence[str]) -> Sequence[Vector]:
@@ -76,10 +76,12 @@ async def vectors_of(texts: Sequence[str], ctx: Context) -> list[Vector | Carrel
     return vectors
 
 
-async def keep(pairs: Sequence[Pair], ctx: Context, budget: Budget, report: Report) -> None:
-    """Store vectors of passages, each if nobody edited it; one that does not fit is put off."""
-    chunks = [chunk for chunk, _ in pairs]
-    vectors = [vector for _, vector in pairs]
+async def store_vectors(
+    embedded: Sequence[EmbeddedChunk], ctx: Context, budget: Budget, report: Report
+) -> None:
+    """Store the vectors of chunks that were not edited; defer chunks that become too large."""
+    chunks = [chunk for chunk, _ in embedded]
+    vectors = [vector for _, vector in embedded]
     try:
         stored = await ChunkQueue(ctx.database).store_vectors(
             chunks, vectors, ctx.embedder.model, ctx.clock()
@@ -95,29 +97,31 @@ async def keep(pairs: Sequence[Pair], ctx: Context, budget: Budget, report: Repo
 async def _embed_page(
     page: Sequence[PendingChunk], ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Embed a page batch by batch; each is written while the next is embedded."""
-    writing = asyncio.create_task(asyncio.sleep(0))
+    """Embed a page batch by batch; each batch is stored while the next one is embedded."""
+    storing = asyncio.create_task(asyncio.sleep(0))
     try:
         for batch in _batches(page, ctx.embedder.batch_size):
             if budget.spent:
                 break
-            pairs = await _pairs(batch, ctx, report)
-            await writing
-            writing = asyncio.create_task(keep(pairs, ctx, budget, report))
+            embedded = await _embed_batch(batch, ctx, report)
+            await storing
+            storing = asyncio.create_task(store_vectors(embedded, ctx, budget, report))
     finally:
-        await writing
+        await storing
 
 
-async def _pairs(batch: Sequence[PendingChunk], ctx: Context, report: Report) -> list[Pair]:
-    """Embed a batch, and put those off that fail."""
-    pairs: list[Pair] = []
-    made = await vectors_of([chunk.text for chunk in batch], ctx)
-    for chunk, vector in zip(batch, made, strict=True):
+async def _embed_batch(
+    batch: Sequence[PendingChunk], ctx: Context, report: Report
+) -> list[EmbeddedChunk]:
+    """Embed a batch, and defer the chunks that fail."""
+    embedded: list[EmbeddedChunk] = []
+    vectors = await embed_texts([chunk.text for chunk in batch], ctx)
+    for chunk, vector in zip(batch, vectors, strict=True):
         if isinstance(vector, CarrelError):
             await defer_chunk(STEP, chunk, vector, ctx, report)
         else:
-            pairs.append((chunk, vector))
-    return pairs
+            embedded.append((chunk, vector))
+    return embedded
 
 
 def _batches(page: Sequence[PendingChunk], size: int) -> Iterator[Sequence[PendingChunk]]:

@@ -183,7 +183,7 @@ async def test_loading_again_after_topics_were_made_writes_nothing(
     await add_knowledge(ctx, sample)
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert (await cluster(ctx, ample())).counts["topics"]
+    assert (await cluster(ctx, ample())).counts["clusters"]
     before, written = await standing(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
     assert (before, written) == (await standing(ctx), meter.documents_written)
@@ -197,7 +197,7 @@ async def test_beside_topics_that_a_run_made_the_sample_brings_none(
     await Clusters(ctx.database).save([theirs], {"theirs": [own]}, "run-1", ctx.clock())
     clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
     clusterings = Clusterings(ctx.database)
-    await clusterings.set(replace(clustering, uncounted=False))
+    await clusterings.save(replace(clustering, uncounted=False))
     await add_knowledge(ctx, sample)
     assert {"theirs"} == (await documents(ctx, "clusters")).keys()
     assert ["theirs"] == (await documents(ctx, "chunks"))[own]["cluster_id"]

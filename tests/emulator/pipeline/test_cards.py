@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.cards.generated import PROBE
-from functions.jobs.cards.job import JOB, cards, waiting
+from functions.jobs.cards.job import JOB, cards, count_pending
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.knowledge.cards import BY_HAND
 from shared.knowledge.source import Section, Source
@@ -54,7 +54,7 @@ LATER = NOON + timedelta(hours=1)
 def server() -> Iterator[FakeVertex]:
     """The language model."""
     with FakeVertex() as vertex:
-        vertex.answers["Card"] = written
+        vertex.answers["GeneratedCard"] = written
         yield vertex
 
 
@@ -168,7 +168,7 @@ async def test_a_text_without_a_sentence_loses_its_card(
     await write(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
     await cards(ctx, ample())
     assert {} == await cards_of(ctx)
-    assert 0 == await waiting(ctx)
+    assert 0 == await count_pending(ctx)
 
 
 async def test_a_short_text_is_no_matter_for_a_model(
@@ -209,7 +209,7 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
         assert rewritten.wait(PATIENCE)
         return LONG | {"summary": "New." if "says now" in text else "Old."}
 
-    server.answers["Card"] = slowly
+    server.answers["GeneratedCard"] = slowly
     running = asyncio.create_task(cards(ctx, ample()))
     assert await asyncio.to_thread(asked.wait, PATIENCE)
     new = f"This is what it says now. {passage(0)}"
@@ -325,7 +325,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Cont
     done: list[int] = []
     report = await cards(model(), one_step(done.append))
     assert (8, False) == (report.counts["cards"], report.finished)
-    assert 4 == await waiting(model())
+    assert 4 == await count_pending(model())
     assert {"cards": 4, "by language model": 4} == (await cards(model(), ample())).counts
 
 
@@ -352,7 +352,7 @@ async def test_cards_of_another_model_are_made_again_when_asked(
     )
     await write(plain, f"chunks/{name}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
-    assert (2, 2) == (await JOB.renew(model()), await waiting(plain))
+    assert (2, 2) == (await JOB.renew(model()), await count_pending(plain))
     assert {"cards": 2, "by language model": 2} == (await cards(model(LATER), ample())).counts
     made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
     assert Counter({MODEL: 2, "extractive": 3, BY_HAND: 1}) == Counter(made_by.values())

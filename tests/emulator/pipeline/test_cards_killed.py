@@ -88,7 +88,7 @@ async def test_a_run_killed_while_the_model_wrote_is_completed(
 ) -> None:
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")
     with FakeVertex() as server:
-        server.answers["Card"] = written
+        server.answers["GeneratedCard"] = written
         for each in (calm, settings):
             await bring(call_context(each), notes(PASSAGES))
         await run(calm, server)

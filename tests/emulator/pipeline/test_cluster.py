@@ -10,7 +10,7 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.reclustering import NO_TIME
-from functions.jobs.cluster.schedule import MOVING, TOO_FEW
+from functions.jobs.cluster.schedule import REEMBEDDING, TOO_FEW
 from functions.jobs.ingest.readers.reading import read
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import add_knowledge
@@ -141,9 +141,9 @@ async def test_a_new_passage_joins_its_topic_and_a_stray_joins_none(ctx: Context
     await put_in(ctx, about("boats", range(SIZE + 1)), loners(4))
     report = await run(ctx)
     said, counted = await sizes(ctx)
-    assert (2, counted) == (report.counts["placed"], said)
+    assert (2, counted) == (report.counts["assigned"], said)
     assert {before: {"boats"}}.items() <= (await topics(ctx)).items()
-    assert 0 == report.counts["topics"]
+    assert 0 == report.counts["clusters"]
 
 
 @pytest.mark.usefixtures("five_topics")
@@ -174,7 +174,7 @@ async def test_many_new_passages_make_topics_and_old_ones_keep_ids(
     await put_in(ctx, about("clouds"))
     report = await run(ctx)
     after = await documents(ctx, "clusters")
-    assert (5, 5) == (report.counts["topics"], len(after))
+    assert (5, 5) == (report.counts["clusters"], len(after))
     assert before.keys() < after.keys()
     kept = ("name", "description", "keywords", "created_at")
     for name, data in before.items():
@@ -190,11 +190,11 @@ async def test_without_time_to_read_all_new_passages_find_their_topics(
     report = await cluster(ctx, hasty())
     said, counted = await sizes(ctx)
     assert (False, NO_TIME, 0, 12) == (
-        report.finished, report.note, report.counts["topics"], report.counts["placed"],
+        report.finished, report.note, report.counts["clusters"], report.counts["assigned"],
     )  # fmt: skip
     assert (counted, 0) == (said, await waiting(ctx))
     assert counted[before] > SIZE
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert 5 == (await run(ctx)).counts["clusters"]
 
 
 async def test_without_time_for_first_topics_passages_go_on_waiting(ctx: Context) -> None:
@@ -219,9 +219,9 @@ async def test_after_a_week_any_change_makes_the_topics_anew(
     ctx: Context, clock: SettableClock
 ) -> None:
     await put_in(ctx, about("boats", range(SIZE + 1)))
-    assert 0 == (await run(ctx)).counts["topics"]
+    assert 0 == (await run(ctx)).counts["clusters"]
     clock.now += timedelta(days=7)
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert 5 == (await run(ctx)).counts["clusters"]
     clock.now += timedelta(days=7)
     assert Report() == await run(ctx)
 
@@ -235,7 +235,7 @@ async def test_making_topics_again_of_the_same_passages_moves_nothing(
     clock.now += timedelta(days=7)
     report = await run(ctx)
     after = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
-    assert (before, 0) == (after, report.counts["placed"])
+    assert (before, 0) == (after, report.counts["assigned"])
 
 
 @pytest.mark.usefixtures("five_topics")
@@ -257,11 +257,11 @@ async def test_the_order_in_which_passages_came_makes_no_difference(
 async def test_out_of_time_it_goes_on_where_it_stopped(ctx: Context) -> None:
     await put_in(ctx, *map(about, THEMES), loners(140))
     first = await cluster(ctx, one_step())
-    assert (False, 200) == (first.finished, first.counts["placed"])
+    assert (False, 200) == (first.finished, first.counts["assigned"])
     second = await run(ctx)
     said, counted = await sizes(ctx)
     assert (True, 15, counted, 0) == (
-        second.finished, second.counts["placed"], said, await waiting(ctx),
+        second.finished, second.counts["assigned"], said, await waiting(ctx),
     )  # fmt: skip
 
 
@@ -279,7 +279,7 @@ async def test_during_a_move_to_another_model_topics_stay_as_they_are(
     before = await standing(ctx)
     there = await EmbeddingSpace(ctx.database).standing()
     await EmbeddingSpace(ctx.database).announce(there, WordEmbedder(), NOON)
-    assert MOVING == (await run(ctx)).note
+    assert REEMBEDDING == (await run(ctx)).note
     assert {**before, "meta/embedding": ...} == {**await standing(ctx), "meta/embedding": ...}
 
 
@@ -293,7 +293,7 @@ async def test_after_a_move_topics_are_made_anew_and_keep_their_ids(
     for chunk_id in await documents(ctx, "chunks"):
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert 5 == (await run(ctx)).counts["clusters"]
     assert (before, 0) == (await topics(ctx), await waiting(ctx))
     assert "other words" == (await documents(ctx, "meta"))["clustering"]["model"]
 
@@ -319,7 +319,7 @@ async def test_topics_of_the_sample_stay_until_enough_has_changed(ctx: Context) 
     await add_knowledge(ctx)
     before = await documents(ctx, "clusters")
     report = await run(ctx)
-    assert (0, 0) == (report.counts["topics"], await waiting(ctx))
+    assert (0, 0) == (report.counts["clusters"], await waiting(ctx))
     assert before == await documents(ctx, "clusters")
 
 
@@ -330,7 +330,7 @@ async def test_a_topic_of_the_sample_keeps_name_and_passages(ctx: Context) -> No
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert 5 == (await run(ctx)).counts["clusters"]
     named = (await documents(ctx, "clusters"))[bread]
     assert ("Bread at home", "hand", SIZE) == (
         named["name"],

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from functions.jobs.cluster.job import cluster
-from functions.jobs.cluster.model_names import SHOWN, ClusterName
+from functions.jobs.cluster.model_names import MAX_PASSAGES, ClusterName
 from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
@@ -108,7 +108,7 @@ async def test_the_model_sees_central_passages_and_their_shared_words(
     await five_topics(ctx)
     await run(ctx)
     for text in namer.asked:
-        assert SHOWN == text.count("On ")
+        assert MAX_PASSAGES == text.count("On ")
         assert text.startswith("Words they share: ")
 
 

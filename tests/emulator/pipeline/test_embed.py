@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from functions.jobs.embed.job import JOB, embed, waiting
+from functions.jobs.embed.job import JOB, count_pending, embed
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
@@ -135,7 +135,7 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
         assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
-    assert await waiting(notes) == 0
+    assert await count_pending(notes) == 0
 
 
 async def test_the_database_is_stamped_with_its_model(
@@ -191,7 +191,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
     assert report.failures == []
     left = (await tombstones(notes)).values()
     assert [False] * 10 == ["embedding" in data for data in left]
-    assert await waiting(notes) == 0
+    assert await count_pending(notes) == 0
 
 
 async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
@@ -213,7 +213,7 @@ async def test_a_refused_text_is_left_alone_until_its_time_has_come(
     await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     soon = NOON + timedelta(minutes=1)
     assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), soon)) == Report()
-    assert await waiting(notes) == 1
+    assert await count_pending(notes) == 1
 
 
 async def test_a_text_that_is_accepted_later_gets_its_vector(
@@ -244,7 +244,7 @@ async def test_a_parked_text_that_is_edited_is_tried_anew(
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
     await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
-    assert await waiting(notes) == 9
+    assert await count_pending(notes) == 9
     await Ingestion(notes.database).save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
     await run(opened(ScriptedEmbedder(willing)))
     odd = (await chunks_by_content(notes))[ODD]
@@ -263,7 +263,7 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
         assert (data["pending"], data["tries"]) == (waits, {})
     await run(opened(ScriptedEmbedder(willing)))
-    assert await waiting(notes) == 0
+    assert await count_pending(notes) == 0
 
 
 async def test_a_run_that_stops_gives_its_lease_back(
@@ -285,7 +285,7 @@ async def test_a_run_that_was_overtaken_stores_no_more_vectors(
 
     with pytest.raises(LeaseLost):
         await run_job(JOB, opened(ScriptedEmbedder(overtaken, batch_size=20)))
-    assert await waiting(notes) == 10
+    assert await count_pending(notes) == 10
     assert await leases(notes) == {"embed"}
 
 
@@ -294,7 +294,7 @@ async def test_a_run_without_time_embeds_nothing(
 ) -> None:
     report = await run(opened(ScriptedEmbedder(willing)), nothing())
     assert (report.counts, report.finished) == ({}, False)
-    assert await waiting(notes) == 10
+    assert await count_pending(notes) == 10
 
 
 async def test_a_run_whose_time_ends_keeps_what_it_did(
@@ -308,7 +308,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(
 
     report = await run(opened(ScriptedEmbedder(after_the_first)), one_step(lambda _: stored.set()))
     assert (report.counts, report.finished) == ({"embedded": 8}, False)
-    assert await waiting(notes) == 2
+    assert await count_pending(notes) == 2
     assert (await run(opened(ScriptedEmbedder(willing)))).counts == {"embedded": 2}
 
 
@@ -316,9 +316,9 @@ async def test_progress_ends_at_what_was_announced(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     done: list[int] = []
-    announced = await waiting(notes)
+    announce_move = await count_pending(notes)
     await run(opened(ScriptedEmbedder(willing)), Budget(ample().deadline, done.append))
-    assert announced == sum(done) == 10
+    assert announce_move == sum(done) == 10
 
 
 def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
@@ -338,7 +338,7 @@ async def test_a_text_that_always_fails_stops_no_other(
     notes: Context, opened: Callable[..., App], error: CarrelError
 ) -> None:
     report = await run(opened(ScriptedEmbedder(failing(error))))
-    assert await waiting(notes) == 1
+    assert await count_pending(notes) == 1
     assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
-from functions.jobs.index.job import JOB, PAGE, index, index_with, waiting
+from functions.jobs.index.commits import MAX_BYTES, MAX_POSTINGS, split_commits
+from functions.jobs.index.job import JOB, PAGE, count_pending, index, index_with
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
@@ -236,9 +236,9 @@ async def test_a_document_that_is_no_chunk_is_parked_and_stops_none(
         await later.aclose()
         assert report.counts == ({} if turn else {"indexed": 10})
         reasons += [failure.reason for failure in report.failures]
-    assert ["is no chunk as they are stored: KeyError('source_id')"] * 5 == reasons
+    assert ["the document is malformed: KeyError('source_id')"] * 5 == reasons
     assert list((await documents(notes, "chunks"))["stray"]["parked"]) == ["index"]
-    assert await waiting(notes) == 0
+    assert await count_pending(notes) == 0
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, ap
 async def test_indexing_anew_that_was_stopped_is_completed(notes: Context) -> None:
     await otherwise_analysed(notes)
     await index(notes, nothing())
-    assert await waiting(notes) == 10
+    assert await count_pending(notes) == 10
     await index(notes, ample())
     await assert_exact(notes)
 
@@ -323,7 +323,7 @@ def change(number: int, terms: int) -> IndexChange:
 
 def test_changes_are_cut_into_commits_in_their_order() -> None:
     changes = [change(number, 1_500) for number in range(200)]
-    cut = list(commits(changes))
+    cut = list(split_commits(changes))
     assert changes == [each for commit in cut for each in commit]
     assert 2 < len(cut) < 10
 
@@ -332,25 +332,27 @@ def test_a_commit_changes_few_enough_lists_to_take_seconds() -> None:
     own = [
         IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
     ]
-    cut = list(commits([replace(change(number, 1), wanted=own[number]) for number in range(5)]))
+    cut = list(
+        split_commits([replace(change(number, 1), state=own[number]) for number in range(5)])
+    )
     assert [2, 2, 1] == [len(commit) for commit in cut]
-    assert 2 * 1_400 <= MAX_LISTS < 3 * 1_400
+    assert 2 * 1_400 <= MAX_POSTINGS < 3 * 1_400
 
 
 def test_what_the_cloud_indexes_of_a_commit_is_bounded_too() -> None:
     facets = {f"tag:{number}": "tag" for number in range(9)}
-    borne = replace(change(1, 1).wanted, facets=facets)
-    cut = list(commits([replace(change(number, 1), wanted=borne) for number in range(200)]))
+    borne = replace(change(1, 1).state, facets=facets)
+    cut = list(split_commits([replace(change(number, 1), state=borne) for number in range(200)]))
     assert [145, 55] == [len(commit) for commit in cut]  # of ten entries of 6,200 bytes each
 
 
 def test_a_change_too_large_for_any_commit_stands_alone() -> None:
     small, large = change(1, 1), change(2, MAX_BYTES // 100)
-    assert [[small], [large], [small]] == list(commits([small, large, small]))
+    assert [[small], [large], [small]] == list(split_commits([small, large, small]))
 
 
 def test_nothing_to_change_is_no_commit() -> None:
-    assert [] == list(commits([]))
+    assert [] == list(split_commits([]))
 
 
 async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App) -> None:
@@ -365,7 +367,7 @@ async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App
 
     with pytest.raises(LeaseLost):
         await run_job(replace(JOB, run=run), app)
-    assert await waiting(notes) == 10
+    assert await count_pending(notes) == 10
     assert await stored_lists(notes) == {}
     assert await leases(notes) == {"index"}
     await hours_later.aclose()
@@ -373,11 +375,11 @@ async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App
 
 async def test_a_run_without_time_indexes_nothing(notes: Context) -> None:
     assert await index(notes, nothing()) == Report(finished=False)
-    assert await waiting(notes) == 10
+    assert await count_pending(notes) == 10
 
 
 async def test_progress_ends_at_what_was_announced(notes: Context) -> None:
     done: list[int] = []
-    announced = await waiting(notes)
+    announce_move = await count_pending(notes)
     await index(notes, Budget(math.inf, done.append))
-    assert announced == sum(done) == 10
+    assert announce_move == sum(done) == 10

@@ -80,7 +80,7 @@ async def notes(settings: Settings) -> Context:
 
 async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
-    work = StepWork(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
+    work = StepWork("card", "card", maker.make, maker.probe, batch_size=4)
     await process_pending(work, ctx, budget or ample(), report)
     return report
 

@@ -11,7 +11,7 @@ from google.cloud.firestore import Client
 
 from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
 from functions.jobs.purge.idle_tasks import erase_idle
-from functions.jobs.purge.job import purge, waiting
+from functions.jobs.purge.job import count_pending, purge
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
 from tests.support.materials import (
@@ -73,11 +73,11 @@ async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
     young = await write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
     done: list[int] = []
-    assert 1 == await waiting(ctx)
+    assert 1 == await count_pending(ctx)
     assert Report(GONE) == await purge(ctx, Budget(math.inf, done.append))
     assert [1] == done
     assert young == await write_times(ctx, "users/")
-    assert (0, Report()) == (await waiting(ctx), await purge(ctx, ample()))
+    assert (0, Report()) == (await count_pending(ctx), await purge(ctx, ample()))
 
 
 async def test_the_ninety_days_are_the_settings(settings: Settings, clock: SettableClock) -> None:
@@ -245,5 +245,5 @@ async def test_more_tasks_than_are_read_at_once_are_all_erased(
         batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)
-    assert TASKS_AT_ONCE + 3 == await waiting(ctx)
+    assert TASKS_AT_ONCE + 3 == await count_pending(ctx)
     assert Report(Counter(tasks=TASKS_AT_ONCE + 3)) == await purge(ctx, ample())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.jobs.purge.job import SWEEPS, purge, waiting
+from functions.jobs.purge.job import SWEEPS, count_pending, purge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING
@@ -53,7 +53,7 @@ async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> 
     await did(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
     assert 0 == (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"]
     ctx = at(app, days=30)
-    assert (1, Report(Counter(todos=1))) == (await waiting(ctx), await purge(ctx, ample()))
+    assert (1, Report(Counter(todos=1))) == (await count_pending(ctx), await purge(ctx, ample()))
     assert {"2", "3"} == set(await documents(ctx, "users/anna/tasks"))
     assert Report(Counter(todos=1)) == await purge(at(app, days=31), ample())
 

@@ -136,12 +136,12 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     settings = Settings(google_cloud_project=project)
     older = App(settings, embedder=former())
     await fill(older)
-    announced = {
+    announce_move = {
         "model": local_embedder.model,
         "dimension": local_embedder.dimension,
         "since": LONG_AGO,
     }
-    change = {"moving_to": announced | {"cleared": False, "places": {}}}
+    change = {"moving_to": announce_move | {"cleared": False, "places": {}}}
     await write(of_job(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):

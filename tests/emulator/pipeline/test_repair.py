@@ -195,6 +195,6 @@ async def test_repair_and_index_never_run_at_once(app: App) -> None:
 async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
     done: list[int] = []
-    announced = await lists(ctx)
+    announce_move = await lists(ctx)
     await repair(ctx, Budget(math.inf, done.append))
-    assert announced == sum(done) > 40
+    assert announce_move == sum(done) > 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.clustering.class_tfidf import telling_words
+from shared.clustering.class_tfidf import distinctive_words
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 
 BREAD = [
@@ -32,23 +32,23 @@ def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
 
 
 def test_the_words_of_a_topic_are_those_that_others_lack() -> None:
-    bread, boats = telling_words([BREAD, BOATS], 3)
+    bread, boats = distinctive_words([BREAD, BOATS], 3)
     assert ["sourdough starter", "bread", "bake"] == bread
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
 def test_stop_words_and_numbers_name_nothing() -> None:
-    [found] = telling_words([["One of the two never was on any of these."]], 8)
+    [found] = distinctive_words([["One of the two never was on any of these."]], 8)
     assert [] == found
 
 
 def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
-    german, _ = telling_words([GERMAN, BOATS], 3)
+    german, _ = distinctive_words([GERMAN, BOATS], 3)
     assert {"Entscheidung", "Frage", "Protokoll"} == set(german)
 
 
 def test_chinese_has_words_too() -> None:
-    [found, _] = telling_words([["知识库", "知识图谱"], BOATS], 3)
+    [found, _] = distinctive_words([["知识库", "知识图谱"], BOATS], 3)
     assert "知识" in found
 
 
@@ -67,7 +67,7 @@ def test_a_description_names_two_sources_and_counts_the_others() -> None:
 
 
 def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
-    [[*words], _] = telling_words([BREAD, BOATS], 3)
+    [[*words], _] = distinctive_words([BREAD, BOATS], 3)
     known = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
     found = describe_clusters(
         [passages(BREAD), passages(BREAD), passages(BOATS)], [known, None, None]

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.clustering.clusters import (
-    FEWEST,
+    MIN_PASSAGES,
     centroid_of,
     find_clusters,
     nearest_clusters,
     reach_of,
 )
-from shared.clustering.matching import ClusterMatch, matches
-from shared.clustering.merging import merged
+from shared.clustering.matching import ClusterMatch, match_clusters
+from shared.clustering.merging import merge_regions
 from shared.clustering.neighbours import nearest
 from tests.support.vector_groups import DIMENSION, GROUP, groups, strays
 
@@ -76,7 +76,7 @@ def test_copies_belong_where_the_first_belongs() -> None:
     assert [topic | {row + len(vectors) for row in topic} for topic in once] == twice
 
 
-def test_members_come_from_the_centre_outwards() -> None:
+def test_members_come_by_centrality_outwards() -> None:
     vectors = groups(5)
     for topic in find_clusters(vectors):
         near = vectors[topic.members] @ topic.centroid
@@ -84,7 +84,7 @@ def test_members_come_from_the_centre_outwards() -> None:
 
 
 def test_too_few_different_vectors_are_no_topics() -> None:
-    vectors = groups(2)[: FEWEST - 1]
+    vectors = groups(2)[: MIN_PASSAGES - 1]
     assert [] == find_clusters(vectors)
     assert [] == find_clusters(np.concatenate([vectors] * 3))
     assert [] == find_clusters(np.empty((0, DIMENSION), np.float32))
@@ -121,13 +121,13 @@ def test_nobody_joins_a_single_vector() -> None:
 def test_regions_that_are_alike_become_one_and_others_stay() -> None:
     vectors = groups(3, size=20)
     split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
-    assert [0] * 20 + [1] * 20 + [2] * 20 == merged(split, vectors).tolist()
+    assert [0] * 20 + [1] * 20 + [2] * 20 == merge_regions(split, vectors).tolist()
 
 
 def test_merging_leaves_noise_alone() -> None:
     labels = np.array([-1] * 5 + [0] * 15)
-    assert labels.tolist() == merged(labels, groups(1, size=20)).tolist()
-    assert [-1] * 20 == merged(np.full(20, -1), groups(1, size=20)).tolist()
+    assert labels.tolist() == merge_regions(labels, groups(1, size=20)).tolist()
+    assert [-1] * 20 == merge_regions(np.full(20, -1), groups(1, size=20)).tolist()
 
 
 def test_neighbours_are_the_most_similar_others_in_order() -> None:
@@ -141,22 +141,22 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
 def test_topics_are_known_again_by_what_they_share() -> None:
     known = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
     topics = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == matches(topics, known)
+    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == match_clusters(topics, known)
 
 
 def test_of_two_topics_that_share_the_more_alike_keeps_the_id() -> None:
     known = {"a": list("123456")}
-    assert [None, ClusterMatch("a", 4 / 6)] == matches([set("12"), set("3456")], known)
+    assert [None, ClusterMatch("a", 4 / 6)] == match_clusters([set("12"), set("3456")], known)
 
 
 def test_what_has_little_in_common_is_new() -> None:
-    assert [None] == matches([set("1234567")], {"a": ["1"]})
+    assert [None] == match_clusters([set("1234567")], {"a": ["1"]})
 
 
 def test_nothing_matches_nothing() -> None:
-    assert [] == matches([], {})
-    assert [None] == matches([{"1"}], {})
-    assert [] == matches([], {"a": ["1"]})
+    assert [] == match_clusters([], {})
+    assert [None] == match_clusters([{"1"}], {})
+    assert [] == match_clusters([], {"a": ["1"]})
 
 
 @settings(max_examples=15)
@@ -172,4 +172,4 @@ def test_topics_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool
         if len(topic.members) > GROUP / 2
     }
     topics = [{str(after[row]) for row in each.members} for each in find_clusters(vectors[after])]
-    assert known.keys() == {match.cluster_id for match in matches(topics, known) if match}
+    assert known.keys() == {match.cluster_id for match in match_clusters(topics, known) if match}

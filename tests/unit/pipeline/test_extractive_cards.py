@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.base import read_sources
-from functions.jobs.cards.extractive import SUMMARY, TAKEAWAY, extractive_card
+from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, extractive_card
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import KnowledgeCard
 from shared.text.sentences import sentences
@@ -66,8 +66,8 @@ def test_sentences_that_say_the_same_count_once() -> None:
 def test_only_what_is_longer_than_its_place_is_cut(text: str) -> None:
     card = extractive_card(text, "Title")
     assert card is not None
-    assert 0 < len(card.summary) <= SUMMARY
-    assert all(0 < len(line) <= TAKEAWAY for line in card.takeaways)
+    assert 0 < len(card.summary) <= MAX_SUMMARY
+    assert all(0 < len(line) <= MAX_TAKEAWAY for line in card.takeaways)
 
 
 def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
@@ -75,8 +75,8 @@ def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
     for chunk in chunks:
         card = extractive_card(chunk.content, chunk.title)
         assert card is not None
-        assert len(card.summary) <= SUMMARY
+        assert len(card.summary) <= MAX_SUMMARY
         assert len(card.takeaways) <= 5
         assert not [line for line in card.takeaways if line in card.summary]
-        long = len(" ".join(sentences(chunk.content))) > SUMMARY
+        long = len(" ".join(sentences(chunk.content))) > MAX_SUMMARY
         assert long == bool(card.takeaways)

@@ -12,7 +12,7 @@ import pytest
 
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
-from shared.pipeline.embedding.bulk import BulkServices, bulk_of
+from shared.pipeline.embedding.bulk import BulkServices, bulk_services
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
@@ -65,7 +65,7 @@ async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
 async def test_a_few_passages_are_embedded_one_by_one(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
-    report = await run(base, replace(bulk, least=NOTES + 1))
+    report = await run(base, replace(bulk, min_passages=NOTES + 1))
     assert report.counts == {"embedded": NOTES}
     assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
 
@@ -85,10 +85,10 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
 ) -> None:
     vertex.patience = 3
     for _ in range(2):
-        report = await run(base, replace(bulk, pause=120))
+        report = await run(base, replace(bulk, poll_seconds=120))
         assert (report.counts, report.finished) == ({}, False)
         assert report.note == f"A batch job for {NOTES} passages is under way."
-    assert (await run(base, replace(bulk, pause=120))).counts == {"embedded": NOTES}
+    assert (await run(base, replace(bulk, poll_seconds=120))).counts == {"embedded": NOTES}
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 
@@ -97,7 +97,7 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     clock.now += timedelta(minutes=15)
     await add(base, source("Late"))
     report = await run(base, bulk)
@@ -110,7 +110,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     clock.now += timedelta(minutes=15)
     sections = (Section("Note 0, edited."), *source("Note").sections[1:])
     await add(base, replace(source("Note"), sections=sections))
@@ -124,7 +124,7 @@ async def test_a_deleted_note_stays_deleted(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.patience = 2
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     await add(base, replace(source("Note"), sections=()))
     await run(base, bulk)
     assert not any("embedding" in data for data in (await documents(base, "chunks")).values())
@@ -135,7 +135,7 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
 ) -> None:
     clock.now += timedelta(minutes=1)
     await add(base, source("Late"))
-    await run(base, replace(bulk, most=NOTES))
+    await run(base, replace(bulk, max_rows=NOTES))
     assert [len(job.texts) for job in vertex.jobs.values()] == [NOTES, NOTES]
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
@@ -148,7 +148,7 @@ async def test_texts_without_a_vector_are_put_off_and_tried_alone(
 
     vertex.rewrite = refusing
     report = await run(base, bulk)
-    reason = "INTERNAL_ERROR: The batch job made no usable vector of this text."
+    reason = "INTERNAL_ERROR: The batch job returned no usable vector for this text."
     assert [failure.reason for failure in report.failures] == [reason]
     odd = (await chunks_by_content(base))["Note 3."]
     assert (odd["tries"], odd["pending"]["embed"]) == ({"embed": 1}, NOON + timedelta(minutes=2))
@@ -219,4 +219,4 @@ def test_bulk_needs_a_bucket_and_a_model_that_it_knows(
     changed: dict[str, Any], *, expected: bool
 ) -> None:
     vertex = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"}
-    assert expected == (bulk_of(Settings(**vertex | changed)) is not None)
+    assert expected == (bulk_services(Settings(**vertex | changed)) is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.pipeline.embedding.chunks import embed_with
+from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES,
@@ -82,7 +82,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch
 ) -> None:
     vertex.patience = 2
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     vertex.faults["get"].extend([BROKEN] * 20)
     with pytest.raises(Unavailable):
         await run(base, bulk)
@@ -108,7 +108,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 2
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     storage.always["list"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
         await run(base, bulk)
@@ -144,7 +144,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 9
-    await run(base, replace(bulk, pause=120))
+    await run(base, replace(bulk, poll_seconds=120))
     task = (await documents(base, "meta"))["bulk_embedding"]["task"]
     await write(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
     vertex.patience = 1
@@ -177,7 +177,7 @@ async def test_time_that_ends_amid_the_answers_loses_none(
         def spent(self) -> bool:
             return any(name.endswith("predictions.jsonl") for name in storage.names("bulk"))
 
-    await embed_with(bulk, base, Spent(math.inf), report)
+    await embed_in_bulk(bulk, base, Spent(math.inf), report)
     assert (report.counts, report.finished) == ({}, False)
     await run(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")

@@ -8,7 +8,7 @@ import pytest
 
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest_materials.job import ingest_materials
-from functions.jobs.reembed.job import JOB, documents
+from functions.jobs.reembed.job import JOB, count_documents
 from shared.core.errors import Unavailable
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
@@ -54,16 +54,16 @@ async def stamp(app: App) -> dict[str, Any]:
 
 
 async def test_everything_is_embedded_anew_once(old: App, new: App, clock: SettableClock) -> None:
-    assert await documents(of_job(new)) == DOCUMENTS
+    assert await count_documents(of_job(new)) == DOCUMENTS
     report = await moved(new, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
     assert (report.finished, report.note) == (
-        True, "The knowledge base is embedded with words-2 now.",
+        True, "The knowledge base is now embedded with words-2.",
     )  # fmt: skip
     assert await spaces(old) == all_with("words-2", 24)
     assert await stamp(old) == {"model": "words-2", "dimension": 24}
     assert {1} == set(model_of(new).paid.values())
-    assert await documents(of_job(new)) == 0
+    assert await count_documents(of_job(new)) == 0
 
 
 async def test_a_move_waits_until_what_began_before_it_is_over(
@@ -71,7 +71,7 @@ async def test_a_move_waits_until_what_began_before_it_is_over(
 ) -> None:
     report = await begin(new)
     assert (report.counts, report.finished) == ({}, False)
-    assert report.note == "What works with the former model has to end first."
+    assert report.note == "Waiting for work with the former model to end."
     clock.advance(minutes=2)
     elsewhere = of_job(old)
     await Leases(elsewhere.database).acquire("ingest_materials", 600, clock)
@@ -223,7 +223,7 @@ async def test_a_base_that_has_the_model_costs_one_read(opened: Open) -> None:
 
 
 async def test_an_empty_base_needs_no_move(new: App) -> None:
-    assert (await move(new), await documents(of_job(new))) == (Report(), 0)
+    assert (await move(new), await count_documents(of_job(new))) == (Report(), 0)
     assert await stored(of_job(new), "meta") == {}
 
 
