@@ -60,7 +60,7 @@ class Settings(
 
     An environment variable has its field's name in capitals; lists and objects are written as
     JSON. The Firestore client reads `FIRESTORE_EMULATOR_HOST` itself, as Google's clients do.
-    `pydantic-settings` does the same, but takes 7 % of a tool function's cold start.
+    `pydantic-settings` does the same, with one import more in every cold start.
     """
 
     model_config = ConfigDict(defer_build=False)
