@@ -1,0 +1,45 @@
+"""What a model reads about the tools: every tool named exists, and no two titles are alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import permutations
+
+import pytest
+
+from functions.gateway.mcp.prompt_texts import PROMPTS
+from functions.gateway.mcp.server import INSTRUCTIONS
+from infra.build.discovery import tools
+
+VISIBLE = {tool.name: tool for tool in tools() if not tool.internal}
+VERBS = "|".join(sorted({name.partition("_")[0] for name in VISIBLE}))
+FIELDS = {
+    name
+    for tool in VISIBLE.values()
+    for name in re.findall(r'"(\w+)": \{', json.dumps(tool.declaration()))
+}
+"""Arguments and result fields, some of which look like names of tools."""
+
+
+def unknown_tools(text: str) -> set[str]:
+    """The names of tools in a text that do not exist."""
+    return set(re.findall(rf"\b(?:{VERBS})_[a-z_]+\b", text)) - VISIBLE.keys() - FIELDS
+
+
+@pytest.mark.parametrize("name", VISIBLE)
+def test_a_declaration_names_existing_tools_only(name: str) -> None:
+    assert set() == unknown_tools(json.dumps(VISIBLE[name].declaration()))
+
+
+def test_instructions_and_prompts_name_existing_tools_only() -> None:
+    assert set() == unknown_tools(INSTRUCTIONS)
+    assert set() == unknown_tools(" ".join(str(prompt) for prompt in PROMPTS))
+
+
+def test_no_title_contains_another() -> None:
+    words = {tool.title: set(tool.title.lower().split()) for tool in VISIBLE.values()}
+    assert len(VISIBLE) == len(words)
+    assert [] == [
+        (one, other) for one, other in permutations(words, 2) if words[one] <= words[other]
+    ]
