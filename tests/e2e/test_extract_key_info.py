@@ -48,20 +48,20 @@ async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
     return answer
 
 
-async def test_an_answer_is_what_was_declared_and_the_same_as_text(client: Client) -> None:
+async def test_structured_and_text_results_agree_with_the_schema(client: Client) -> None:
     task = uuid.uuid4().hex
     first = await answer_of(client, query="Where does a comet's tail point?", materials=TEXT)
     assert (COMET, "ready") == (first["contexts"][0], first["status"])
-    again = await answer_of(
+    result = await answer_of(
         client, query="Where does a comet's tail point?", document=first["document"]
     )
-    assert first | {"known": True} == again
+    assert first | {"known": True} == result
     one = await answer_of(client, query="comet", materials=TEXT, topK=1, task_id=task)
     assert (1, task) == (len(one["contexts"]), one["task_id"])
     assert 4 == (await answer_of(client, query="comet", scope="task", task_id=task))["considered"]
 
 
-async def test_what_is_wrong_is_told_by_the_fields_name(client: Client) -> None:
+async def test_invalid_arguments_are_named(client: Client) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("materials", {"query": "comet"}),
         ("materials", {"query": "comet", "materials": " "}),
@@ -80,7 +80,7 @@ async def test_what_is_wrong_is_told_by_the_fields_name(client: Client) -> None:
         assert (True, True) == (result.is_error, field in block.text), block.text
 
 
-async def test_text_of_any_kind_comes_through_the_wire_as_it_is(client: Client) -> None:
+async def test_any_text_survives_the_wire(client: Client) -> None:
     passage = (
         "Der Käse \x00\x1b[0m 熟成 👩🏽\u200d🍳 e\u0301\r\n\t\u202eabc\u2028 <b>\\n</b> \ufeff\x7f."
     )
@@ -91,7 +91,7 @@ async def test_text_of_any_kind_comes_through_the_wire_as_it_is(client: Client) 
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_half_an_emoji_is_refused_in_words(inline: Running, version: str | None) -> None:
+def test_half_an_emoji_is_refused(inline: Running, version: str | None) -> None:
     """JavaScript sends it where a text was cut by `slice`."""
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     reply = post(inline.endpoint, body, {"mcp-protocol-version": version})
@@ -101,9 +101,7 @@ def test_half_an_emoji_is_refused_in_words(inline: Running, version: str | None)
     assert "Cut it between two characters" in error["message"]
 
 
-async def test_the_log_line_holds_sizes_and_hashes_and_never_the_text(
-    inline: Running, log: Path
-) -> None:
+async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Path) -> None:
     before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
     arguments = {
         "query": f"Where is the {MARK}?",
@@ -117,7 +115,7 @@ async def test_the_log_line_holds_sizes_and_hashes_and_never_the_text(
         await client.call_tool(NAME, {"query": MARK, "scope": "task", "task_id": "nothing there"})
     written = log.read_text("utf-8")[before:]  # noqa: ASYNC240 - the same
     lines = [entry_of(line)["jsonPayload"] for line in written.splitlines()]
-    fields = next(each for each in lines if each.get("tool") == NAME)
+    fields = next(line for line in lines if line.get("tool") == NAME)
     assert MARK not in written.lower()
     assert result["task_id"] not in written
     assert (16, "ok") == (len(fields["task"]), fields["outcome"])
@@ -143,13 +141,13 @@ async def audited(project: str) -> list[dict[str, Any]]:
     """The audit of a project."""
     connection = Connection(project, Settings().access_database)
     try:
-        found = connection.client.collection("calls").stream()
-        return [each.to_dict() or {} async for each in found]
+        records = connection.client.collection("calls").stream()
+        return [record.to_dict() or {} async for record in records]
     finally:
         await connection.aclose()
 
 
-def test_the_audit_holds_the_task_and_never_the_text(closed: Running, library: Library) -> None:
+def test_the_audit_has_the_workspace_and_no_text(closed: Running, library: Library) -> None:
     key = key_for(library.project)
 
     def ask(identity: str, **arguments: Any) -> httpx2.Response:
@@ -160,11 +158,13 @@ def test_the_audit_holds_the_task_and_never_the_text(closed: Running, library: L
     of_key = ask("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
     named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
     plain = ask("", query=MARK, materials=text).json()["result"]
-    answers = [each["structuredContent"] for each in (of_key, named, plain)]
-    assert ["essay", "thesis", "default"] == [each["task_id"] for each in answers]
-    records = [each for each in asyncio.run(audited(library.project)) if each["user_id"] == "anna"]
-    assert {"essay", "thesis", "default"} == {each["task"] for each in records}
-    assert {("anna", NAME)} == {(each["user_id"], each["tool"]) for each in records}
+    answers = [answer["structuredContent"] for answer in (of_key, named, plain)]
+    assert ["essay", "thesis", "default"] == [answer["task_id"] for answer in answers]
+    records = [
+        record for record in asyncio.run(audited(library.project)) if record["user_id"] == "anna"
+    ]
+    assert {"essay", "thesis", "default"} == {record["task"] for record in records}
+    assert {("anna", NAME)} == {(record["user_id"], record["tool"]) for record in records}
     assert MARK not in repr(records).lower()
-    assert {2} == {each["notes"]["passages"] for each in records}
-    assert {len(json.dumps(text))} == {each["arguments"]["materials"] for each in records}
+    assert {2} == {record["notes"]["passages"] for record in records}
+    assert {len(json.dumps(text))} == {record["arguments"]["materials"] for record in records}

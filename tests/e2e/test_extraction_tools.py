@@ -66,49 +66,47 @@ def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any
 
 
 def everything(ask: Ask, tool: str, **arguments: Any) -> list[dict[str, Any]]:
-    found = ask(tool, **arguments)
-    results = list(found["results"])
-    while cursor := found["metadata"].get("next_cursor"):
-        found = ask(tool, **arguments, cursor=cursor)
-        results += found["results"]
+    page = ask(tool, **arguments)
+    results = list(page["results"])
+    while cursor := page["metadata"].get("next_cursor"):
+        page = ask(tool, **arguments, cursor=cursor)
+        results += page["results"]
     return results
 
 
 @four
 @pytest.mark.parametrize("query", [{}, {"query": "tests"}])
-def test_all_pages_hold_each_once_whatever_their_size(
+def test_pages_of_any_size_have_the_same_results(
     ask: Ask, tool: str, query: dict[str, str]
 ) -> None:
-    whole = [each["id"] for each in everything(ask, tool, limit=100, **query)]
-    assert whole == [each["id"] for each in everything(ask, tool, limit=2, **query)]
+    whole = [result["id"] for result in everything(ask, tool, limit=100, **query)]
+    assert whole == [result["id"] for result in everything(ask, tool, limit=2, **query)]
     assert len(whole) == len(set(whole)) > 0
 
 
 @four
-def test_a_quote_stands_in_its_chunk_under_the_cited_title(ask: Ask, tool: str) -> None:
-    for each in ask(tool, limit=3)["results"]:
-        chunk = ask("get_chunk", chunk_id=each["chunk_id"], include_related=False)
-        assert each["quote"] in chunk["content"]
-        assert each["source_title"] == chunk["title"]
+def test_a_quote_is_in_its_chunk_with_the_cited_title(ask: Ask, tool: str) -> None:
+    for result in ask(tool, limit=3)["results"]:
+        chunk = ask("get_chunk", chunk_id=result["chunk_id"], include_related=False)
+        assert result["quote"] in chunk["content"]
+        assert result["source_title"] == chunk["title"]
 
 
 @four
-def test_topics_are_counted_as_often_as_they_are_found(ask: Ask, tool: str) -> None:
+def test_topic_counts_match_the_results(ask: Ask, tool: str) -> None:
     named = tool.removeprefix("get_")
-    found = Counter(topic for each in everything(ask, tool) for topic in each["topics"])
+    results = Counter(topic for result in everything(ask, tool) for topic in result["topics"])
     listed = ask("list_topics", limit=100)["topics"]
-    assert found == {each["name"]: each[named] for each in listed if each[named]}
+    assert results == {topic["name"]: topic[named] for topic in listed if topic[named]}
 
 
 @four
 @pytest.mark.parametrize("spell", [str.upper, str.title, " {} ".format])
-def test_a_topic_is_found_however_it_is_spelled(
-    ask: Ask, tool: str, spell: Callable[[str], str]
-) -> None:
-    found = everything(ask, tool)
-    topic = found[0]["topics"][0]
-    expected = [each["id"] for each in found if topic in each["topics"]]
-    assert expected == [each["id"] for each in everything(ask, tool, topic=spell(topic))]
+def test_a_topic_is_found_in_any_spelling(ask: Ask, tool: str, spell: Callable[[str], str]) -> None:
+    results = everything(ask, tool)
+    topic = results[0]["topics"][0]
+    expected = [result["id"] for result in results if topic in result["topics"]]
+    assert expected == [result["id"] for result in everything(ask, tool, topic=spell(topic))]
 
 
 @four
@@ -120,12 +118,12 @@ def test_a_cursor_of_another_tool_or_filter_is_refused(ask: Ask, tool: str) -> N
 
 
 @four
-def test_filters_and_a_query_leave_what_passes_them_all(ask: Ask, tool: str) -> None:
-    found = everything(ask, tool)
-    source_id, topic = found[0]["source_id"], found[0]["topics"][0]
-    expected = {e["id"] for e in found if e["source_id"] == source_id and topic in e["topics"]}
+def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
+    results = everything(ask, tool)
+    source_id, topic = results[0]["source_id"], results[0]["topics"][0]
+    expected = {e["id"] for e in results if e["source_id"] == source_id and topic in e["topics"]}
     got = ask(tool, source_id=source_id, topic=topic, query="how")
-    assert expected == {each["id"] for each in got["results"]}
+    assert expected == {result["id"] for result in got["results"]}
     assert (topic, "semantic") == (got["metadata"]["query"], got["metadata"]["search_type"])
 
 
@@ -141,7 +139,7 @@ def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @four
-def test_a_database_that_is_down_is_an_error_and_no_empty_list(down: Running, tool: str) -> None:
+def test_an_unreachable_database_is_no_empty_list(down: Running, tool: str) -> None:
     assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
 
 

@@ -87,8 +87,8 @@ async def survives(
 
 async def asked(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer to a call."""
-    told = dict(arguments)
-    return await extract_result(app, told.pop("query"), **told)
+    answer = dict(arguments)
+    return await extract_result(app, answer.pop("query"), **answer)
 
 
 async def ingested(app: App) -> Report:
@@ -101,17 +101,17 @@ async def ingested(app: App) -> Report:
 
 async def status(app: App) -> DocumentStatus | None:
     """What is stored of the materials says so."""
-    found = (await stored_contents(app)).get(f"default/documents/{ID}")
-    return DocumentStatus(found["status"]) if found else None
+    record = (await stored_contents(app)).get(f"default/documents/{ID}")
+    return DocumentStatus(record["status"]) if record else None
 
 
 @SOME_OR_ALL
-async def test_a_call_killed_after_any_commit_is_made_again_as_new(
+async def test_a_killed_call_can_be_repeated(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm") as calm:
         answer = await asked(calm, ASKED)
-        known = await asked(calm, ASKED | {"idempotency_key": "other"})
+        expected = await asked(calm, ASKED | {"idempotency_key": "other"})
         whole = await stored_contents(calm)
     assert PARAGRAPHS == answer["considered"]
     order = {"user": READER.user_id, "arguments": ASKED}
@@ -125,10 +125,10 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_new(
             if come is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            again = await asked(app, ASKED)
-            assert (known if come is DocumentStatus.READY else answer) | {
-                "known": again["known"]
-            } == again
+            repeated = await asked(app, ASKED)
+            assert (expected if come is DocumentStatus.READY else answer) | {
+                "known": repeated["known"]
+            } == repeated
             assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
             anew = embedded_passages(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
@@ -136,12 +136,12 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_new(
 
 
 @SOME_OR_ALL
-async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
+async def test_a_deferring_call_can_be_killed_after_any_commit(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         assert "pending" == (await asked(calm, ASKED))["status"]
-        left = await stored_contents(calm)
+        documents = await stored_contents(calm)
         await ingested(calm)
         answer = await asked(calm, BY_ID)
         whole = await stored_contents(calm)
@@ -156,10 +156,10 @@ async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
             if not waits:
                 await assert_not_found(app, TEXT)
             before = len(embedded_passages(fake))
-            again = await asked(app, ASKED)
+            repeated = await asked(app, ASKED)
             # What was answered as pending is answered so again, with the same key.
-            assert ("pending", False) == (again["status"], again["known"])
-            assert (commits, waits or left) == (commits, waits or await stored_contents(app))
+            assert ("pending", False) == (repeated["status"], repeated["known"])
+            assert (commits, waits or documents) == (commits, waits or await stored_contents(app))
             await ingested(app)
             assert answer == await asked(app, BY_ID)
             assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
@@ -168,7 +168,7 @@ async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
 
 
 @SOME_OR_ALL
-async def test_who_goes_on_embedding_may_be_killed_after_any_commit(
+async def test_a_resuming_call_can_be_killed_after_any_commit(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
@@ -192,7 +192,7 @@ async def test_who_goes_on_embedding_may_be_killed_after_any_commit(
 
 
 @SOME_OR_ALL
-async def test_the_job_killed_after_any_commit_goes_on_in_the_next_run(
+async def test_a_killed_job_is_continued_by_the_next_run(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
@@ -219,7 +219,7 @@ async def test_the_job_killed_after_any_commit_goes_on_in_the_next_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
-async def test_who_erases_may_be_killed_and_the_next_purge_goes_on(
+async def test_a_killed_erasure_is_continued_by_the_next_purge(
     dying: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
 ) -> None:
     for commits in count():

@@ -50,19 +50,22 @@ async def test_each_finding_is_stored_with_its_origin(
         [chunk] = await ingest_books(ctx, book("tables", both))
         report = await run_extract(ctx)
         assert {"read": 1, "found": 2, "unfounded": 0} == report.counts
-        found = {each["type"]: each for each in (await stored_extractions(ctx)).values()}
-        assert {"decision", "warning"} == set(found)
-        for each in found.values():
+        by_type = {
+            extraction["type"]: extraction
+            for extraction in (await stored_extractions(ctx)).values()
+        }
+        assert {"decision", "warning"} == set(by_type)
+        for extraction in by_type.values():
             assert (chunk.chunk_id, "tables", "scripted") == (
-                each["chunk_id"],
-                each["source_id"],
-                each["model"],
+                extraction["chunk_id"],
+                extraction["source_id"],
+                extraction["model"],
             )
-            assert each["quote"] in chunk.content
-        assert KEYS_QUOTE == found["decision"]["quote"]
+            assert extraction["quote"] in chunk.content
+        assert KEYS_QUOTE == by_type["decision"]["quote"]
         assert (0.9, ["keys", "databases"]) == (
-            found["decision"]["confidence"],
-            found["decision"]["topics"],
+            by_type["decision"]["confidence"],
+            by_type["decision"]["topics"],
         )
         assert {"keys": 1, "databases": 1, "retries": 1} == await topic_counts(ctx)
 
@@ -227,10 +230,10 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
 async def test_passages_of_an_older_schema_are_read_again_once(settings: Settings) -> None:
     model = make_generator()
     async with extract_context(settings, model) as ctx:
-        kept, _gone = await ingest_books(ctx, book("tables", KEYS), book("gone", RETRIES))
+        chunk, _gone = await ingest_books(ctx, book("tables", KEYS), book("gone", RETRIES))
         await run_extract(ctx)
         await ingest_books(ctx, book("gone", NOTHING))
-        await write(ctx, f"chunks/{kept.chunk_id}", {"parked": {"extract": "broken"}})
+        await write(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
         assert 2 == await requeue_all(ctx)
         assert {KEYS, NOTHING} == await pending_texts(ctx)
         assert {} == (await chunks_by_content(ctx))[KEYS]["parked"]
@@ -244,7 +247,7 @@ async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) ->
     backends = [App(settings, embedder=WordEmbedder(), generator=model) for _ in range(2)]
     await ingest_books(backends[0].context(Caller(), Meter()), book("tables", KEYS, RETRIES))
     outcomes = await asyncio.gather(*(run_job(JOB, app) for app in backends))
-    assert {Report, AlreadyRunning} == {type(each) for each in outcomes}
+    assert {Report, AlreadyRunning} == {type(answer) for answer in outcomes}
     assert 2 == len(model.texts)
     for app in backends:
         await app.aclose()

@@ -39,10 +39,11 @@ SAME = {"decisions": [decision()]}
 
 async def originals(ctx: Context) -> dict[str, str | None]:
     """The source of each extraction, to the source of what it repeats."""
-    found = await stored_extractions(ctx)
+    extractions = await stored_extractions(ctx)
     return {
-        each["source_id"]: each["duplicate_of"] and found[each["duplicate_of"]]["source_id"]
-        for each in found.values()
+        extraction["source_id"]: extraction["duplicate_of"]
+        and extractions[extraction["duplicate_of"]]["source_id"]
+        for extraction in extractions.values()
     }
 
 
@@ -111,13 +112,16 @@ async def test_of_duplicates_in_a_passage_the_more_certain_stays(
     async with extract_context(settings, make_generator({KEYS: twice})) as ctx:
         await ingest_books(ctx, book("one", KEYS))
         assert {"read": 1, "found": 1, "unfounded": 0} == (await run_extract(ctx)).counts
-        [kept] = (await stored_extractions(ctx)).values()
-        assert 0.8 == kept["confidence"]
+        [extraction] = (await stored_extractions(ctx)).values()
+        assert 0.8 == extraction["confidence"]
 
 
 async def test_another_type_is_never_a_duplicate(settings: Settings) -> None:
-    said = {"title": "Natural or surrogate key?", "description": "The surrogate, with the code."}
-    both = {"decisions": [decision()], "warnings": [warning("We took the surrogate", content=said)]}
+    content = {"title": "Natural or surrogate key?", "description": "The surrogate, with the code."}
+    both = {
+        "decisions": [decision()],
+        "warnings": [warning("We took the surrogate", content=content)],
+    }
     async with extract_context(settings, make_generator({KEYS: both})) as ctx:
         await ingest_books(ctx, book("one", KEYS))
         assert 2 == (await run_extract(ctx)).counts["found"]

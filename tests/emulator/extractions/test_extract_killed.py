@@ -81,8 +81,8 @@ def model() -> ScriptedGenerator:
             "question": f"{word} {word} {word} key?",
             "recommended_approach": f"{word} {word}",
         }
-        said = {"title": f"{word}'s warning", "description": f"{word} warns of {word}"}
-        warnings = [warning("the world renames its codes", content=said)] * (number % 2)
+        warning_content = {"title": f"{word}'s warning", "description": f"{word} warns of {word}"}
+        warnings = [warning("the world renames its codes", content=warning_content)] * (number % 2)
         return {"decisions": [decision(content=content)], "warnings": warnings}
 
     return ScriptedGenerator(findings)
@@ -94,13 +94,13 @@ async def contents(ctx: Context) -> dict[str, Any]:
     chunks = await documents(ctx, "chunks")
     return {
         "extractions": {
-            name: {field: value for field, value in each.items() if field != "extracted_at"}
-            for name, each in extractions.items()
+            name: {field: value for field, value in extraction.items() if field != "extracted_at"}
+            for name, extraction in extractions.items()
         },
         "topics": await documents(ctx, "topics"),
         "chunks": {
-            name: (each["extracted"], set(each["pending"]), each["tries"])
-            for name, each in chunks.items()
+            name: (chunk["extracted"], set(chunk["pending"]), chunk["tries"])
+            for name, chunk in chunks.items()
         },
         "gone": await documents(ctx, "gone_extractions"),
     }
@@ -126,16 +126,16 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     )
     quiet = App(calm, embedder=WordEmbedder())
     undisturbed = quiet.context(Caller(), Meter())
-    for each in (ctx, undisturbed):
-        await ingest_books(each, *passages())
+    for context in (ctx, undisturbed):
+        await ingest_books(context, *passages())
     report = await completed(calm)
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
         died(settings, commit, hours)
-    left = await ChunkQueue(ctx.database).count_pending("extract")
-    assert 6 == left
+    pending = await ChunkQueue(ctx.database).count_pending("extract")
+    assert 6 == pending
     last = await completed(settings, len(COMMITS))
-    assert (left, True) == (last.counts["read"], last.finished)
+    assert (pending, True) == (last.counts["read"], last.finished)
     assert await contents(undisturbed) == await contents(ctx)
     await quiet.aclose()
 

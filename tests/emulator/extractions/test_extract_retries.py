@@ -107,7 +107,7 @@ async def test_an_outage_of_the_model_ends_the_run(
         model.down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
-        assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(ctx)).values()]
+        assert [{}, {}] == [chunk["tries"] for chunk in (await chunks_by_content(ctx)).values()]
         model.down = False
         assert 2 == (await run_extract(ctx)).counts["read"]
 
@@ -133,7 +133,7 @@ async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings)
     embedder = Picky("multiply", InvalidInput("It refuses."))
     async with extract_context(settings, embedder=embedder) as ctx:
         report = await run_extract(ctx)
-        assert ["VALIDATION_ERROR: It refuses."] == [each.reason for each in report.failures]
+        assert ["VALIDATION_ERROR: It refuses."] == [failure.reason for failure in report.failures]
         assert {RETRIES} == await pending_texts(ctx)
         assert ["Natural or surrogate key? (tables)"] == list(await visibility(ctx))
 

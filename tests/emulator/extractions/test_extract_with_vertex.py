@@ -103,7 +103,7 @@ async def test_findings_are_stored_with_one_call_a_passage(
     assert BOTH == set(await visibility(cloud))
     assert 3 == len(vertex.calls)
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
-    [call] = [each for each in vertex.calls if KEYS in each.text]
+    [call] = [request for request in vertex.calls if KEYS in request.text]
     assert f"Tables\n\n{KEYS}" == call.text
     instruction = call.body["systemInstruction"]["parts"][0]["text"]
     assert "word for word" in instruction
@@ -199,7 +199,7 @@ async def test_an_outage_ends_the_run_and_the_next_resumes(
     vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run_extract(cloud)
-    assert [{}] * 3 == [each["tries"] for each in (await chunks_by_content(cloud)).values()]
+    assert [{}] * 3 == [chunk["tries"] for chunk in (await chunks_by_content(cloud)).values()]
     vertex.usual = Reply()
     assert 3 == (await run_extract(cloud)).counts["read"]
     assert BOTH == set(await visibility(cloud))

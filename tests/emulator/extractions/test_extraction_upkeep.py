@@ -51,19 +51,19 @@ async def forget(ctx: Context, extraction: Extraction) -> None:
 
 
 async def shown(ctx: Context) -> list[str]:
-    found = await Extractions(ctx.database).page(ExtractionType.DECISION, None, None, 9)
-    return [each.extraction_id for each in found]
+    extractions = await Extractions(ctx.database).page(ExtractionType.DECISION, None, None, 9)
+    return [extraction.extraction_id for extraction in extractions]
 
 
 async def state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
     """All that upkeep may touch, without vectors."""
-    found = {
+    collections = {
         name: await documents(ctx, name)
         for name in ("extractions", "gone_extractions", "topics", "chunks")
     }
-    for data in (*found["extractions"].values(), *found["chunks"].values()):
+    for data in (*collections["extractions"].values(), *collections["chunks"].values()):
         data.pop("embedding", None)
-    return found
+    return collections
 
 
 async def test_the_most_certain_duplicate_is_promoted(
@@ -76,7 +76,7 @@ async def test_the_most_certain_duplicate_is_promoted(
     assert [heir.extraction_id] == await shown(ctx)
     stored = await documents(ctx, "extractions")
     assert [heir.extraction_id] * 2 == [
-        stored[each.extraction_id]["duplicate_of"] for each in (one, two)
+        stored[duplicate.extraction_id]["duplicate_of"] for duplicate in (one, two)
     ]
     topic = await Topics(ctx.database).get("rye")
     assert topic
@@ -89,12 +89,12 @@ async def test_duplicates_are_promoted_until_none_is_left(
     ctx: Context, repeated: list[Extraction]
 ) -> None:
     order = [repeated[0], repeated[3], repeated[2], repeated[1]]
-    seen = []
-    for each in order:
-        seen += await shown(ctx)
-        await forget(ctx, each)
+    visible_ids = []
+    for extraction in order:
+        visible_ids += await shown(ctx)
+        await forget(ctx, extraction)
         await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [each.extraction_id for each in order] == seen
+    assert [extraction.extraction_id for extraction in order] == visible_ids
     assert {} == await documents(ctx, "extractions")
     assert 2 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
     assert {} == await documents(ctx, "topics")
@@ -166,7 +166,7 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
 async def test_a_page_starts_after_the_last_id(ctx: Context, repeated: list[Extraction]) -> None:
     page = await ExtractionUpkeep(ctx.database).page("")
     rest = await ExtractionUpkeep(ctx.database).page(page[1].id)
-    assert [each.id for each in page[2:]] == [each.id for each in rest]
+    assert [snapshot.id for snapshot in page[2:]] == [snapshot.id for snapshot in rest]
     assert len(repeated) + 1 == len(page)
 
 

@@ -36,19 +36,21 @@ FOUR = [name for name in TOOLS if name != "list_topics"]
 async def one_of_each(ctx: Context, chunks: list[Chunk]) -> None:
     """All of one passage, about one thing."""
     contents = (decision(), pattern(), warning(), methodology())
-    await store_extractions(ctx, *(make_extraction(chunks[0], each, "bread") for each in contents))
+    await store_extractions(
+        ctx, *(make_extraction(chunks[0], content, "bread") for content in contents)
+    )
 
 
 async def test_a_decision_is_returned_with_its_source(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    held = make_extraction(
+    extraction = make_extraction(
         chunks[0], decision(recommended_approach="Rye."), "bread", "rye", confidence=0.9
     )
-    await store_extractions(ctx, held)
-    [told] = (await call_result(app, "get_decisions"))["results"]
+    await store_extractions(ctx, extraction)
+    [result] = (await call_result(app, "get_decisions"))["results"]
     expected = {
-        "id": held.extraction_id,
+        "id": extraction.extraction_id,
         "question": "Which flour?",
         "options": ["rye", "wheat"],
         "considerations": ["taste"],
@@ -60,15 +62,15 @@ async def test_a_decision_is_returned_with_its_source(
         "confidence": 0.9,
         "quote": "Knead the dough unti",
     }
-    assert (expected, list(expected)) == (told, list(told))
+    assert (expected, list(expected)) == (result, list(result))
 
 
 async def test_optional_fields_without_a_value_are_omitted(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision(considerations=())))
-    [told] = (await call_result(app, "get_decisions"))["results"]
-    assert ("recommended_approach" in told, told["considerations"]) == (False, [])
+    [result] = (await call_result(app, "get_decisions"))["results"]
+    assert ("recommended_approach" in result, result["considerations"]) == (False, [])
 
 
 async def test_metadata_has_the_query_and_the_sources_to_cite(
@@ -100,8 +102,8 @@ async def test_each_tool_returns_its_own_type(
 ) -> None:
     await one_of_each(ctx, chunks)
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}, {"source_id": "baking"}):
-        [told] = (await call_result(app, name, **arguments))["results"]
-        assert kind == told["id"].partition("-")[0]
+        [result] = (await call_result(app, name, **arguments))["results"]
+        assert kind == result["id"].partition("-")[0]
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -113,14 +115,19 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
     sure = {f"d{n}": (n % 4) / 10 for n in range(11)}
-    held = [
-        make_extraction(chunks[0], decision(name), confidence=each) for name, each in sure.items()
+    extractions = [
+        make_extraction(chunks[0], decision(name), confidence=confidence)
+        for name, confidence in sure.items()
     ]
-    await store_extractions(ctx, *held)
-    ordered = sorted(held, key=lambda each: (each.confidence, each.extraction_id), reverse=True)
+    await store_extractions(ctx, *extractions)
+    ordered = sorted(
+        extractions,
+        key=lambda extraction: (extraction.confidence, extraction.extraction_id),
+        reverse=True,
+    )
     for limit in (1, 3, 11, 100):
         pages = await all_pages(app, "get_decisions", limit=limit)
-        assert [each.extraction_id for each in ordered] == result_ids(pages)
+        assert [extraction.extraction_id for extraction in ordered] == result_ids(pages)
         counts = [page["metadata"]["result_count"] for page in pages]
         assert (11, True) == (sum(counts), max(counts) <= limit)
 
@@ -128,51 +135,61 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
 async def test_paging_survives_deletions_and_additions(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    held = [make_extraction(chunks[0], decision(f"d{n}"), confidence=1 - n / 10) for n in range(6)]
-    await store_extractions(ctx, *held)
+    extractions = [
+        make_extraction(chunks[0], decision(f"d{n}"), confidence=1 - n / 10) for n in range(6)
+    ]
+    await store_extractions(ctx, *extractions)
     first = await call_result(app, "get_decisions", limit=3)
     surest = make_extraction(chunks[1], decision("new"), confidence=1.0)
-    await store_extractions(ctx, *held[:2], *held[3:], surest)
+    await store_extractions(ctx, *extractions[:2], *extractions[3:], surest)
     cursor = first["metadata"]["next_cursor"]
     second = await call_result(app, "get_decisions", limit=3, cursor=cursor)
-    assert [each.extraction_id for each in held] == result_ids([first, second])
+    assert [extraction.extraction_id for extraction in extractions] == result_ids([first, second])
 
 
 async def test_a_page_is_limited_in_size(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    held = [make_extraction(chunks[0], pattern(f"p{n}", solution="x" * 2_000)) for n in range(30)]
-    await store_extractions(ctx, *held)
+    extractions = [
+        make_extraction(chunks[0], pattern(f"p{n}", solution="x" * 2_000)) for n in range(30)
+    ]
+    await store_extractions(ctx, *extractions)
     pages = await all_pages(app, "get_patterns", limit=30)
-    assert {each.extraction_id for each in held} == set(result_ids(pages))
+    assert {extraction.extraction_id for extraction in extractions} == set(result_ids(pages))
     assert (True, 30) == (1 < len(pages) <= 3, len(result_ids(pages)))
 
 
 async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision()))
     await put_in(ctx, replace(BAKING, title="Bread and Butter"))
-    found = await call_result(app, "get_decisions")
-    assert "Bread and Butter" == found["results"][0]["source_title"]
-    assert ["Bread and Butter"] == found["metadata"]["sources_cited"]
+    result = await call_result(app, "get_decisions")
+    assert "Bread and Butter" == result["results"][0]["source_title"]
+    assert ["Bread and Butter"] == result["metadata"]["sources_cited"]
 
 
 async def test_extractions_of_a_deleted_source_are_not_returned(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    kept = make_extraction(chunks[3], decision())
+    extraction = make_extraction(chunks[3], decision())
     await store_extractions(
-        ctx, make_extraction(chunks[0], decision()), make_extraction(chunks[1], decision()), kept
+        ctx,
+        make_extraction(chunks[0], decision()),
+        make_extraction(chunks[1], decision()),
+        extraction,
     )
     await ctx.database.document("sources", "baking").delete()
-    found = await call_result(app, "get_decisions")
-    assert ([kept.extraction_id], 1) == (result_ids([found]), found["metadata"]["result_count"])
+    result = await call_result(app, "get_decisions")
+    assert ([extraction.extraction_id], 1) == (
+        result_ids([result]),
+        result["metadata"]["result_count"],
+    )
 
 
 async def test_extractions_of_a_deleted_passage_are_not_returned(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    kept = make_extraction(chunks[2], decision())
-    await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"), kept)
+    extraction = make_extraction(chunks[2], decision())
+    await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"), extraction)
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[1:]))
-    assert [kept.extraction_id] == result_ids([await call_result(app, "get_decisions")])
+    assert [extraction.extraction_id] == result_ids([await call_result(app, "get_decisions")])
     unknown = await call_result(app, "get_decisions", topic="bread")
     assert ([], []) == (unknown["results"], unknown["metadata"]["nearest_topics"])
 
@@ -192,10 +209,10 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
 @pytest.mark.parametrize("name", FOUR)
 async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
-        found = await call_result(app, name, **arguments)
-        assert ([], 0) == (found["results"], found["metadata"]["result_count"])
-        assert "language model" in found["metadata"]["message"]
-        assert f"There are no {name.removeprefix('get_')}" in found["metadata"]["message"]
+        result = await call_result(app, name, **arguments)
+        assert ([], 0) == (result["results"], result["metadata"]["result_count"])
+        assert "language model" in result["metadata"]["message"]
+        assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
 
 
 @pytest.mark.parametrize("name", FOUR)
@@ -242,10 +259,10 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list
 
 
 async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    held = [
+    extractions = [
         make_extraction(chunks[at], decision(f"d{n}"), "bread") for at in (0, 3) for n in range(4)
     ]
-    await store_extractions(ctx, *held)
+    await store_extractions(ctx, *extractions)
     assert (2, 8 + 2) == await read_cost(app, "get_decisions")
     assert (2, 8 + 2) == await read_cost(app, "get_decisions", topic="Bread")
     assert 2 + 1 + 2 >= (await read_cost(app, "get_decisions", limit=2))[1]

@@ -89,9 +89,11 @@ async def test_the_extraction_that_answers_comes_first(
     ctx: Context, app: App, name: str, query: str, expected: list[str]
 ) -> None:
     chunks = await put_in(ctx, BAKING, SAILING)
-    held = {each: make_extraction(chunks[PLACE[each]], content) for each, content in SAID.items()}
-    await store_extractions(ctx, *held.values())
-    found = await call_result(app, name, query=query)
-    assert [held[each].extraction_id for each in expected] == result_ids([found])
-    nearest, other = (each["similarity"] for each in found["results"])
+    extractions = {
+        key: make_extraction(chunks[PLACE[key]], content) for key, content in SAID.items()
+    }
+    await store_extractions(ctx, *extractions.values())
+    result = await call_result(app, name, query=query)
+    assert [extractions[key].extraction_id for key in expected] == result_ids([result])
+    nearest, other = (item["similarity"] for item in result["results"])
     assert 1 >= nearest > other >= 0

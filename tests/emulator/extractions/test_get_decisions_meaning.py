@@ -45,56 +45,58 @@ async def many(ctx: Context) -> list[Extraction]:
     """Sixty decisions of two passages, some of which nothing tells apart but their ids."""
     first, *_, last = await put_in(ctx, BAKING, SAILING)
     chance = random.Random(7)  # noqa: S311 - no secret
-    asked = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
-    held = [
+    texts = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
+    extractions = [
         make_extraction((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
-        for n, words in enumerate(asked)
+        for n, words in enumerate(texts)
     ]
-    await store_extractions(ctx, *held)
-    return held
+    await store_extractions(ctx, *extractions)
+    return extractions
 
 
-async def ranking(ctx: Context, held: Sequence[Extraction]) -> list[tuple[float, str]]:
+async def ranking(ctx: Context, extractions: Sequence[Extraction]) -> list[tuple[float, str]]:
     """What brute force says: similarity and id, best first."""
-    [wanted] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
-    vectors = await ctx.embedder.embed([each.content.text for each in held], Purpose.DOCUMENT)
-    scores = [round(cosine(wanted, vector), 4) for vector in vectors]
-    names = [each.extraction_id for each in held]
-    return sorted(zip(scores, names, strict=True), key=lambda each: -each[0])
+    [target] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
+    vectors = await ctx.embedder.embed(
+        [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
+    )
+    scores = [round(cosine(target, vector), 4) for vector in vectors]
+    names = [extraction.extraction_id for extraction in extractions]
+    return sorted(zip(scores, names, strict=True), key=lambda pair: -pair[0])
 
 
 @pytest.mark.parametrize("limit", [1, 7, 60, 100])
 async def test_pages_are_in_order_of_similarity_without_repeats(
     ctx: Context, app: App, many: list[Extraction], limit: int
 ) -> None:
-    walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
-    found = [(each["similarity"], each["id"]) for page in walked for each in page["results"]]
+    pages_walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
+    results = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
     expected = await ranking(ctx, many)
-    assert [score for score, _ in expected] == pytest.approx([score for score, _ in found])
-    assert sorted(name for _, name in expected) == sorted(name for _, name in found)
-    assert {len(page["results"]) for page in walked[:-1]} <= {limit}
+    assert [score for score, _ in expected] == pytest.approx([score for score, _ in results])
+    assert sorted(name for _, name in expected) == sorted(name for _, name in results)
+    assert {len(page["results"]) for page in pages_walked[:-1]} <= {limit}
 
 
 async def test_paging_by_similarity_survives_changes(
     ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     first = await call_result(app, "get_decisions", query=QUERY, limit=10)
-    shown = result_ids([first])
-    kept = [each for each in many if each.extraction_id != shown[-1]]
+    first_ids = result_ids([first])
+    remaining = [extraction for extraction in many if extraction.extraction_id != first_ids[-1]]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
     new = [
-        replace(many[0], extraction_id=f"decision-new{n}", content=each)
-        for n, each in enumerate(nearer)
+        replace(many[0], extraction_id=f"decision-new{n}", content=content)
+        for n, content in enumerate(nearer)
     ]
-    await store_extractions(ctx, *kept, *new)
+    await store_extractions(ctx, *remaining, *new)
     cursor = first["metadata"]["next_cursor"]
     rest = []
     while cursor:
         page = await call_result(app, "get_decisions", query=QUERY, limit=10, cursor=cursor)
         rest += result_ids([page])
         cursor = page["metadata"].get("next_cursor")
-    assert {each.extraction_id for each in many} == {*shown, *rest}
-    assert len(many) == len(shown) + len(rest)
+    assert {extraction.extraction_id for extraction in many} == {*first_ids, *rest}
+    assert len(many) == len(first_ids) + len(rest)
 
 
 @pytest.mark.parametrize("most", [100, pytest.param(MAX_NEAREST, marks=pytest.mark.slow)])
@@ -112,24 +114,26 @@ async def test_paging_ends_at_the_most_neighbours(
         for number in range(start, start + 101):
             batch.set(client.document(f"extractions/{name}-{number:04}"), data)
         await batch.commit()
-    walked = await all_pages(app, "get_decisions", query="rye", limit=most // 10)
-    assert (most, most) == (len(result_ids(walked)), len(set(result_ids(walked))))
-    assert "narrow by topic" in walked[-1]["metadata"]["message"]
-    assert not any("message" in page["metadata"] for page in walked[:-1])
+    pages_walked = await all_pages(app, "get_decisions", query="rye", limit=most // 10)
+    assert (most, most) == (len(result_ids(pages_walked)), len(set(result_ids(pages_walked))))
+    assert "narrow by topic" in pages_walked[-1]["metadata"]["message"]
+    assert not any("message" in page["metadata"] for page in pages_walked[:-1])
 
 
 async def test_a_semantic_page_reads_earlier_pages_again(app: App, many: list[Extraction]) -> None:
     assert len(many) > 20
     one_more, sources = 1, 2
-    asked = {"query": QUERY, "limit": 10}
-    assert (2, 10 + one_more + sources) == await read_cost(app, "get_decisions", **asked)
-    cursor = (await call_result(app, "get_decisions", **asked))["metadata"]["next_cursor"]
+    arguments = {"query": QUERY, "limit": 10}
+    assert (2, 10 + one_more + sources) == await read_cost(app, "get_decisions", **arguments)
+    cursor = (await call_result(app, "get_decisions", **arguments))["metadata"]["next_cursor"]
     assert (2, 20 + one_more + sources) == await read_cost(
-        app, "get_decisions", **asked, cursor=cursor
+        app, "get_decisions", **arguments, cursor=cursor
     )
     app.connection.caches["embedding_space"].clear()
     stamp = 1
-    assert (3, 10 + one_more + sources + stamp) == await read_cost(app, "get_decisions", **asked)
+    assert (3, 10 + one_more + sources + stamp) == await read_cost(
+        app, "get_decisions", **arguments
+    )
 
 
 async def test_an_outage_of_the_provider_is_an_error(
@@ -161,9 +165,9 @@ async def test_a_base_without_vectors_says_so(
     assert many
     await ctx.database.document("meta", "embedding").delete()
     app.connection.caches["embedding_space"].clear()
-    found = await call_result(app, "get_decisions", query=QUERY)
-    assert [] == found["results"]
-    assert "Leave query out" in found["metadata"]["message"]
+    result = await call_result(app, "get_decisions", query=QUERY)
+    assert [] == result["results"]
+    assert "Leave query out" in result["metadata"]["message"]
 
 
 @pytest.mark.usefixtures("sleepless")

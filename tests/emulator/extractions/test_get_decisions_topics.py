@@ -31,9 +31,9 @@ def settings(project: str) -> Settings:
     return Settings(google_cloud_project=project, topic_aliases={"Brot": "bread baking"})
 
 
-async def hold_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
+async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     """Hold decisions about several topics; return their ids by what they ask."""
-    held = [
+    extractions = [
         make_extraction(chunks[0], decision("llm"), "large language models", "bread baking"),
         make_extraction(chunks[3], decision("llm at sea"), "large language models"),
         make_extraction(chunks[1], decision("k8s"), "kubernetes"),
@@ -41,11 +41,14 @@ async def hold_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     ]
     await store_extractions(
         ctx,
-        *held,
+        *extractions,
         make_extraction(chunks[2], pattern(), "kubernetes", "sourdough"),
         make_extraction(chunks[2], warning(), "sourdough"),
     )
-    return {each.extraction_id: each.content.model_dump()["question"] for each in held}
+    return {
+        extraction.extraction_id: extraction.content.model_dump()["question"]
+        for extraction in extractions
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,9 +75,9 @@ async def test_filters_select_matching_extractions(
     arguments: dict[str, Any],
     expected: list[str],
 ) -> None:
-    asks = await hold_decisions(ctx, chunks)
-    found = await call_result(app, "get_decisions", **arguments)
-    assert expected == sorted(asks[each] for each in result_ids([found]))
+    questions = await store_decisions(ctx, chunks)
+    result = await call_result(app, "get_decisions", **arguments)
+    assert expected == sorted(questions[result_id] for result_id in result_ids([result]))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ async def test_metadata_has_the_topic_and_the_search_type(
     arguments: dict[str, Any],
     expected: tuple[str, str],
 ) -> None:
-    await hold_decisions(ctx, chunks)
+    await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", **arguments))["metadata"]
     assert expected == (metadata["query"], metadata["search_type"])
 
@@ -103,10 +106,10 @@ async def test_metadata_has_the_topic_and_the_search_type(
 async def test_an_unknown_topic_suggests_the_nearest(
     ctx: Context, app: App, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
-    await hold_decisions(ctx, chunks)
-    found = await call_result(app, "get_decisions", topic="Kubernetties", **more)
-    metadata = found["metadata"]
-    assert ([], [], 0) == (found["results"], metadata["sources_cited"], metadata["result_count"])
+    await store_decisions(ctx, chunks)
+    result = await call_result(app, "get_decisions", topic="Kubernetties", **more)
+    metadata = result["metadata"]
+    assert ([], [], 0) == (result["results"], metadata["sources_cited"], metadata["result_count"])
     assert ["kubernetes"] == metadata["nearest_topics"]
     for part in ("'kubernetties'", "'kubernetes'", "list_topics"):
         assert part in metadata["message"]
@@ -115,15 +118,15 @@ async def test_an_unknown_topic_suggests_the_nearest(
 async def test_a_part_of_a_topic_suggests_the_topic(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await hold_decisions(ctx, chunks)
-    found = await call_result(app, "get_decisions", topic="baking")
-    assert ["bread baking"] == found["metadata"]["nearest_topics"]
+    await store_decisions(ctx, chunks)
+    result = await call_result(app, "get_decisions", topic="baking")
+    assert ["bread baking"] == result["metadata"]["nearest_topics"]
 
 
 async def test_only_topics_with_this_type_are_suggested(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await hold_decisions(ctx, chunks)
+    await store_decisions(ctx, chunks)
     nearest = {
         name: (await call_result(app, name, topic="sourdogh"))["metadata"]["nearest_topics"]
         for name in ("get_decisions", "get_patterns", "get_warnings")
@@ -135,7 +138,7 @@ async def test_only_topics_with_this_type_are_suggested(
 async def test_the_most_frequent_topics_are_suggested_otherwise(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await hold_decisions(ctx, chunks)
+    await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", topic="xyzzy"))["metadata"]
     assert "kubernetes" in metadata["nearest_topics"]
     assert "The most frequent are " in metadata["message"]
@@ -144,7 +147,7 @@ async def test_the_most_frequent_topics_are_suggested_otherwise(
 async def test_a_topic_of_other_types_names_their_tools(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    await hold_decisions(ctx, chunks)
+    await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", topic="sourdough"))["metadata"]
     assert "nearest_topics" not in metadata
     expected = "There are no decisions about 'sourdough', but 1 with get_patterns, 1 with"
@@ -160,16 +163,16 @@ async def test_a_source_without_extractions_says_so(
         make_extraction(chunks[1], decision(), "rye"),
     )
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
-        found = await call_result(app, "get_decisions", source_id="sailing", **arguments)
-        assert [] == found["results"]
-        assert "Leave source_id out" in found["metadata"]["message"]
+        result = await call_result(app, "get_decisions", source_id="sailing", **arguments)
+        assert [] == result["results"]
+        assert "Leave source_id out" in result["metadata"]["message"]
 
 
 @pytest.mark.parametrize("more", [{}, {"topic": "bread"}, {"query": "bread"}])
 async def test_an_unknown_source_is_not_found(
     ctx: Context, app: App, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
-    await hold_decisions(ctx, chunks)
+    await store_decisions(ctx, chunks)
     error = await call_error(app, "get_decisions", source_id="nowhere", **more)
     assert ("NOT_FOUND", {"source_id": "nowhere"}) == (error.code, error.details)
     assert "list_sources" in error.message
@@ -181,7 +184,7 @@ async def test_an_unknown_topic_takes_one_more_round_trip(
     await store_extractions(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20))
     )
-    nothing, itself, known, beginning = 1, 1, 20, 1
-    assert (2, nothing + itself + known + beginning) == await read_cost(
+    nothing, itself, frequent, beginning = 1, 1, 20, 1
+    assert (2, nothing + itself + frequent + beginning) == await read_cost(
         app, "get_decisions", topic="other"
     )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def hold_topics(ctx: Context) -> list[Chunk]:
+async def store_topics(ctx: Context) -> list[Chunk]:
     """Bread has four, rye two, and three have one each."""
     chunks = await put_in(ctx, BAKING)
     await store_extractions(
@@ -56,11 +56,11 @@ async def topic(ctx: Context, name: str, **counts: int) -> None:
 
 async def names(app: App, **arguments: Any) -> list[str]:
     pages = await all_pages(app, "list_topics", **arguments)
-    return [each["name"] for page in pages for each in page["topics"]]
+    return [item["name"] for page in pages for item in page["topics"]]
 
 
 async def test_a_topic_has_its_counts(ctx: Context, app: App) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
     assert expected == await call_result(app, "list_topics", prefix="bread")
@@ -70,11 +70,11 @@ async def test_a_topic_has_its_counts(ctx: Context, app: App) -> None:
 async def test_frequent_topics_come_first_over_all_pages(
     ctx: Context, app: App, limit: int
 ) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
-    found = await names(app, limit=limit)
-    assert sorted(each.replace("-", " ") for each in expected) == sorted(found)
-    assert ["bread", "rye"] == found[:2]
+    listed = await names(app, limit=limit)
+    assert sorted(name.replace("-", " ") for name in expected) == sorted(listed)
+    assert ["bread", "rye"] == listed[:2]
 
 
 @pytest.mark.parametrize("limit", [1, 300])
@@ -93,7 +93,7 @@ async def test_frequent_topics_come_first_over_all_pages(
 async def test_prefix_and_kind_filter_topics(
     ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     assert expected == sorted(await names(app, **arguments, limit=limit))
 
 
@@ -107,7 +107,7 @@ async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: 
 
 
 async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App) -> None:
-    chunks = await hold_topics(ctx)
+    chunks = await store_topics(ctx)
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await names(app, **arguments)
@@ -119,7 +119,7 @@ async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:
 
 
 async def test_a_beginning_of_nothing_says_so(ctx: Context, app: App) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     assert {"topics": [], "message": NO_MATCH} == await call_result(app, "list_topics", prefix="x")
 
 
@@ -130,8 +130,8 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, a
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
-    found = await call_result(app, "list_topics", prefix="t", limit=300)
-    assert (MAX_WITH_PREFIX, TRUNCATED) == (len(found["topics"]), found["message"])
+    result = await call_result(app, "list_topics", prefix="t", limit=300)
+    assert (MAX_WITH_PREFIX, TRUNCATED) == (len(result["topics"]), result["message"])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_invalid_arguments_are_refused_by_name(app: App, field: str, value
 
 
 async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     cursor = (await call_result(app, "list_topics", limit=1))["next_cursor"]
     for other in ({"kind": "decision"}, {"prefix": "b"}):
         error = await call_error(app, "list_topics", cursor=cursor, **other)
@@ -160,7 +160,7 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
 
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
-    await hold_topics(ctx)
+    await store_topics(ctx)
     assert (1, 3) == await read_cost(app, "list_topics", limit=2)
     assert (1, 2) == await read_cost(app, "list_topics", prefix="sour")
     assert (1, 2) == await read_cost(app, "list_topics", type="decision")

@@ -42,8 +42,11 @@ DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 async def topics(ctx: Context) -> dict[str, dict[str, int]]:
     """How many extractions of each type are about each topic, where any are."""
-    found = await documents(ctx, "topics")
-    counted = {data["name"]: {**data["counts"], "total": data["total"]} for data in found.values()}
+    topic_documents = await documents(ctx, "topics")
+    counted = {
+        data["name"]: {**data["counts"], "total": data["total"]}
+        for data in topic_documents.values()
+    }
     return {
         name: {kind: n for kind, n in counts.items() if n}
         for name, counts in counted.items()
@@ -56,27 +59,29 @@ async def stored(ctx: Context) -> set[str]:
 
 
 async def page(ctx: Context, **filters: Any) -> list[Extraction]:
-    wanted = {"topic": None, "source_id": None, "limit": 9} | filters
-    return await Extractions(ctx.database).page(DECISION, **wanted)
+    arguments = {"topic": None, "source_id": None, "limit": 9} | filters
+    return await Extractions(ctx.database).page(DECISION, **arguments)
 
 
-def questions(found: Sequence[Extraction]) -> list[str]:
-    return [each.content.model_dump()["question"] for each in found]
+def questions(extractions: Sequence[Extraction]) -> list[str]:
+    return [extraction.content.model_dump()["question"] for extraction in extractions]
 
 
 async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list[Chunk]) -> None:
     full = decision(recommended_approach="Rye.")
-    held = [
+    extractions = [
         make_extraction(chunks[0], full, "bread", "rye", confidence=0.9),
         make_extraction(chunks[0], decision("Which oven?"), confidence=0.25),
     ]
-    await store_extractions(ctx, *held)
-    assert held == await page(ctx)
+    await store_extractions(ctx, *extractions)
+    assert extractions == await page(ctx)
 
 
 async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chunk]) -> None:
-    held = make_extraction(chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345)
-    await store_extractions(ctx, held)
+    extraction = make_extraction(
+        chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345
+    )
+    await store_extractions(ctx, extraction)
     [data] = (await documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
     assert 64 == len(vector)
@@ -87,15 +92,15 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
             "description": "It dies without flour and water.",
         },
         "topics": ["starter"],
-        "facets": held.facets,
+        "facets": extraction.facets,
         "quote": "x" * MAX_QUOTE,
         "embedding_model": "words",
         "source_id": "baking",
         "chunk_id": chunks[0].chunk_id,
         "confidence": 0.123,
-        "model": held.model,
+        "model": extraction.model,
         "schema_version": SCHEMA_VERSION,
-        "extracted_at": held.extracted_at,
+        "extracted_at": extraction.extracted_at,
         "duplicate_of": None,
     } == data
 
@@ -103,14 +108,17 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
 async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    held = [make_extraction(chunks[0], decision(), "bread"), make_extraction(chunks[0], warning())]
-    await store_extractions(ctx, *held)
+    extractions = [
+        make_extraction(chunks[0], decision(), "bread"),
+        make_extraction(chunks[0], warning()),
+    ]
+    await store_extractions(ctx, *extractions)
     data = (await documents(ctx, "chunks"))[chunks[0].chunk_id]
-    known = {name: (each["type"], each["topics"]) for name, each in data["extracted"].items()}
+    entries = {name: (entry["type"], entry["topics"]) for name, entry in data["extracted"].items()}
     assert {
-        held[0].extraction_id: ("decision", ["bread"]),
-        held[1].extraction_id: ("warning", []),
-    } == known
+        extractions[0].extraction_id: ("decision", ["bread"]),
+        extractions[1].extraction_id: ("warning", []),
+    } == entries
     assert (SCHEMA_VERSION, False) == (data["extraction_schema"], "extract" in data["pending"])
 
 
@@ -138,7 +146,7 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
         make_extraction(chunks[0], pattern(), "rye"),
     ]
     await store_extractions(ctx, *new)
-    assert {each.extraction_id for each in new} == await stored(ctx)
+    assert {extraction.extraction_id for extraction in new} == await stored(ctx)
     assert {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
@@ -183,12 +191,12 @@ async def test_a_former_duplicate_without_topics_is_visible(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = make_extraction(chunks[1], decision("Who bakes?"))
-    again = make_extraction(chunks[0], decision())
+    extraction = make_extraction(chunks[0], decision())
     await store_extractions(ctx, first)
-    await store_extractions(ctx, replace(again, duplicate_of=first.extraction_id))
-    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [again])
-    assert {first.extraction_id, again.extraction_id} == {
-        each.extraction_id for each in await page(ctx)
+    await store_extractions(ctx, replace(extraction, duplicate_of=first.extraction_id))
+    await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [extraction])
+    assert {first.extraction_id, extraction.extraction_id} == {
+        extraction.extraction_id for extraction in await page(ctx)
     }
 
 
@@ -213,25 +221,25 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
-    held = [make_extraction(chunks[0], decision(), "bread")]
-    assert [1, 0] == [await replace_extractions(ctx, chunk, held) for _ in range(2)]
+    extractions = [make_extraction(chunks[0], decision(), "bread")]
+    assert [1, 0] == [await replace_extractions(ctx, chunk, extractions) for _ in range(2)]
     assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
 
 
 async def test_extractions_and_counts_go_with_a_deleted_chunk(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    kept = make_extraction(chunks[3], decision(), "bread")
+    extraction = make_extraction(chunks[3], decision(), "bread")
     await store_extractions(
         ctx,
         make_extraction(chunks[0], decision(), "bread"),
         make_extraction(chunks[1], warning(), "rye"),
-        kept,
+        extraction,
     )
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[2:]))
-    assert {kept.extraction_id} == await stored(ctx)
+    assert {extraction.extraction_id} == await stored(ctx)
     assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
-    assert [kept] == await page(ctx)
+    assert [extraction] == await page(ctx)
 
 
 @pytest.mark.parametrize(
@@ -249,54 +257,58 @@ async def test_filters_combine(
     ctx: Context, chunks: list[Chunk], filters: dict[str, Any], expected: list[str]
 ) -> None:
     about = [(0, "bread"), (1, "rye bread"), (2, "bread"), (3, "ropes")]
-    held = [
+    extractions = [
         make_extraction(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
         for n, (at, topic) in enumerate(about)
     ]
-    await store_extractions(ctx, *held, make_extraction(chunks[4], warning(), "bread"))
+    await store_extractions(ctx, *extractions, make_extraction(chunks[4], warning(), "bread"))
     assert expected == questions(await page(ctx, **filters))
 
 
 async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: list[Chunk]) -> None:
-    held = [make_extraction(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
-    await store_extractions(ctx, *held)
+    extractions = [
+        make_extraction(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)
+    ]
+    await store_extractions(ctx, *extractions)
     first = await page(ctx, limit=2)
-    await store_extractions(ctx, *(each for each in held if each != first[-1]))
+    await store_extractions(
+        ctx, *(extraction for extraction in extractions if extraction != first[-1])
+    )
     rest = await page(ctx, after=page_key(first[-1]))
-    expected = sorted((each.extraction_id for each in held), reverse=True)
-    assert expected == [each.extraction_id for each in (*first, *rest)]
+    expected = sorted((extraction.extraction_id for extraction in extractions), reverse=True)
+    assert expected == [extraction.extraction_id for extraction in (*first, *rest)]
 
 
 async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
-    held = [
+    extractions = [
         make_extraction(chunks[0], warning(title, description="It."), "a")
         for title in ("rye", "sea", "oats")
     ]
     await store_extractions(
-        ctx, *held, make_extraction(chunks[1], warning("rye", description="It."))
+        ctx, *extractions, make_extraction(chunks[1], warning("rye", description="It."))
     )
     [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
-    found = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
-    assert held[0] == found[0].extraction
-    assert pytest.approx(1.0) == found[0].similarity
-    assert (2, 2) == (len(found), meter.documents_read - read)
+    neighbours = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
+    assert extractions[0] == neighbours[0].extraction
+    assert pytest.approx(1.0) == neighbours[0].similarity
+    assert (2, 2) == (len(neighbours), meter.documents_read - read)
 
 
 async def test_only_similar_extractions_of_the_type_are_found(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
-    held = make_extraction(chunks[0], warning())
+    extraction = make_extraction(chunks[0], warning())
     await store_extractions(
-        ctx, held, make_extraction(chunks[1], warning("Burnt crust", description="Too hot."))
+        ctx, extraction, make_extraction(chunks[1], warning("Burnt crust", description="Too hot."))
     )
     await store_extractions(
         ctx, make_extraction(chunks[2], pattern("Starving", problem="starter It", solution="dies."))
     )
     vectors = Extractions(ctx.database)
-    [vector] = await ctx.embedder.embed([held.content.text], Purpose.DOCUMENT)
-    assert [held] == [
-        each.extraction for each in await vectors.nearest_above(vector, WARNING, 5, 0.9)
+    [vector] = await ctx.embedder.embed([extraction.content.text], Purpose.DOCUMENT)
+    assert [extraction] == [
+        neighbour.extraction for neighbour in await vectors.nearest_above(vector, WARNING, 5, 0.9)
     ]
     assert [] == await vectors.nearest_above(vector, DECISION, 5, 0.9)
 
@@ -306,25 +318,25 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
 ) -> None:
     first = make_extraction(chunks[0], decision(), "bread")
     await store_extractions(ctx, first)
-    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    await store_extractions(ctx, again)
-    assert ([first], {first.extraction_id, again.extraction_id}) == (
+    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    await store_extractions(ctx, extraction)
+    assert ([first], {first.extraction_id, extraction.extraction_id}) == (
         await page(ctx),
         await stored(ctx),
     )
     assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
-    near = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
-    assert [first] == [each.extraction for each in near]
+    neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
+    assert [first] == [neighbour.extraction for neighbour in neighbours]
 
 
 async def both(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
     """What makes each the only one of its chunk, as read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
-    read = [await pending_chunk(ctx, each.chunk_id) for each in (first, again)]
+    read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, again)]
     return [
-        Extractions(ctx.database).replacement(chunk, [(each, vector)], "words")
-        for chunk, each, vector in zip(read, (first, again), vectors, strict=True)
+        Extractions(ctx.database).replacement(chunk, [(extraction, vector)], "words")
+        for chunk, extraction, vector in zip(read, (first, again), vectors, strict=True)
     ]
 
 
@@ -332,8 +344,10 @@ async def test_a_duplicate_is_stored_together_with_its_original(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = make_extraction(chunks[0], decision(), "bread")
-    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    assert 2 == await ChunkQueue(ctx.database).complete("extract", await both(ctx, first, again))
+    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    assert 2 == await ChunkQueue(ctx.database).complete(
+        "extract", await both(ctx, first, extraction)
+    )
     assert ([first], 2) == (await page(ctx), len(await stored(ctx)))
 
 
@@ -341,10 +355,10 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = make_extraction(chunks[0], decision(), "bread")
-    again = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    made = await both(ctx, first, again)
+    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    results = await both(ctx, first, extraction)
     await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
-    assert 0 == await ChunkQueue(ctx.database).complete("extract", made)
+    assert 0 == await ChunkQueue(ctx.database).complete("extract", results)
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
@@ -352,8 +366,8 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[1].chunk_id)
-    again = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
-    assert 0 == await replace_extractions(ctx, chunk, [again])
+    extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
+    assert 0 == await replace_extractions(ctx, chunk, [extraction])
     assert (set(), {}) == (await stored(ctx), await topics(ctx))
     assert 5 == await ChunkQueue(ctx.database).count_pending("extract")
 

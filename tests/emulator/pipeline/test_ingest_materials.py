@@ -71,8 +71,8 @@ async def opened(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
         return backends[-1]
 
     yield open_one
-    for each in backends:
-        await each.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
     return AfterBatches(math.inf)
 
 
-async def test_what_waited_is_found_as_if_it_had_been_embedded_at_once(
+async def test_a_deferred_text_is_found_like_an_immediate_one(
     app: App, opened: Open, project: str
 ) -> None:
     pending = await extract_result(app, QUERY, materials=TEXT)
@@ -113,14 +113,12 @@ async def test_what_waited_is_found_as_if_it_had_been_embedded_at_once(
     assert await stored_contents(calm) == await stored_contents(app)
 
 
-async def test_a_run_with_nothing_to_do_asks_the_model_nothing(app: App, fake: FakeOpenAI) -> None:
+async def test_a_run_with_nothing_to_do_embeds_nothing(app: App, fake: FakeOpenAI) -> None:
     assert Report() == await run_job(JOB, app)
     assert [] == fake.calls
 
 
-async def test_passages_that_several_materials_share_are_embedded_once(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -> None:
     other = f"{TEXT}\n\n{paragraph(777)}"
     for text in (TEXT, other):
         await extract_result(app, QUERY, materials=text)
@@ -131,9 +129,7 @@ async def test_passages_that_several_materials_share_are_embedded_once(
     assert 2 * PARAGRAPHS + 1 == len(embedded_passages(fake))
 
 
-async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     first = await ingest_materials(without_caller(app), after_batches(fake, 1))
     assert ({"embedded": FIRST}, False) == (first.counts, first.finished)
@@ -146,7 +142,7 @@ async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
 @pytest.mark.parametrize(
     "reply", [refusal(429, retry_after="60"), refusal(500, retry_after="60"), HANG]
 )
-async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
+async def test_an_outage_ends_a_run_and_the_next_resumes(
     app: App, opened: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
@@ -166,36 +162,32 @@ async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
     assert TEXT.split("\n\n")[FIRST:] == embedded_passages(fake)[before:]
 
 
-async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
     fake.refuses = paragraph(35)
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
     report = await run_job(JOB, app)
     start = TEXT.index(fake.refuses)
-    told = f"characters {start} to {start + len(fake.refuses)}"
+    message = f"characters {start} to {start + len(fake.refuses)}"
     assert isinstance(report, Report)
     assert {"embedded": 62, "failed": 1, "ready": 1} == report.counts
-    assert [ID] == [each.name for each in report.failures]
-    assert told in report.failures[0].reason
+    assert [ID] == [failure.name for failure in report.failures]
+    assert message in report.failures[0].reason
     for _ in range(2):
         error = await extract_error(app, QUERY, document=ID)
         assert "VALIDATION_ERROR" == error.code
-        assert told in error.message
-    found = await extract_result(app, QUERY, scope="task")
-    assert 30 == found["considered"]
+        assert message in error.message
+    result = await extract_result(app, QUERY, scope="task")
+    assert 30 == result["considered"]
     assert 0 == await count_waiting(without_caller(app))
     fake.refuses = ""
-    again = await extract_result(app, QUERY, materials=TEXT)
-    assert "pending" == again["status"]
+    second = await extract_result(app, QUERY, materials=TEXT)
+    assert "pending" == second["status"]
     await run_job(JOB, app)
     assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
-async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
     """An endpoint that answers nonsense to one text alone."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
@@ -203,14 +195,14 @@ async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": 62, "ready": 1} == report.counts
-    assert [ID] == [each.name for each in report.failures]
+    assert [ID] == [failure.name for failure in report.failures]
     assert 1 == await count_waiting(without_caller(app))
     assert Report() == await run_job(JOB, app)
     fake.nonsense_for = ""
     assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
-async def test_materials_of_another_model_wait_to_be_brought_again(
+async def test_a_text_of_another_model_must_be_uploaded_again(
     app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
@@ -224,7 +216,7 @@ async def test_materials_of_another_model_wait_to_be_brought_again(
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
 
 
-async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
+async def test_a_run_out_of_time_keeps_what_a_call_completed(
     app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
@@ -235,12 +227,12 @@ async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
 
     running = opened(WatchedApp, after(1, ask_document))
     await ingest_materials(without_caller(running), after_batches(fake, 1))
-    assert ["ready"] == [each["status"] for each in answers]
-    found = await extract_result(app, QUERY, scope="task")
-    assert answers[0] | {"known": None} == found | {"document": ID, "known": None}
+    assert ["ready"] == [answer["status"] for answer in answers]
+    result = await extract_result(app, QUERY, scope="task")
+    assert answers[0] | {"known": None} == result | {"document": ID, "known": None}
 
 
-async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
+async def test_a_second_run_at_the_same_time_does_nothing(app: App, opened: Open) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     others: list[Report | AlreadyRunning] = []
 
@@ -248,11 +240,11 @@ async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
         others.append(await run_job(JOB, app))
 
     await run_job(JOB, opened(WatchedApp, after(2, run)))
-    assert [AlreadyRunning] == [type(each) for each in others]
+    assert [AlreadyRunning] == [type(extraction) for extraction in others]
     assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
-async def test_a_call_and_a_run_embedding_the_same_both_end(app: App, opened: Open) -> None:
+async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, opened: Open) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     answers: list[Any] = []
 
@@ -263,11 +255,11 @@ async def test_a_call_and_a_run_embedding_the_same_both_end(app: App, opened: Op
         report = await run_job(JOB, opened(WatchedApp, after(2, ask_document)))
     assert isinstance(report, Report)
     assert report.finished
-    assert ["ready"] == [each["status"] for each in answers]
+    assert ["ready"] == [answer["status"] for answer in answers]
     assert answers[0] == await extract_result(app, QUERY, document=ID)
 
 
-async def test_what_is_half_erased_is_gone_to_whoever_stores(
+async def test_a_partly_erased_document_is_erased_for_writers(
     app: App,
 ) -> None:
     """The document is gone, and nothing else yet."""

@@ -66,28 +66,28 @@ async def app(settings: Settings) -> AsyncIterator[App]:
         yield app
 
 
-async def test_what_is_half_erased_answers_nothing(app: App) -> None:
+async def test_a_partly_erased_workspace_is_not_found(app: App) -> None:
     document = (await upload_text(app, "notes"))["document"]
     assert await make_erasure(job_context(app), "notes").begin()
     for scope in ("materials", "task"):
-        wanted: Any = {"scope": scope, "task_id": "notes"}
-        never = await extract_error(app, QUESTION, document=UNKNOWN, **wanted)
-        told = await extract_error(app, QUESTION, document=document, **wanted)
-        assert "NOT_FOUND" == told.code
-        assert never == told
-    told = await extract_error(app, QUESTION, scope="task", task_id="notes")
+        arguments: Any = {"scope": scope, "task_id": "notes"}
+        never = await extract_error(app, QUESTION, document=UNKNOWN, **arguments)
+        error = await extract_error(app, QUESTION, document=document, **arguments)
+        assert "NOT_FOUND" == error.code
+        assert never == error
+    error = await extract_error(app, QUESTION, scope="task", task_id="notes")
     never = await extract_error(app, QUESTION, scope="task", task_id="never")
-    assert never.message.replace("never", "notes") == told.message
+    assert never.message.replace("never", "notes") == error.message
 
 
 @pytest.mark.parametrize("text", [TEXT, BREAD])
-async def test_bringing_materials_to_a_half_erased_task_finishes_it(app: App, text: str) -> None:
+async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     old = await upload_text(app, "notes", COMET)
     await upload_text(app, "notes")
     ctx = job_context(app)
     assert await make_erasure(ctx, "notes").begin()
-    brought = await upload_text(app, "notes", text)
-    assert (False, len(text.split("\n\n"))) == (brought["known"], brought["considered"])
+    result = await upload_text(app, "notes", text)
+    assert (False, len(text.split("\n\n"))) == (result["known"], result["considered"])
     whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
     gone = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
@@ -96,21 +96,21 @@ async def test_bringing_materials_to_a_half_erased_task_finishes_it(app: App, te
     assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
 
 
-async def test_bringing_materials_while_they_are_erased_leaves_nothing(
+async def test_an_upload_erased_meanwhile_leaves_nothing(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
     app = App(settings, embedder=embedder)
-    told = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
-    assert (True, "CONFLICT") == (embedder.done, told.code)
+    error = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
+    assert (True, "CONFLICT") == (embedder.done, error.code)
     assert {} == await write_times(job_context(app), "users/")
     assert MAST == (await upload_text(app, "notes"))["contexts"][0]
     await app.aclose()
 
 
-@pytest.mark.parametrize("wanted", ["document", "materials", "task"])
-async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
-    settings: Settings, wanted: str
+@pytest.mark.parametrize("target", ["document", "materials", "task"])
+async def test_a_search_during_an_erasure_is_whole_or_not_found(
+    settings: Settings, target: str
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     embedder.done = True
@@ -118,7 +118,7 @@ async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
     document = (await upload_text(app, "notes"))["document"]
     embedder.done = False
     named = {"document": document, "materials": TEXT, "scope": "task"}
-    field = "scope" if wanted == "task" else wanted
+    field = "scope" if target == "task" else target
     arguments = {field: named[field], "task_id": "notes", "top_k": 20}
     answer = await call_extract(app, "What happened to the mast?", **arguments)
     assert embedder.done
@@ -130,20 +130,20 @@ async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
         assert sorted(TEXT.split("\n\n")) == sorted(answer.result["contexts"])
 
 
-async def test_the_answer_of_a_task_erased_meanwhile_is_not_kept(
+async def test_no_answer_is_stored_for_an_erased_workspace(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     app = App(settings, embedder=embedder)
     await call_extract(app, QUESTION, materials=TEXT, task_id="notes", idempotency_key="one")
     assert embedder.done
-    left = await write_times(job_context(app), "users/")
+    paths = await write_times(job_context(app), "users/")
     await app.aclose()
-    assert {} == left
+    assert {} == paths
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
-async def test_an_overtaken_eraser_deletes_nothing_brought_since(app: App, commits: int) -> None:
+async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: int) -> None:
     await upload_text(app, "notes", idempotency_key="one")
     ctx = job_context(app)
     erasure = make_erasure(ctx, "notes")
@@ -151,8 +151,8 @@ async def test_an_overtaken_eraser_deletes_nothing_brought_since(app: App, commi
     pages = aiter(erasure.pages())
     for _ in range(commits):
         await anext(pages)
-    brought = await upload_text(app, "notes", idempotency_key="two")
-    assert not brought["known"]
+    result = await upload_text(app, "notes", idempotency_key="two")
+    assert not result["known"]
     whole = await write_times(ctx, "users/")
     assert [] == [deleted async for deleted in pages if deleted.total()]
     assert whole == await write_times(ctx, "users/")
@@ -172,17 +172,17 @@ class OvertakenEmbedder(WordEmbedder):
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
             async with open_app(self._settings, SettableClock()) as other:
                 ctx = job_context(other)
-                stood = ctx.database.collection(f"{workspace_of(ctx, 'notes').path}/passages")
-                while await ctx.database.count(stood.select([])) < 2 * 32:
+                passages = ctx.database.collection(f"{workspace_of(ctx, 'notes').path}/passages")
+                while await ctx.database.count(passages.select([])) < 2 * 32:
                     pass
                 await erase(ctx, "notes")
                 other.embedder.down = True  # type: ignore[attr-defined]
-                told = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
-                assert "UNAVAILABLE" == told.code
+                error = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
+                assert "UNAVAILABLE" == error.code
         return await super().embed(texts, purpose)
 
 
-async def test_what_is_erased_and_brought_anew_is_never_half_visible(
+async def test_an_erased_and_repeated_upload_is_never_half_visible(
     settings: Settings,
 ) -> None:
     text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_passage_that_answers_comes_first_word_for_word(app: App) -> None:
+async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT)
     assert BREAD == result["contexts"][0]
     first = result["passages"][0]
@@ -27,7 +27,7 @@ async def test_the_passage_that_answers_comes_first_word_for_word(app: App) -> N
     )
 
 
-async def test_materials_are_known_the_second_time_and_answer_the_same(app: App) -> None:
+async def test_a_known_text_gives_the_same_answer(app: App) -> None:
     first = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
     second = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
     assert first | {"known": True} == second
@@ -38,7 +38,7 @@ async def test_materials_are_known_the_second_time_and_answer_the_same(app: App)
     assert second == by_id
 
 
-async def test_a_task_is_searched_as_a_whole(app: App) -> None:
+async def test_scope_task_searches_all_texts(app: App) -> None:
     await extract_result(app, "comet", materials=COMET)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "What does rye bread need?", scope="task")

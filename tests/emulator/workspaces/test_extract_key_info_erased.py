@@ -71,8 +71,8 @@ async def opened(project: str) -> AsyncIterator[Open]:
         return app
 
     yield open_one
-    for each in backends:
-        await each.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 async def die() -> None:
@@ -105,10 +105,10 @@ async def assert_whole_or_gone(app: App, whole: Whole) -> None:
     """Either all of the text is there and is found, or nothing is; and it can be brought again."""
     answer, everything = whole
     there = app.settings.google_cloud_project
-    found = await stored_contents(app)
-    erasing = found.get("default", {}).get("erasing")
-    if not erasing and found.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert (there, {}) == (there, difference(everything, found))
+    documents = await stored_contents(app)
+    erasing = documents.get("default", {}).get("erasing")
+    if not erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
+        assert (there, {}) == (there, difference(everything, documents))
     else:
         await assert_not_found(app, TEXT)
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -117,7 +117,7 @@ async def assert_whole_or_gone(app: App, whole: Whole) -> None:
 
 
 @SOME_OR_ALL
-async def test_materials_erased_while_a_call_brings_them_are_gone(
+async def test_a_document_erased_during_its_upload_is_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     conflicts = 0
@@ -127,19 +127,19 @@ async def test_materials_erased_while_a_call_brings_them_are_gone(
         answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
-        left = await stored_contents(other)
+        documents = await stored_contents(other)
         if answer.error:
             conflicts += 1
             assert (commits, "CONFLICT") == (commits, answer.error.code)
             assert "again" in answer.error.message
         if answer.error or commits == arriving.commits:
-            assert (commits, {}) == (commits, left)
+            assert (commits, {}) == (commits, documents)
         await assert_whole_or_gone(other, whole)
     assert conflicts >= 3 / step
 
 
 @SOME_OR_ALL
-async def test_materials_erased_while_they_are_left_to_a_job_are_gone(
+async def test_a_document_erased_while_deferred_is_gone(
     opened: Open,
     step: int,
 ) -> None:
@@ -156,7 +156,7 @@ async def test_materials_erased_while_they_are_left_to_a_job_are_gone(
 
 
 @SOME_OR_ALL
-async def test_materials_erased_while_they_are_gone_on_with_are_gone(
+async def test_a_document_erased_while_resumed_is_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -173,7 +173,7 @@ async def test_materials_erased_while_they_are_gone_on_with_are_gone(
 
 
 @SOME_OR_ALL
-async def test_materials_erased_while_the_job_embeds_them_are_gone(
+async def test_a_document_erased_during_the_job_is_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -191,7 +191,7 @@ async def test_materials_erased_while_the_job_embeds_them_are_gone(
 
 
 @SOME_OR_ALL
-async def test_materials_brought_during_erasure_are_whole_or_gone(
+async def test_an_upload_during_an_erasure_is_whole_or_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -206,7 +206,7 @@ async def test_materials_brought_during_erasure_are_whole_or_gone(
 
 
 @SOME_OR_ALL
-async def test_others_brought_during_erasure_are_whole_or_gone(
+async def test_another_upload_during_an_erasure_is_whole_or_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -221,9 +221,7 @@ async def test_others_brought_during_erasure_are_whole_or_gone(
 
 
 @SOME_OR_ALL
-async def test_a_call_goes_on_with_nothing_another_erased_and_brought(
-    opened: Open, whole: Whole, step: int
-) -> None:
+async def test_a_call_never_continues_another_upload(opened: Open, whole: Whole, step: int) -> None:
     for commits in range(2, 20, step):
         other, broken = opened(commits), opened(commits, down=True)
         arriving = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
@@ -235,7 +233,7 @@ async def test_a_call_goes_on_with_nothing_another_erased_and_brought(
 
 
 @SOME_OR_ALL
-async def test_the_job_goes_on_with_nothing_another_erased_and_brought(
+async def test_the_job_never_continues_another_upload(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -250,7 +248,7 @@ async def test_the_job_goes_on_with_nothing_another_erased_and_brought(
 
 
 @SOME_OR_ALL
-async def test_an_answer_is_not_kept_where_its_task_was_erased(
+async def test_an_answer_of_an_erased_workspace_is_not_stored(
     opened: Open,
     step: int,
 ) -> None:
@@ -265,7 +263,7 @@ async def test_an_answer_is_not_kept_where_its_task_was_erased(
 
 
 @SOME_OR_ALL
-async def test_a_task_that_two_erase_at_once_is_gone(opened: Open, step: int) -> None:
+async def test_two_erasures_at_once_both_end(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other = opened(commits)
         await extract_result(other, QUERY, materials=TEXT, idempotency_key="k")
@@ -280,13 +278,13 @@ async def test_a_task_that_two_erase_at_once_is_gone(opened: Open, step: int) ->
         )
     assert commits > 4
     await extract_result(other, QUERY, materials=TEXT)
-    await asyncio.gather(*(erase(each) for each in (other, opened(commits), other)))
+    await asyncio.gather(*(erase(app) for app in (other, opened(commits), other)))
     assert {} == await stored_contents(other)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["bring", "purge"])
-async def test_what_is_half_erased_is_not_found_and_can_be_purged(
+async def test_a_partly_erased_workspace_can_be_purged(
     opened: Open, whole: Whole, then: str
 ) -> None:
     for commits in range(1, 20):
@@ -310,7 +308,7 @@ async def die_while_erasing(dying: App) -> None:
 
 
 @SOME_OR_ALL
-async def test_erasing_beside_somebody_who_dies_comes_to_an_end(opened: Open, step: int) -> None:
+async def test_an_erasure_ends_beside_one_that_died(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other, dying = opened(commits), opened(commits, after(commits, die))
         await extract_result(other, QUERY, materials=TEXT)
@@ -329,12 +327,12 @@ async def raced(open_here: Open, arrived: int, erased: int) -> int:
     Returns:
         How many commits the erasure took.
     """
-    reached, passed = asyncio.Event(), asyncio.Event()
+    reached, finished = asyncio.Event(), asyncio.Event()
     under_way: list[asyncio.Task[None]] = []
 
     async def pause() -> None:
         reached.set()
-        await passed.wait()
+        await finished.wait()
 
     eraser = open_here(before(erased, pause))
 
@@ -350,11 +348,11 @@ async def raced(open_here: Open, arrived: int, erased: int) -> int:
                 under_way.append(asyncio.create_task(erase_all()))
                 await reached.wait()
             elif commit > arrived:
-                passed.set()
+                finished.set()
 
     answer = await ask(open_here(around), materials=TEXT)
     assert answer.error is None or "CONFLICT" == answer.error.code
-    passed.set()
+    finished.set()
     async with asyncio.timeout(SOON):
         await under_way[0]
     return eraser.commits
@@ -362,9 +360,7 @@ async def raced(open_here: Open, arrived: int, erased: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arrived", [2, 3, 4])
-async def test_who_erases_what_somebody_is_writing_comes_to_an_end(
-    opened: Open, whole: Whole, arrived: int
-) -> None:
+async def test_an_erasure_ends_beside_an_upload(opened: Open, whole: Whole, arrived: int) -> None:
     for commits in range(1, 20):
         took = await raced(partial(opened, commits), arrived, commits)
         await assert_whole_or_gone(opened(commits), whole)

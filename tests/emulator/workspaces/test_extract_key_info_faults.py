@@ -82,8 +82,8 @@ async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
         return backends[-1]
 
     yield opened
-    for each in backends:
-        await each.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 @pytest.fixture
@@ -95,9 +95,7 @@ async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
-    calm: App, fake: FakeOpenAI, more: Open
-) -> None:
+async def test_a_busy_model_is_tried_again(calm: App, fake: FakeOpenAI, more: Open) -> None:
     app = more()
     fake.script.extend([WELL, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -110,7 +108,7 @@ async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
 @pytest.mark.parametrize(
     "reply", [refusal(429, retry_after="600"), refusal(429), refusal(500), CUT_CONNECTION, HANG]
 )
-async def test_a_model_that_stays_down_is_an_outage_for_a_call(
+async def test_a_model_that_stays_down_is_an_outage(
     app: App, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
@@ -129,9 +127,7 @@ async def test_a_model_that_stays_down_is_an_outage_for_a_call(
     ]
 
 
-async def test_what_came_despite_an_outage_is_stored_as_without_one(
-    app: App, calm: App, fake: FakeOpenAI
-) -> None:
+async def test_an_outage_leaves_the_same_documents(app: App, calm: App, fake: FakeOpenAI) -> None:
     fake.script.extend([WELL, refusal(429, retry_after="600")])
     assert (await ask(app, materials=TEXT)).error
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -139,32 +135,28 @@ async def test_what_came_despite_an_outage_is_stored_as_without_one(
     assert await stored_contents(calm) == await stored_contents(app)
 
 
-async def test_a_model_that_asks_for_patience_is_waited_for(app: App, fake: FakeOpenAI) -> None:
+async def test_a_retry_after_of_the_model_is_honoured(app: App, fake: FakeOpenAI) -> None:
     fake.usual = refusal(429, retry_after="600")
     error = await extract_error(app, QUERY, materials=TEXT)
     assert 600 == error.retry_after
     assert_says_to_call_again(error)
 
 
-async def test_a_passage_the_model_refuses_is_named_by_where_it_stands(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: FakeOpenAI) -> None:
     fake.refuses = paragraph(35)
     error = await extract_error(app, QUERY, materials=TEXT)
     start = TEXT.index(fake.refuses)
-    told = f"characters {start} to {start + len(fake.refuses)}"
+    errors = f"characters {start} to {start + len(fake.refuses)}"
     assert "VALIDATION_ERROR" == error.code
-    assert told in error.details["materials"]
-    assert told in error.message
+    assert errors in error.details["materials"]
+    assert errors in error.message
     await assert_not_found(app, TEXT)
     fake.refuses = ""
     result = await extract_result(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
 
 
-async def test_a_question_without_a_vector_is_answered_by_words_alone(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_a_query_without_a_vector_is_ranked_by_words(app: App, fake: FakeOpenAI) -> None:
     first = await extract_result(app, QUERY, materials=TEXT)
     fake.usual = refusal(429, retry_after="600")
     for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
@@ -174,7 +166,9 @@ async def test_a_question_without_a_vector_is_answered_by_words_alone(
         assert "ready" == result["status"]
 
 
-async def test_new_materials_without_a_query_vector_go_by_words(app: App, fake: FakeOpenAI) -> None:
+async def test_a_new_text_without_a_query_vector_is_ranked_by_words(
+    app: App, fake: FakeOpenAI
+) -> None:
     fake.script.extend([WELL, WELL])
     fake.usual = refusal(429, retry_after="600")
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -182,7 +176,7 @@ async def test_new_materials_without_a_query_vector_go_by_words(app: App, fake: 
     assert "ranked by words alone" in result["message"]
 
 
-async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
+async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
     app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
@@ -198,7 +192,7 @@ async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
     assert set(TEXT.split("\n\n")) == await texts_with_vectors(app)
 
 
-async def test_asking_again_goes_on_where_a_slow_model_ended(
+async def test_a_repeated_call_continues_after_a_slow_model(
     app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -215,10 +209,10 @@ async def test_asking_again_goes_on_where_a_slow_model_ended(
     assert 0 < len(stored) < 10 * FIRST
     assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
     before = len(embedded_passages(fake))
-    again = await ask(app, seconds=100, document=result["document"])
-    assert again.result
-    assert ("pending", True) == (again.result["status"], again.result["known"])
-    assert 0 == again.receipt.price
+    answer = await ask(app, seconds=100, document=result["document"])
+    assert answer.result
+    assert ("pending", True) == (answer.result["status"], answer.result["known"])
+    assert 0 == answer.receipt.price
     anew = embedded_passages(fake)[before:]
     assert anew
     assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
@@ -229,7 +223,7 @@ async def test_asking_again_goes_on_where_a_slow_model_ended(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_asking_again_during_an_outage_keeps_what_waits(
+async def test_a_repeated_call_in_an_outage_loses_nothing(
     fake: FakeOpenAI,
     app: App,
     more: Open,
@@ -243,46 +237,42 @@ async def test_asking_again_during_an_outage_keeps_what_waits(
     assert ("ready", True) == (ready["status"], ready["known"])
 
 
-async def test_materials_brought_twice_at_once_are_stored_once(
+async def test_a_text_uploaded_twice_at_once_is_stored_once(
     app: App, calm: App, more: Open
 ) -> None:
     expected = await extract_result(calm, QUERY, materials=TEXT)
     other = more()
     answers = await asyncio.gather(
-        *(extract_result(each, QUERY, materials=TEXT) for each in (app, other, app, other))
+        *(extract_result(one, QUERY, materials=TEXT) for one in (app, other, app, other))
     )
-    assert [expected] * 4 == [each | {"known": False} for each in answers]
+    assert [expected] * 4 == [answer | {"known": False} for answer in answers]
     assert await stored_contents(calm) == await stored_contents(app)
 
 
-async def test_a_call_sent_twice_at_once_is_answered_by_one_of_the_two(
-    app: App, calm: App, more: Open
-) -> None:
+async def test_a_call_sent_twice_at_once_is_run_once(app: App, calm: App, more: Open) -> None:
     expected = await extract_result(calm, QUERY, materials=TEXT)
     other = more()
-    told: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
-    answers = await asyncio.gather(*(ask(each, **told) for each in (app, other) * 2))
+    errors: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
+    answers = await asyncio.gather(*(ask(one, **errors) for one in (app, other) * 2))
     assert [expected] * 4 == [answer.result for answer in answers]
     assert 1 == sum(not answer.receipt.replayed for answer in answers)
     assert await stored_contents(calm) == await stored_contents(app)
 
 
-async def test_materials_at_once_with_the_same_passages_share_them(
-    app: App, fake: FakeOpenAI
-) -> None:
+async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenAI) -> None:
     other = f"{make_text(20)}\n\nAn end of its own."
-    await asyncio.gather(*(extract_result(app, QUERY, materials=each) for each in (TEXT, other)))
+    await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in (TEXT, other)))
     stored = await stored_contents(app)
     passages = [name for name in stored if "/passages/" in name]
     assert PARAGRAPHS + 1 == len(passages)
     both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
     assert 20 == sum(both <= stored[name]["facets"] for name in passages)
     assert {DocumentStatus.READY.value} == {
-        stored[f"default/documents/{content_id(each)}"]["status"] for each in (TEXT, other)
+        stored[f"default/documents/{content_id(text)}"]["status"] for text in (TEXT, other)
     }
     before = len(embedded_passages(fake))
-    found = await extract_result(app, QUERY, scope="task")
-    assert PARAGRAPHS + 1 == found["considered"]
+    result = await extract_result(app, QUERY, scope="task")
+    assert PARAGRAPHS + 1 == result["considered"]
     assert before == len(embedded_passages(fake))
 
 

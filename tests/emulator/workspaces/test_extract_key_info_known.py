@@ -94,33 +94,31 @@ async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[s
     return await documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
-async def test_the_same_materials_again_embed_only_the_query(app: App, embedder: Counting) -> None:
+async def test_a_known_text_embeds_only_the_query(app: App, embedder: Counting) -> None:
     await extract_result(app, "rye", materials=TEXT)
     answer = await call_extract(app, "comet", materials=TEXT)
     assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
     assert 0 == answer.receipt.documents_written
 
 
-async def test_the_same_question_again_embeds_nothing(app: App, embedder: Counting) -> None:
+async def test_a_repeated_query_embeds_nothing(app: App, embedder: Counting) -> None:
     for _ in range(2):
         await extract_result(app, "rye", materials=TEXT)
     assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
 
 
-async def test_what_two_materials_share_is_embedded_and_stored_once(
-    app: App, embedder: Counting
-) -> None:
+async def test_shared_passages_are_embedded_and_stored_once(app: App, embedder: Counting) -> None:
     await extract_result(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     spaced = BREAD.replace(" ", "\n")
     await extract_result(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
     expected = sorted((MAST, BREAD, COMET, BRIDGE))
     assert expected == sorted(embedder.passages)
     passages = await stored(app, "passages")
-    assert expected == sorted(each["text"] for each in passages.values())
+    assert expected == sorted(passage["text"] for passage in passages.values())
     assert 2 == len(await stored(app, "documents"))
 
 
-async def test_the_order_of_known_passages_in_new_materials_is_theirs(
+async def test_known_passages_have_the_positions_of_the_new_text(
     app: App, embedder: Counting
 ) -> None:
     await extract_result(app, "rye", materials=TEXT)
@@ -134,7 +132,7 @@ async def test_the_order_of_known_passages_in_new_materials_is_theirs(
     )
 
 
-async def test_another_task_shares_nothing(app: App, embedder: Counting) -> None:
+async def test_workspaces_share_nothing(app: App, embedder: Counting) -> None:
     await extract_result(app, "rye", materials=TEXT, task_id="one")
     await extract_result(app, "rye", materials=TEXT, task_id="two")
     assert 8 == len(embedder.passages)
@@ -158,7 +156,7 @@ SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(SHARED, min_size=1, max_size=4))
-async def test_no_passage_of_a_task_is_ever_embedded_or_stored_twice(
+async def test_no_passage_of_a_workspace_is_embedded_twice(
     app: App, embedder: Counting, brought: list[list[str]]
 ) -> None:
     task, before = uuid.uuid4().hex, len(embedder.passages)
@@ -182,7 +180,7 @@ async def in_a_hurry(app: App, seconds: float, **arguments: Any) -> CallAnswer:
     return await invoke(TOOL, late, app)
 
 
-async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
+async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     opened: Callable[..., App], embedder: Counting
 ) -> None:
     app = opened(extract_materials_characters=1_000)
@@ -210,7 +208,7 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
     assert 100 == len(embedder.passages)
 
 
-async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
+async def test_job_and_call_embed_alike(
     opened: Callable[..., App],
 ) -> None:
     small, large = opened(extract_materials_characters=1_000), opened()
@@ -231,7 +229,7 @@ async def test_a_text_as_long_as_the_limit_is_answered_at_once(
         assert status == result["status"]
 
 
-async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., App]) -> None:
+async def test_a_deferred_document_can_be_asked_before_the_job(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=1_000)
     document = (await extract_result(app, "line 7", materials=LONG))["document"]
     result = await extract_result(app, "line 7", document=document)
@@ -242,7 +240,7 @@ async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., App
         assert result["ask_again_after"] > 0
 
 
-async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., App]) -> None:
+async def test_scope_task_omits_pending_texts(opened: Callable[..., App]) -> None:
     app = opened(extract_materials_characters=1_000)
     await extract_result(app, "line", materials=LONG)
     nothing = await call_extract(app, "line", scope="task")
@@ -257,7 +255,7 @@ async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., Ap
     )
 
 
-async def test_asking_the_task_with_what_is_pending_says_that_it_waits(
+async def test_scope_task_with_a_pending_text_is_pending(
     opened: Callable[..., App],
 ) -> None:
     app = opened(extract_materials_characters=1_000)
@@ -266,35 +264,35 @@ async def test_asking_the_task_with_what_is_pending_says_that_it_waits(
     assert ("pending", []) == (result["status"], result["contexts"])
 
 
-async def test_a_call_that_has_no_time_says_so_or_is_pending(app: App, embedder: Counting) -> None:
+async def test_a_call_without_time_fails_or_is_pending(app: App, embedder: Counting) -> None:
     """And whoever asks again has their answer; only what was on its way is embedded again."""
     text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
     answer = await in_a_hurry(app, 0.8, query="passage 7", materials=text)
     if answer.error:
         assert "UNAVAILABLE" == answer.error.code
-        again = await extract_result(app, "passage 7 of very many", materials=text)
+        result = await extract_result(app, "passage 7 of very many", materials=text)
     else:
         assert answer.result is not None
         assert "pending" == answer.result["status"]
-        again = await extract_result(
+        result = await extract_result(
             app, "passage 7 of very many", document=answer.result["document"]
         )
-    assert ("ready", "Passage 7 of very many.") == (again["status"], again["contexts"][0])
+    assert ("ready", "Passage 7 of very many.") == (result["status"], result["contexts"][0])
     assert 2_000 == len(set(embedder.passages))
     assert len(embedder.passages) <= 2_000 + 2 * 32
 
 
-async def test_the_receipt_tells_the_time_of_embedding_and_of_words(app: App) -> None:
+async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None:
     first = (await call_extract(app, "comet", materials=TEXT)).receipt
     assert first.embedding_ms is not None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
-    again = (await call_extract(app, "comet", materials=TEXT)).receipt
-    assert (None, True) == (again.embedding_ms, again.bm25_ms is not None)
-    assert 0 == again.documents_written
+    second = (await call_extract(app, "comet", materials=TEXT)).receipt
+    assert (None, True) == (second.embedding_ms, second.bm25_ms is not None)
+    assert 0 == second.documents_written
 
 
-async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(app: App) -> None:
+async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
     answer = await call_extract(app, "comet's tail", materials=TEXT, task_id="stars")
     assert answer.result is not None
     notes = answer.receipt.notes
@@ -303,26 +301,28 @@ async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(app: App) -> None
         notes["passages"],
         notes["document"],
     )
-    assert [each["score"] for each in answer.result["passages"]] == notes["scores"]
-    said = str(answer.receipt.model_dump()).lower()
-    assert not [word for word in ("comet", "tail", "rye", "boat") if word in said]
+    assert [passage["score"] for passage in answer.result["passages"]] == notes["scores"]
+    text = str(answer.receipt.model_dump()).lower()
+    assert not [word for word in ("comet", "tail", "rye", "boat") if word in text]
 
 
-async def test_what_passages_are_made_with_is_stored_with_them(
-    opened: Callable[..., App], embedder: Counting
-) -> None:
+async def test_the_index_profile_is_stored(opened: Callable[..., App], embedder: Counting) -> None:
     app = opened()
     await extract_result(app, "bread", materials=TEXT)
     client = app.context(READER, Meter()).database.client
     task = client.collection("users/reader/rag_tasks").document("default")
-    [document] = [each async for each in task.collection("documents").stream()]
-    made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYZER_VERSION}
-    assert made == document.get("making")
-    passages = [each async for each in task.collection("passages").stream()]
-    assert {embedder.model} == {each.get("embedding_model") for each in passages}
+    [document] = [snapshot async for snapshot in task.collection("documents").stream()]
+    profile = {
+        "model": embedder.model,
+        "dimension": embedder.dimension,
+        "analysis": ANALYZER_VERSION,
+    }
+    assert profile == document.get("making")
+    passages = [snapshot async for snapshot in task.collection("passages").stream()]
+    assert {embedder.model} == {passage.get("embedding_model") for passage in passages}
 
 
-async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
+async def test_another_passage_length_leaves_no_earlier_parts(
     opened: Callable[..., App],
 ) -> None:
     text = "A boat has a mast. " * 40
@@ -331,7 +331,7 @@ async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
         await extract_result(app, "mast", materials=text)
     client = app.context(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
-    assert 2 == len([each async for each in parts.stream()])
+    assert 2 == len([snapshot async for snapshot in parts.stream()])
 
 
 async def test_scope_task_says_how_many_texts_still_wait(opened: Callable[..., App]) -> None:

@@ -65,13 +65,13 @@ def connected(app: App, proxy: TcpProxy) -> App:
     return app
 
 
-async def test_a_missing_database_is_an_outage_and_costs_no_embedding(
+async def test_a_missing_database_is_an_outage_without_embedding(
     proxy: TcpProxy, project: str
 ) -> None:
     await proxy.refuse()
     app = connected(App(settings_of(project, 0), embedder=Unused()), proxy)
     ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
-    answers = await asyncio.gather(*(ask(app, seconds=PATIENCE, **each) for each in ways))
+    answers = await asyncio.gather(*(ask(app, seconds=PATIENCE, **arguments) for arguments in ways))
     for answer in answers:
         assert_says_to_call_again(answer.error)
         assert 0 == answer.receipt.documents_written
@@ -99,14 +99,14 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
             await proxy.mend()
             await app.aclose()
         well = App(settings, embedder=WordEmbedder())
-        found = await stored_contents(well)
+        documents = await stored_contents(well)
         # A commit that was under way may have landed since.
-        if found.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert (commits, {}) == (commits, difference(whole, found))
+        if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
+            assert (commits, {}) == (commits, difference(whole, documents))
         else:
             await assert_not_found(well, TEXT)
-        again = await extract_result(well, QUERY, materials=TEXT)
-        assert expected | {"known": again["known"]} == again
+        result = await extract_result(well, QUERY, materials=TEXT)
+        assert expected | {"known": result["known"]} == result
         assert (commits, {}) == (commits, difference(whole, await stored_contents(well)))
         await well.aclose()
 
@@ -115,7 +115,7 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         await lost_after(commits)
 
 
-async def test_a_call_out_of_time_waits_for_no_database_that_hangs(
+async def test_a_time_out_does_not_wait_for_a_hanging_database(
     proxy: TcpProxy, project: str, monotonic: Monotonic
 ) -> None:
     hangs = partial(going_away, proxy, "hang", monotonic)
@@ -127,9 +127,7 @@ async def test_a_call_out_of_time_waits_for_no_database_that_hangs(
     await app.aclose()
 
 
-async def test_connections_that_break_for_a_moment_are_not_noticed(
-    proxy: TcpProxy, project: str
-) -> None:
+async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, project: str) -> None:
     async def blink() -> None:
         await proxy.refuse()
         await proxy.mend()

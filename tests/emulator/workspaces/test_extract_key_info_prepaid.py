@@ -61,8 +61,8 @@ async def opened(project: str) -> AsyncIterator[Open]:
         return backends[-1]
 
     yield open_one
-    for each in backends:
-        await each.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 async def paid(app: App, **arguments: Any) -> tuple[str, int | None]:
@@ -85,7 +85,7 @@ async def ask_and_note(app: App, answers: list[tuple[str, int | None]]) -> None:
     answers.append(await paid(app, document=ID))
 
 
-async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) -> None:
+async def test_an_immediate_answer_costs_each_time(opened: Open) -> None:
     app = opened()
     text = make_text(5)
     assert ("ready", ITS_PRICE) == await paid(app, materials=text)
@@ -94,7 +94,7 @@ async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) 
 
 
 @pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
-async def test_of_what_was_pending_the_first_answer_is_paid_for(
+async def test_the_first_answer_of_a_deferred_text_is_prepaid(
     opened: Open, where: dict[str, str]
 ) -> None:
     app = opened()
@@ -104,7 +104,7 @@ async def test_of_what_was_pending_the_first_answer_is_paid_for(
     assert ("ready", ITS_PRICE) == await paid(app, **where)
 
 
-async def test_asking_again_costs_nothing_and_may_bring_the_answer(opened: Open) -> None:
+async def test_a_pending_text_is_asked_again_for_free(opened: Open) -> None:
     app = opened()
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
     assert ("UNAVAILABLE", FREE) == await paid(opened(down=True), document=ID)
@@ -112,18 +112,18 @@ async def test_asking_again_costs_nothing_and_may_bring_the_answer(opened: Open)
     assert ("ready", ITS_PRICE) == await paid(app, document=ID)
 
 
-async def test_what_was_paid_for_is_answered_free_once_for_all_who_ask(
+async def test_one_of_many_simultaneous_answers_is_prepaid(
     opened: Open,
 ) -> None:
     app = opened()
     await paid(app, materials=TEXT)
     await run_job(INGEST_MATERIALS, app)
-    answers = await asyncio.gather(*(paid(each, document=ID) for each in (app, opened()) * 3))
-    assert [("ready", FREE)] == [each for each in answers if each != ("ready", ITS_PRICE)]
+    answers = await asyncio.gather(*(paid(one, document=ID) for one in (app, opened()) * 3))
+    assert [("ready", FREE)] == [answer for answer in answers if answer != ("ready", ITS_PRICE)]
 
 
 @SOME_OR_ALL
-async def test_a_call_overtaken_going_on_does_not_bring_back_the_spent(
+async def test_a_resumed_call_never_restores_a_prepayment(
     opened: Open,
     step: int,
 ) -> None:
@@ -143,7 +143,7 @@ async def test_a_call_overtaken_going_on_does_not_bring_back_the_spent(
 
 
 @SOME_OR_ALL
-async def test_a_call_overtaken_while_bringing_leaves_all_spent(
+async def test_an_overtaken_upload_leaves_the_document_ready(
     opened: Open,
     step: int,
 ) -> None:
@@ -159,7 +159,7 @@ async def test_a_call_overtaken_while_bringing_leaves_all_spent(
 
 
 @SOME_OR_ALL
-async def test_an_answer_that_never_came_is_still_paid_for(opened: Open, step: int) -> None:
+async def test_a_lost_answer_stays_prepaid(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other = opened(commits)
         assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
@@ -168,14 +168,14 @@ async def test_an_answer_that_never_came_is_still_paid_for(opened: Open, step: i
         await ask(dying, document=ID, idempotency_key="k")
         if dying.commits < commits:
             break
-        again = await ask(other, document=ID, idempotency_key="k")
-        assert (commits, FREE) == (commits, again.receipt.price)
+        answer = await ask(other, document=ID, idempotency_key="k")
+        assert (commits, FREE) == (commits, answer.receipt.price)
         assert ("ready", ITS_PRICE) == await paid(other, document=ID)
     assert commits > 1
 
 
 @SOME_OR_ALL
-async def test_a_commit_sent_again_for_a_lost_answer_changes_nothing(
+async def test_a_repeated_commit_changes_nothing(
     opened: Open,
     step: int,
 ) -> None:
@@ -185,8 +185,8 @@ async def test_a_commit_sent_again_for_a_lost_answer_changes_nothing(
     whole = await stored_contents(calm)
     for commits in range(1, 20, step):
         app = opened(commits, answer_lost(commits))
-        told = [await paid(app, materials=TEXT), await paid(app, document=ID)]
-        assert (commits, costs) == (commits, told)
+        actual = [await paid(app, materials=TEXT), await paid(app, document=ID)]
+        assert (commits, costs) == (commits, actual)
         assert whole == await stored_contents(app)
         if app.commits < commits:
             break
@@ -198,31 +198,33 @@ async def test_one_payment_buys_one_text(opened: Open) -> None:
     app = opened()
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
     for arguments in ({"materials": make_text(first=100)}, {"document": ID}):
-        told = await paid(app, idempotency_key="k", **arguments)
-        assert ("CONFLICT", FREE) == told
+        costs = await paid(app, idempotency_key="k", **arguments)
+        assert ("CONFLICT", FREE) == costs
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
 
 
-async def test_of_many_texts_at_once_with_one_key_one_is_paid_for(opened: Open) -> None:
+async def test_of_many_texts_with_one_key_one_is_paid(opened: Open) -> None:
     app = opened()
     texts = [make_text(first=100 * number) for number in range(4)]
-    told = await asyncio.gather(*(paid(app, materials=text, idempotency_key="k") for text in texts))
-    assert [("pending", ITS_PRICE)] == [each for each in told if each[0] == "pending"]
+    costs = await asyncio.gather(
+        *(paid(app, materials=text, idempotency_key="k") for text in texts)
+    )
+    assert [("pending", ITS_PRICE)] == [cost for cost in costs if cost[0] == "pending"]
     stored = await stored_contents(app)
-    left = [name for name, fields in stored.items() if fields.get("prepaid")]
-    assert 1 == len(left)
+    prepaid = [name for name, fields in stored.items() if fields.get("prepaid")]
+    assert 1 == len(prepaid)
 
 
-async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
+async def test_one_call_at_a_time_embeds_a_deferred_text(opened: Open) -> None:
     app = opened()
     await paid(app, materials=TEXT)
-    told = await asyncio.gather(*(paid(app, document=ID) for _ in range(5)))
+    costs = await asyncio.gather(*(paid(app, document=ID) for _ in range(5)))
     embedded = {("ready", FREE), ("pending", FREE), ("ready", ITS_PRICE)}
-    assert embedded.issuperset(told)
-    assert 1 == told.count(("ready", FREE))
+    assert embedded.issuperset(costs)
+    assert 1 == costs.count(("ready", FREE))
 
 
-async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
+async def test_a_failed_text_is_uploaded_again_for_free(opened: Open) -> None:
     app = opened()
     assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
     store = Workspace(app.context(READER, Meter()).database, "reader", "default")

@@ -89,11 +89,11 @@ def filler(seed: str, passages: int) -> str:
 
 async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     """The first call, the second, and that by document say the same, which is what fits best."""
-    asked: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
-    first = await extract_result(app, query, materials=text, **asked)
-    second = await extract_result(app, query, materials=text, **asked)
-    by_id = await extract_result(app, query, document=first["document"], **asked)
-    of_task = await extract_result(app, query, scope="task", **asked)
+    arguments: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
+    first = await extract_result(app, query, materials=text, **arguments)
+    second = await extract_result(app, query, materials=text, **arguments)
+    by_id = await extract_result(app, query, document=first["document"], **arguments)
+    of_task = await extract_result(app, query, scope="task", **arguments)
     assert (False, True) == (first["known"], second["known"])
     assert first | {"known": True} == second
     assert second == by_id
@@ -105,18 +105,18 @@ async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
 
 def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     """Contexts are exact slices of what they are said to be from, best first, and none twice."""
-    found = result["passages"]
-    quoted = [texts[each["document"]][each["start"] : each["end"]] for each in found]
+    passages = result["passages"]
+    quoted = [texts[passage["document"]][passage["start"] : passage["end"]] for passage in passages]
     assert quoted == result["contexts"]
-    scores = [each["score"] for each in found]
+    scores = [passage["score"] for passage in passages]
     assert sorted(scores, reverse=True) == scores
     assert all(0 <= score <= 1 for score in scores)
-    assert len({" ".join(each.split()) for each in quoted}) == len(quoted)
+    assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
 @few
 @given(TEXTS, QUERIES)
-async def test_memory_and_store_answer_as_brute_force_does(app: App, text: str, query: str) -> None:
+async def test_memory_and_store_rank_as_brute_force(app: App, text: str, query: str) -> None:
     await assert_same_in_all_ways(app, text, query)
 
 
@@ -127,29 +127,29 @@ async def test_memory_and_store_answer_as_brute_force_does(app: App, text: str, 
         *(pytest.param(number, marks=pytest.mark.slow) for number in (130, 400)),
     ],
 )
-async def test_more_passages_than_a_search_brings_rank_the_same(app: App, passages: int) -> None:
+async def test_more_passages_than_candidates_rank_the_same(app: App, passages: int) -> None:
     text = filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
         await assert_same_in_all_ways(app, text, query)
 
 
 @pytest.mark.slow
-async def test_with_the_local_model_memory_and_store_answer_the_same(
+async def test_memory_and_store_agree_with_the_local_model(
     settings: Settings, real: LocalEmbedder
 ) -> None:
     app, text = App(settings, embedder=real), filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
         first = await extract_result(app, query, materials=text, task_id=query[:5], top_k=20)
-        again = await extract_result(
+        result = await extract_result(
             app, query, document=first["document"], task_id=query[:5], top_k=20
         )
-        assert first | {"known": True} == again
+        assert first | {"known": True} == result
     await app.aclose()
 
 
 @few
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
-async def test_a_task_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
+async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
     task_id, documents = uuid.uuid4().hex, {}
     for text in texts:
         result = await extract_result(app, query, materials=text, task_id=task_id)
@@ -159,7 +159,7 @@ async def test_a_task_is_ranked_as_one(app: App, texts: Sequence[str], query: st
     assert_quoted(documents, result)
 
 
-async def test_a_task_of_many_materials_is_ranked_as_one(app: App) -> None:
+async def test_a_workspace_of_many_texts_is_ranked_as_one(app: App) -> None:
     """More than Firestore compares with at once."""
     texts = {f"{filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
     documents = {}
@@ -172,7 +172,7 @@ async def test_a_task_of_many_materials_is_ranked_as_one(app: App) -> None:
         assert_quoted(documents, result)
 
 
-async def test_materials_cut_anew_are_found_as_they_are_cut_now(
+async def test_a_changed_passage_length_applies_to_a_new_upload(
     opened: Callable[..., App],
 ) -> None:
     """What they were cut into before is no longer among them."""
@@ -186,7 +186,7 @@ async def test_materials_cut_anew_are_found_as_they_are_cut_now(
     assert first["passages"] == second["passages"] == of_task["passages"]
 
 
-async def test_materials_cut_into_longer_passages_are_found_so_too(
+async def test_a_longer_passage_length_applies_to_a_new_upload(
     opened: Callable[..., App],
 ) -> None:
     text = " ".join(f"{sentence}." for sentence in filler("long", 120).split("\n\n"))
@@ -211,7 +211,7 @@ async def test_a_document_is_found_after_passages_changed_in_length(
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-async def test_a_passage_brought_again_in_later_materials_is_later(
+async def test_a_passage_repeated_in_a_later_text_counts_as_later(
     opened: Callable[..., App],
 ) -> None:
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
@@ -221,7 +221,7 @@ async def test_a_passage_brought_again_in_later_materials_is_later(
 
 
 @pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
-async def test_of_two_that_fit_equally_the_later_comes_first(
+async def test_of_two_equal_scores_the_later_text_comes_first(
     opened: Callable[..., App], later: str
 ) -> None:
     texts = ["anchor storm", later]
@@ -231,10 +231,10 @@ async def test_of_two_that_fit_equally_the_later_comes_first(
             await extract_result(app, "sail", materials=text, task_id=task_id)
         result = await extract_result(opened(NOON), "anchor storm", scope="task", task_id=task_id)
         assert [order[1], order[0]] == result["contexts"]
-        assert 1 == len({each["score"] for each in result["passages"]})
+        assert 1 == len({passage["score"] for passage in result["passages"]})
 
 
-async def test_of_many_that_fit_equally_the_latest_come_first(
+async def test_of_many_equal_scores_the_latest_come_first(
     opened: Callable[..., App],
 ) -> None:
     """As many as a search by meaning brings: spellings that words and vectors take for the same."""
@@ -249,7 +249,7 @@ async def test_of_many_that_fit_equally_the_latest_come_first(
     assert spellings[:-6:-1] == result["contexts"]
 
 
-async def test_within_materials_the_first_of_equals_comes_first(app: App) -> None:
+async def test_of_equal_scores_in_a_text_the_first_comes_first(app: App) -> None:
     text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
     first = await extract_result(app, "anchor storm", materials=text)
     second = await extract_result(app, "anchor storm", materials=text)
@@ -258,7 +258,7 @@ async def test_within_materials_the_first_of_equals_comes_first(app: App) -> Non
 
 
 @pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
-async def test_a_task_says_that_it_is_too_large_only_where_it_is(
+async def test_only_a_truncated_workspace_says_so(
     app: App, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
     monkeypatch.setattr(tool, "MAX_DOCUMENTS", searched)
@@ -271,7 +271,7 @@ async def test_a_task_says_that_it_is_too_large_only_where_it_is(
     assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
 
 
-async def test_words_that_are_there_come_before_what_is_less_far(app: App) -> None:
+async def test_matching_words_outrank_distant_vectors(app: App) -> None:
     """To the local model all lines of a log are alike: their differences are noise."""
     log = [
         f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
@@ -279,8 +279,8 @@ async def test_words_that_are_there_come_before_what_is_less_far(app: App) -> No
     ]
     log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
     for query in ("disk full", "write aborted"):
-        found = await extract_result(app, query, materials="\n".join(log))
-        assert "disk full" in found["contexts"][0]
+        result = await extract_result(app, query, materials="\n".join(log))
+        assert "disk full" in result["contexts"][0]
 
 
 async def test_the_end_of_a_long_passage_is_found_by_its_words(
@@ -290,5 +290,5 @@ async def test_the_end_of_a_long_passage_is_found_by_its_words(
     chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
     long = "The committee met and talked of the weather. " * 30
     chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
-    found = await extract_result(app, "Where is the vault key?", materials="\n\n".join(chapters))
-    assert "Lisbon" in found["contexts"][0]
+    result = await extract_result(app, "Where is the vault key?", materials="\n\n".join(chapters))
+    assert "Lisbon" in result["contexts"][0]

@@ -136,11 +136,13 @@ async def wordy(project: str) -> AsyncIterator[App]:
 
 def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
     """Contexts are exact slices, none empty, too long, cut in a character, or there twice."""
-    found = result["passages"]
-    assert [text[each["start"] : each["end"]] for each in found] == result["contexts"]
-    assert all(0 < len(each) <= most and each == each.strip() for each in result["contexts"])
+    passages = result["passages"]
+    assert [text[passage["start"] : passage["end"]] for passage in passages] == result["contexts"]
+    assert all(
+        0 < len(context) <= most and context == context.strip() for context in result["contexts"]
+    )
     assert len(result["contexts"]) == min(result["considered"], 5)
-    assert len({" ".join(each.split()) for each in result["contexts"]}) == len(found)
+    assert len({" ".join(context.split()) for context in result["contexts"]}) == len(passages)
 
 
 async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
@@ -154,8 +156,8 @@ async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, 
 
 in_any_language = pytest.mark.parametrize(
     ("query", "answer", "others"),
-    [each[1:] for each in SPOKEN],
-    ids=[each[0] for each in SPOKEN],
+    [sample[1:] for sample in SPOKEN],
+    ids=[sample[0] for sample in SPOKEN],
 )
 
 
@@ -165,7 +167,7 @@ def among(answer: str, others: tuple[str, ...]) -> str:
 
 
 @in_any_language
-async def test_words_alone_bring_what_answers_first_in_any_language(
+async def test_words_alone_find_the_answer_in_any_language(
     wordy: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await twice(wordy, query, among(answer, others))
@@ -176,9 +178,9 @@ async def test_words_alone_bring_what_answers_first_in_any_language(
 @pytest.mark.parametrize(
     ("query", "answer", "others"),
     # Of Korean the local model knows so little that its noise is louder than the words.
-    [pytest.param(*each[1:], id=each[0]) for each in SPOKEN if each[0] != "Korean"],
+    [pytest.param(*sample[1:], id=sample[0]) for sample in SPOKEN if sample[0] != "Korean"],
 )
-async def test_a_model_of_little_but_english_leaves_the_answer_first(
+async def test_an_english_model_keeps_the_answer_first(
     app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await twice(app, query, among(answer, others))
@@ -186,19 +188,19 @@ async def test_a_model_of_little_but_english_leaves_the_answer_first(
 
 
 @pytest.mark.parametrize(
-    ("query", "answer"), [each[1:3] for each in SPOKEN], ids=[each[0] for each in SPOKEN]
+    ("query", "answer"), [sample[1:3] for sample in SPOKEN], ids=[sample[0] for sample in SPOKEN]
 )
-async def test_what_answers_is_found_in_a_single_line_of_any_language(
+async def test_the_answer_is_found_in_one_line_of_any_language(
     wordy: App, query: str, answer: str
 ) -> None:
     """One long paragraph, cut after sentences."""
-    others = [each[2] for each in SPOKEN if each[2] != answer] * 12
+    others = [sample[2] for sample in SPOKEN if sample[2] != answer] * 12
     text = " ".join([*others[:60], answer, *others[60:]])
     result = await twice(wordy, query, text)
     assert answer in result["contexts"][0]
 
 
-async def test_offsets_count_code_points_whatever_stands_before(quick: App) -> None:
+async def test_offsets_count_code_points_after_any_text(quick: App) -> None:
     before = f"{FAMILY}🇩🇪 e\u0301\u0301 ❤\ufe0f 𝔘𝔫𝔦 \U0001f9d1\U0001f3fd नमस्ते \u200f\ufeff"
     text = f"{before}\n\n  The anchor \t holds.\n\n{before} too"
     result = await twice(quick, "anchor holds", text)
@@ -222,15 +224,15 @@ async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
 
 
 async def test_the_same_paragraph_twice_comes_once(quick: App) -> None:
-    again = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
-    text = f"An anchor.\n\nRye bread.\n\n{again}"
+    second = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
+    text = f"An anchor.\n\nRye bread.\n\n{second}"
     result = await twice(quick, "anchor", text)
     assert (["An anchor.", "Rye bread."], 2) == (result["contexts"], result["considered"])
     assert (1, 0, 10) == tuple(result["passages"][0][name] for name in ("position", "start", "end"))
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
+async def test_a_context_has_the_white_space_of_its_own_text(
     quick: App, order: tuple[int, int]
 ) -> None:
     spaced = ["Rye bread.\n\nThe anchor holds.", "\n\nThe \t anchor\r\nholds.\n\nA comet."]
@@ -241,8 +243,8 @@ async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
         assert_quoted(text, result)
         documents[result["document"]] = text
     result = await extract_result(quick, "anchor holds", scope="task")
-    for context, found in zip(result["contexts"], result["passages"], strict=True):
-        assert context == documents[found["document"]][found["start"] : found["end"]]
+    for context, passages in zip(result["contexts"], result["passages"], strict=True):
+        assert context == documents[passages["document"]][passages["start"] : passages["end"]]
     assert (3, 3) == (result["considered"], len(result["contexts"]))
     assert texts[1] == documents[result["passages"][0]["document"]]
     for document, text in documents.items():
@@ -256,7 +258,7 @@ async def test_a_row_is_found_in_a_table_of_markdown(app: App) -> None:
     text = "\n".join(("# Harbours", "", "| Name | Depth | State |", "|---|---|---|", *rows))
     result = await twice(app, "Which harbour is closed for dredging?", text)
     assert rows[120] in result["contexts"][0]
-    assert {line for each in result["contexts"] for line in each.split("\n")} <= set(
+    assert {line for context in result["contexts"] for line in context.split("\n")} <= set(
         text.split("\n")
     )
 
@@ -266,10 +268,10 @@ async def test_a_function_is_found_in_code(app: App) -> None:
         f"def sum_of_{number}(values: list[int]) -> int:\n    return sum(values[{number}:])"
         for number in range(40)
     ]
-    wanted = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
-    text = "\n\n\n".join([*functions[:20], wanted, *functions[20:]])
+    expected = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
+    text = "\n\n\n".join([*functions[:20], expected, *functions[20:]])
     result = await twice(app, "Where is parse_retry_after defined?", text)
-    assert wanted == result["contexts"][0]
+    assert expected == result["contexts"][0]
 
 
 async def test_a_record_is_found_in_comma_separated_values(app: App) -> None:
@@ -289,7 +291,7 @@ async def test_a_value_is_found_in_json_on_one_line(app: App) -> None:
     records[250] = {"id": 250, "name": "sextant of brass", "stock": 0}
     text = json.dumps(records)
     result = await twice(app, "How many brass sextants are in stock?", text)
-    assert [each for each in result["contexts"] if "sextant of brass" in each]
+    assert [context for context in result["contexts"] if "sextant of brass" in context]
 
 
 def _letters(chance: random.Random, length: int) -> str:
@@ -318,8 +320,8 @@ async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: 
     result = await extract_result(quick, query, materials=text)
     if result["status"] == "ready":
         assert_quoted(text, result)
-        again = await extract_result(quick, query, document=result["document"])
-        assert result | {"known": True} == again
+        second = await extract_result(quick, query, document=result["document"])
+        assert result | {"known": True} == second
     else:
         assert result["ask_again_after"] > 0
     assert time.process_time() - began < 30
@@ -334,9 +336,7 @@ async def test_binary_junk_is_quoted_exactly(quick: App, seed: int) -> None:
 
 
 @pytest.mark.parametrize("between", ["\x00", "\x1b[31m", "\ufeff", "\u202e", "\ufffd"])
-async def test_what_is_unseen_stays_in_the_quote_and_out_of_the_words(
-    quick: App, between: str
-) -> None:
+async def test_invisible_characters_stay_in_the_context_only(quick: App, between: str) -> None:
     passage = f"The anchor {between} holds{between}."
     result = await twice(quick, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
     assert passage == result["contexts"][0]
@@ -348,7 +348,7 @@ async def test_white_space_alone_is_refused(quick: App, text: str) -> None:
     assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
 
 
-async def test_white_space_around_little_text_is_no_matter(quick: App) -> None:
+async def test_white_space_around_a_short_text_does_not_matter(quick: App) -> None:
     text = f"{' ' * 300_000}anchor{chr(10) * 300_000}storm{chr(9) * 300_000}"
     result = await twice(quick, "anchor", text)
     assert ["anchor", "storm"] == result["contexts"]
@@ -359,7 +359,7 @@ async def test_one_character_is_a_text(quick: App) -> None:
         assert [text] == (await twice(quick, "x", text))["contexts"]
 
 
-async def test_too_many_passages_are_refused_with_a_way_out(
+async def test_too_many_passages_are_refused_with_advice(
     quick: App,
 ) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
@@ -370,7 +370,7 @@ async def test_too_many_passages_are_refused_with_a_way_out(
     assert 0 == answer.receipt.documents_written
 
 
-async def test_a_tiny_paragraph_repeated_over_and_over_is_one_passage(
+async def test_a_paragraph_repeated_very_often_is_one_passage(
     quick: App,
 ) -> None:
     text = "anchor\n\n" * 50_000
@@ -385,7 +385,7 @@ async def test_an_injected_text_is_only_text(wordy: App) -> None:
     assert "../../anchor" == result["contexts"][0]
 
 
-async def test_two_people_bring_the_same_and_neither_is_told(quick: App) -> None:
+async def test_users_do_not_learn_of_each_others_texts(quick: App) -> None:
     one = await extract_result(quick, "anchor", READER, materials="The anchor holds.")
     other = await extract_result(quick, "anchor", STRANGER, materials="The anchor holds.")
     assert (False, False) == (one["known"], other["known"])

@@ -137,27 +137,27 @@ class World:
                 is_known = text in mine
                 self.embedded.update(passages(text) - passages(*mine))
                 mine.add(text)
-                told = await self.ask(user, name, query, materials=text, **scope)
-                assert told.result
+                answer = await self.ask(user, name, query, materials=text, **scope)
+                assert answer.result
                 assert (is_known, content_id(text)) == (
-                    told.result["known"],
-                    told.result["document"],
+                    answer.result["known"],
+                    answer.result["document"],
                 )
-                assert_holds(told, task, mine if scope else {text})
+                assert_holds(answer, task, mine if scope else {text})
             case "document" | "in task":
                 document = DOCUMENTS[number]
-                told = await self.ask(user, name, query, document=document, **scope)
-                if found := {each for each in mine if content_id(each) == document}:
-                    assert_holds(told, task, mine if scope else found)
+                answer = await self.ask(user, name, query, document=document, **scope)
+                if named := {candidate for candidate in mine if content_id(candidate) == document}:
+                    assert_holds(answer, task, mine if scope else named)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert ("NOT_FOUND", never.error) == (code_of(told), told.error)
+                    assert ("NOT_FOUND", never.error) == (code_of(answer), answer.error)
             case "task":
-                told = await self.ask(user, name, query, scope="task")
+                answer = await self.ask(user, name, query, scope="task")
                 if mine:
-                    assert_holds(told, task, mine)
+                    assert_holds(answer, task, mine)
                 else:
-                    assert "NOT_FOUND" == code_of(told)
+                    assert "NOT_FOUND" == code_of(answer)
             case _:
                 if mine:
                     await erase(job_context(self.app), task, user)
@@ -169,19 +169,20 @@ def passages(*texts: str) -> Counter[str]:
     return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
 
 
-def code_of(told: CallAnswer) -> str | None:
-    return told.error.code if told.error else None
+def code_of(answer: CallAnswer) -> str | None:
+    return answer.error.code if answer.error else None
 
 
-def assert_holds(told: CallAnswer, task: str, texts: set[str]) -> None:
+def assert_holds(answer: CallAnswer, task: str, texts: set[str]) -> None:
     """An answer holds the passages of these texts, each from where it stands, and no other."""
-    assert told.result, told.error
-    assert task == told.result["task_id"]
-    assert passages(*texts) == Counter(told.result["contexts"])
-    assert len(passages(*texts)) == told.result["considered"]
+    assert answer.result, answer.error
+    assert task == answer.result["task_id"]
+    assert passages(*texts) == Counter(answer.result["contexts"])
+    assert len(passages(*texts)) == answer.result["considered"]
     by_id = {content_id(text): text for text in texts}
-    assert told.result["contexts"] == [
-        by_id[each["document"]][each["start"] : each["end"]] for each in told.result["passages"]
+    assert answer.result["contexts"] == [
+        by_id[passage["document"]][passage["start"] : passage["end"]]
+        for passage in answer.result["passages"]
     ]
 
 
@@ -200,7 +201,7 @@ async def counting(settings: Settings) -> AsyncIterator[App]:
 )
 @given(script=st.lists(steps, min_size=6, max_size=14))
 @example([("a", name, "bring", number % 3, "rye") for number, name in enumerate(NAMES)])
-async def test_every_task_answers_from_what_its_user_brought_to_it(
+async def test_each_workspace_answers_from_its_own_texts(
     project: str, script: list[tuple[str, str | None, str, int, str]]
 ) -> None:
     embedder = CountingEmbedder()
@@ -220,7 +221,7 @@ ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
 async def assert_stored(world: World) -> None:
     """What was brought is stored, under its user and task, and nothing else anywhere."""
     contents = await write_times(job_context(world.app))
-    tasks = {f"users/{user}/rag_tasks/{task}": each for (user, task), each in world.tasks.items()}
+    tasks = {f"users/{user}/rag_tasks/{task}": texts for (user, task), texts in world.tasks.items()}
     expected = {"meta/embedding"} if world.embedded else set()
     for task, texts in tasks.items():
         expected |= {task} if texts else set()
@@ -232,41 +233,41 @@ async def assert_stored(world: World) -> None:
     assert expected == {ARRIVAL.sub("", path) for path in contents}
 
 
-async def test_no_two_names_of_tasks_meet_but_for_white_space_and_ids(
+async def test_different_task_ids_are_different_workspaces(
     counting: App,
 ) -> None:
-    brought: dict[str, list[tuple[str, str]]] = {}
+    texts_by_task: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
         text = f"Only {number} stands here."
-        told = await extract_result(counting, "Who stands here?", materials=text, task_id=name)
-        brought.setdefault(told["task_id"], []).append((name, text))
-    assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(brought)
-    for task, each in brought.items():
-        told = await extract_result(counting, "Who?", scope="task", task_id=task, top_k=20)
-        assert {text for _, text in each} == set(told["contexts"])
-        assert {task} == {safe_id(name) for name, _ in each}
+        result = await extract_result(counting, "Who stands here?", materials=text, task_id=name)
+        texts_by_task.setdefault(result["task_id"], []).append((name, text))
+    assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(texts_by_task)
+    for task, pairs in texts_by_task.items():
+        result = await extract_result(counting, "Who?", scope="task", task_id=task, top_k=20)
+        assert {text for _, text in pairs} == set(result["contexts"])
+        assert {task} == {safe_id(name) for name, _ in pairs}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
-async def test_a_name_that_says_nothing_or_too_much_is_refused(counting: App, name: str) -> None:
-    told = await extract_error(counting, "Who?", materials=MAST, task_id=name)
-    assert "VALIDATION_ERROR" == told.code
+async def test_a_blank_or_long_task_id_is_refused(counting: App, name: str) -> None:
+    error = await extract_error(counting, "Who?", materials=MAST, task_id=name)
+    assert "VALIDATION_ERROR" == error.code
     assert {} == await write_times(job_context(counting))
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
-async def test_what_is_no_document_leads_nowhere(counting: App, document: str) -> None:
-    told = await extract_error(counting, "Who?", document=document)
-    assert "VALIDATION_ERROR" == told.code
+async def test_a_malformed_document_id_is_invalid(counting: App, document: str) -> None:
+    error = await extract_error(counting, "Who?", document=document)
+    assert "VALIDATION_ERROR" == error.code
 
 
-async def test_equal_materials_are_each_tasks_own(
+async def test_equal_texts_are_stored_for_each_workspace(
     counting: App,
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
-        told = await extract_result(counting, "rye", caller, materials=TEXTS[0], task_id=task)
-        assert not told["known"]
+        result = await extract_result(counting, "rye", caller, materials=TEXTS[0], task_id=task)
+        assert not result["known"]
     embedder = counting.embedder
     assert isinstance(embedder, CountingEmbedder)
     assert {MAST: 4, BREAD: 4} == embedder.embedded
@@ -277,5 +278,5 @@ async def test_equal_materials_are_each_tasks_own(
     assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
         await write_times(ctx, "users/")
     )
-    told = await extract_result(counting, "rye", callers[0], scope="task", task_id="Notes")
-    assert {MAST, BREAD} == set(told["contexts"])
+    result = await extract_result(counting, "rye", callers[0], scope="task", task_id="Notes")
+    assert {MAST, BREAD} == set(result["contexts"])

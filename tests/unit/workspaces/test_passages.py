@@ -54,13 +54,13 @@ def passages(text: str, most: int = 1500) -> list[str]:
 
 def paragraphs(text: str) -> list[str]:
     """What stands between blank lines, line by line."""
-    found = [""]
+    pieces = [""]
     for line in text.splitlines(keepends=True):
         if line.strip():
-            found[-1] += line
+            pieces[-1] += line
         else:
-            found.append("")
-    return [paragraph.strip() for paragraph in found if paragraph]
+            pieces.append("")
+    return [paragraph.strip() for paragraph in pieces if paragraph]
 
 
 def sentences(count: int) -> str:
@@ -99,8 +99,8 @@ def test_no_passage_is_longer_than_allowed(text: str, most: int) -> None:
 
 @given(TEXTS, MOST)
 def test_no_passage_holds_text_of_two_paragraphs(text: str, most: int) -> None:
-    found = [passage for passage in passages(text, most) if not passage.startswith("#")]
-    assert all([passage] == paragraphs(passage) for passage in found)
+    pieces = [passage for passage in passages(text, most) if not passage.startswith("#")]
+    assert all([passage] == paragraphs(passage) for passage in pieces)
 
 
 def test_a_heading_goes_with_what_follows() -> None:
@@ -121,7 +121,9 @@ def test_no_character_is_cut(text: str, most: int) -> None:
 @given(TEXTS, MOST)
 def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int) -> None:
     """Wide characters are left out: their sentences follow one another without a space."""
-    narrow = (each for each in text if unicodedata.east_asian_width(each) not in "WF")
+    narrow = (
+        character for character in text if unicodedata.east_asian_width(character) not in "WF"
+    )
     text = "".join(narrow)
     edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
     for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
@@ -173,9 +175,9 @@ def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
 
 def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(1000)]
-    found = passages(" ".join(words))
-    assert words == [word for passage in found for word in passage.split()]
-    assert all(len(passage) > 1490 for passage in found[:-1])
+    pieces = passages(" ".join(words))
+    assert words == [word for passage in pieces for word in passage.split()]
+    assert all(len(passage) > 1490 for passage in pieces[:-1])
 
 
 def test_a_sentence_stays_whole_after_a_short_one() -> None:
@@ -184,13 +186,13 @@ def test_a_sentence_stays_whole_after_a_short_one() -> None:
 
 
 def test_an_end_that_leaves_a_passage_nearly_empty_is_none() -> None:
-    found = passages("Yes. " + "word " * 400)
-    assert ("Yes. word", True) == (found[0][:9], len(found[0]) > 1490)
+    pieces = passages("Yes. " + "word " * 400)
+    assert ("Yes. word", True) == (pieces[0][:9], len(pieces[0]) > 1490)
 
 
 def test_the_last_passage_is_a_fifth_full_where_possible() -> None:
-    found = passages(sentences(36))
-    assert (29, 7) == (found[0].count("."), found[1].count("."))
+    pieces = passages(sentences(36))
+    assert (29, 7) == (pieces[0].count("."), pieces[1].count("."))
 
 
 def test_no_sentence_is_cut_to_fill_the_last_passage() -> None:
@@ -214,14 +216,14 @@ def test_abbreviations_and_decimal_numbers_do_not_end_a_sentence() -> None:
     ],
 )
 def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    found = passages(sentence * 400)
-    assert len(found) > 1
-    assert {(sentence[0], ending)} == {(passage[0], passage[-1]) for passage in found}
+    pieces = passages(sentence * 400)
+    assert len(pieces) > 1
+    assert {(sentence[0], ending)} == {(passage[0], passage[-1]) for passage in pieces}
 
 
 def test_thai_is_cut_after_its_words_in_spaces() -> None:
-    found = passages("ฉันไปตลาดเพื่อซื้อผลไม้ " * 200)
-    assert {"ฉันไป", "ผลไม้"} == {edge for p in found for edge in (p[:5], p[-5:])}
+    pieces = passages("ฉันไปตลาดเพื่อซื้อผลไม้ " * 200)
+    assert {"ฉันไป", "ผลไม้"} == {edge for p in pieces for edge in (p[:5], p[-5:])}
 
 
 def test_german_compounds_stay_whole() -> None:
@@ -231,22 +233,24 @@ def test_german_compounds_stay_whole() -> None:
 
 def test_a_table_is_cut_between_rows() -> None:
     table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(300))
-    found = passages(table)
-    assert len(found) > 1
-    assert all(each.startswith("| item") and each.endswith("kg |") for each in found)
+    pieces = passages(table)
+    assert len(pieces) > 1
+    assert all(passage.startswith("| item") and passage.endswith("kg |") for passage in pieces)
 
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(200)]
-    found = passages("\n".join(lines))
+    pieces = passages("\n".join(lines))
     stripped = {line.strip() for line in lines}
-    assert len(found) > 1
-    assert all(stripped.issuperset(map(str.strip, each.splitlines())) for each in found)
+    assert len(pieces) > 1
+    assert all(stripped.issuperset(map(str.strip, passage.splitlines())) for passage in pieces)
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    found = passages((FAMILY + "👍🏽🇩🇪") * 500)
-    assert {FAMILY, "👍🏽", "🇩🇪"} == {each for p in found for each in regex.findall(r"\X", p)}
+    pieces = passages((FAMILY + "👍🏽🇩🇪") * 500)
+    assert {FAMILY, "👍🏽", "🇩🇪"} == {
+        cluster for p in pieces for cluster in regex.findall(r"\X", p)
+    }
 
 
 @pytest.mark.parametrize(
@@ -259,9 +263,9 @@ def test_emoji_in_one_long_word_stay_whole() -> None:
     ids=["letters", "Chinese without punctuation", "base64"],
 )
 def test_a_line_of_a_million_is_cut_where_passages_are_full(line: str) -> None:
-    found = passages(line)
-    assert line == "".join(found)
-    assert all(len(passage) > 1490 for passage in found[:-2])
+    pieces = passages(line)
+    assert line == "".join(pieces)
+    assert all(len(passage) > 1490 for passage in pieces[:-2])
 
 
 def test_a_million_spaces_between_two_words_are_in_no_passage() -> None:
@@ -281,13 +285,13 @@ def test_a_limit_that_holds_no_token_is_refused() -> None:
 def seconds(part: str, length: int) -> float:
     """The least processor time that a text of repeated parts took in three turns."""
     text = (part * (length // len(part) + 1))[:length]
-    taken: list[float] = []
+    durations: list[float] = []
     for _ in range(3):
         started = time.process_time()
         for span in split_passages(text):
             normalize_line(text[span.start : span.end])
-        taken.append(time.process_time() - started)
-    return min(taken)
+        durations.append(time.process_time() - started)
+    return min(durations)
 
 
 @pytest.mark.slow
@@ -306,14 +310,18 @@ def test_cleaning_a_second_time_changes_nothing(text: str) -> None:
 
 @given(TEXTS)
 def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
-    assert not [each for each in normalize_line(text) if unicodedata.category(each) in ("Cc", "Cs")]
+    assert not [
+        character
+        for character in normalize_line(text)
+        if unicodedata.category(character) in ("Cc", "Cs")
+    ]
     assert normalize_line(text).split(" ") == (normalize_line(text).split() or [""])
 
 
 @given(TEXTS)
 def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
     def seen(of: str) -> list[str]:
-        return [each for each in of if unicodedata.category(each)[0] in "LMNPS"]
+        return [character for character in of if unicodedata.category(character)[0] in "LMNPS"]
 
     assert seen(text) == seen(normalize_line(text))
 
