@@ -87,7 +87,7 @@ def _load() -> list[str]:
                 "writes a second in `access`, at most",
                 lambda use: _short(use.plan.measured.gateway.writes * use.peak),
             ),
-            ("minutes of the 500/50/5 ramp until then", lambda use: _short(_ramp(use))),
+            ("minutes of the 500/50/5 ramp to get there", lambda use: _short(_ramp(use))),
             (
                 "tokens to embed a minute, of 5,000,000",
                 lambda use: _short(_a_call(use).embedded * use.peak * 60),
@@ -118,15 +118,15 @@ def _month() -> list[str]:
         *_rows(
             ("calls", lambda use: _short(use.calls_a_day * DAYS)),
             ("Firestore reads", of("Firestore reads", "reads in `access`")),
-            ("of these, entries of vector indexes", lambda use: _percent(_entries(use))),
+            ("of which entries of vector indexes", lambda use: _percent(_entries(use))),
             ("Firestore writes", of("Firestore writes", "writes in `access`")),
-            ("storage, with going back in time", of("storage", "going back in time")),
+            ("storage, with point-in-time recovery", of("storage", "point-in-time recovery")),
             ("Cloud Run", of("requests", "processors", "memory")),
             ("embedding", of("embedding")),
-            ("logs, and answers on their way", of("logs", "answers")),
+            ("logs, and traffic of answers", of("logs", "answers")),
             ("everything else", lambda use: _dollars(_rest(bills[use.title]))),
-            ("**together**", lambda use: f"**{_dollars(bills[use.title].cost)}**"),
-            ("for 1,000 calls", lambda use: _per_thousand(use, bills[use.title])),
+            ("**total**", lambda use: f"**{_dollars(bills[use.title].cost)}**"),
+            ("per 1,000 calls", lambda use: _per_thousand(use, bills[use.title])),
             ("with one small node of Vector Search instead", other),
         ),
     ]
@@ -155,9 +155,9 @@ def _flat() -> list[str]:
 
     titles = (
         "chunks",
-        "reads of a search without a filter, for its scan",
-        "documents read by a call of the mix",
-        "reads for entries by a call of the mix",
+        "reads for the scan of a search without a filter",
+        "documents read by an average call",
+        "reads for index entries by an average call",
         "GiB stored",
         "calls a day from which a node is cheaper",
     )
@@ -170,18 +170,18 @@ def _assumed() -> list[str]:
     return [
         f"- Of 100 calls: {'; '.join(f'{call.a_day} {call.name}' for call in mix)}.",
         (
-            f"- {NEW_CHUNKS} new passages a day; {HANDSHAKES} request beside each call, to connect"
-            " or to list tools."
+            f"- {NEW_CHUNKS} new passages a day; {HANDSHAKES} more request for each call, to"
+            " connect or to list tools."
         ),
         (
-            f"- An instance stays for 15 minutes at most, so that a function starts up to"
+            f"- An instance lives for 15 minutes at most, so that a function starts up to"
             f" {STARTS_A_DAY} times a day; every run of a job starts one. A start takes the"
-            " processor time of its imports here."
+            " processor time of its imports, as measured here."
         ),
         (
             f"- {LOGGED:,} bytes of log a request, {SECRETS} secrets, {DEPLOYMENTS} deployments a"
             f" month of all functions with {BUILD_MINUTES} minutes of building each, and images"
-            f" that have {BASE_IMAGE} GB in common and are kept once."
+            f" that share {BASE_IMAGE} GB."
         ),
         (
             "- Deletes cost as much as writes (they cost a ninth). Refreshing a sign-in each hour,"
@@ -241,7 +241,7 @@ def _rest(bill: Bill) -> float:
         "Firestore writes",
         "writes in `access`",
         "storage",
-        "going back in time",
+        "point-in-time recovery",
         "requests",
         "processors",
         "memory",

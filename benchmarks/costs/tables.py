@@ -68,9 +68,9 @@ def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
 def _computed(day: date) -> str:
     prices = price_list()
     return (
-        f"Computed on {day} by `python -m benchmarks.costs.tables`, from what was measured on"
-        f" {plan_of(SIZES[0]).measured.on}\non the emulator and prices of {prices.region} as read"
-        f" on {prices.read} (`benchmarks/costs`). Not certain:\n"
+        f"Computed on {day} by `python -m benchmarks.costs.tables`, from measurements on the"
+        f" emulator of\n{plan_of(SIZES[0]).measured.on} and prices of {prices.region} read on"
+        f" {prices.read} (`benchmarks/costs`). Uncertain prices:\n"
         f"{', '.join(prices.doubtful).lower()}.\n"
     )
 
@@ -97,7 +97,7 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
     amounts.insert(
         1,
         table_row(
-            "of these, entries of vector indexes",
+            "of which entries of vector indexes",
             (_number(index_reads(plan).month) for plan in plans),
         ),
     )
@@ -118,8 +118,8 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
             table_row(f"{title}, $", (_cents(bill[title].cost) for bill in bills))
             for title in costly
         ),
-        table_row("together without a language model, $", (_cents(bill.cost) for bill in without)),
-        table_row("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
+        table_row("total without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row("**total, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
         table_row("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
     ]
 
@@ -135,7 +135,7 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
     without = [first_filling(replace(plan, model=False)) for plan in plans]
     with_model = [first_filling(plan) for plan in plans]
     return [
-        table_row("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("filling the base, once", (f"{plan.chunks:,} chunks" for plan in plans)),
         table_row("---", ("---:" for _ in plans)),
         table_row(
             "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)
@@ -143,14 +143,14 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
         table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
         table_row("without a language model, $", (_cents(bill.cost) for bill in without)),
         table_row(
-            "with one: cards, names of topics, extractions, $",
+            "with one: cards, cluster names, extractions, $",
             (_cents(bill.cost) for bill in with_model),
         ),
     ]
 
 
 def _remarks(plans: Sequence[Plan]) -> list[str]:
-    """What the sums hold, and what would bring them down."""
+    """What is included, and what would reduce it."""
     prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
     lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
     frequent = max(
@@ -164,20 +164,20 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
-            " often they run; three are free for all projects of a billing account. Each that is"
-            " dropped saves $0.10: `extract` without a language model, `trust` where nobody votes."
+            " often they run; three per billing account are free. Each schedule that you remove"
+            " saves $0.10: `extract` without a language model, `trust` without votes."
         ),
         (
-            f"The sums hold {NEW_CHUNKS} new passages a day, for which a language model takes"
-            f" ${bill.cost - lazy.cost:.2f}, and nothing with `GENERATION_PROVIDER=extractive`."
+            f"The totals include {NEW_CHUNKS} new passages a day. A language model costs"
+            f" ${bill.cost - lazy.cost:.2f} for them, `GENERATION_PROVIDER=extractive` nothing."
         ),
         (
-            "Firestore's free tier is for the database that is made first. Were that `access`, the"
-            f" sums would be {_listed([_without_free(plan) for plan in plans])} more."
+            "Firestore's free tier applies to the database created first. If that were `access`,"
+            f" the totals would be {_listed([_without_free(plan) for plan in plans])} higher."
         ),
         (
-            "Point-in-time recovery doubles what storage costs, and none of it is free:"
-            f" {_listed(lean)} of the sums above."
+            "Point-in-time recovery doubles the price of storage, and none of it is free:"
+            f" {_listed(lean)} of the totals above."
         ),
         (
             f"With {largest.chunks:,} passages, `repair` once a month instead of once a week saves"
@@ -185,14 +185,14 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
             f" of each night ${monthly(largest).cost - weekly_health.cost:.2f}."
         ),
         (
-            f"`{frequent}` runs most often; once an hour instead, it would take {_number(spared)}"
-            f" of {_number(bill['processors'].amount)} vCPU-seconds less. They are free either way,"
-            " unless other projects of the billing account use them up."
+            f"`{frequent}` runs most often. Once an hour, it would save {_number(spared)} of"
+            f" {_number(bill['processors'].amount)} vCPU-seconds. They are free either way, unless"
+            " other projects of the billing account use them up."
         ),
         (
             f"Alerts (only with `alert_email`) may add ${prices.prices['alerting'].amount:.2f}"
-            f" each, {_alerts()} of them. An instance of the gateway that always runs, and ends the"
-            " wait of a first call, is not in the sums either."
+            f" each, {_alerts()} of them. A gateway instance that always runs is not included"
+            " either."
         ),
     ]
 

@@ -107,7 +107,7 @@ def month(plan: Plan) -> list[Item]:
     return [
         *_operations(plan),
         Item("storage", "firestore_storage", Amount.of_month(gib)),
-        Item("going back in time", "firestore_recovery", _month(gib if plan.recovery else 0.0)),
+        Item("point-in-time recovery", "firestore_recovery", _month(gib if plan.recovery else 0.0)),
         *_running(plan),
         *_models(_day(plan).times(DAYS), model=plan.model),
         *_fixed(plan),

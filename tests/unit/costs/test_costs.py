@@ -179,8 +179,8 @@ def test_three_schedules_are_free() -> None:
 def test_going_back_in_time_costs_as_much_as_storage_from_the_first_byte_on(plan: Plan) -> None:
     bill = monthly(plan)
     assert pytest.approx(0.15) == bill["storage"].cost
-    assert pytest.approx(0.30) == bill["going back in time"].cost
-    assert 0.0 == monthly(replace(plan, recovery=False))["going back in time"].cost
+    assert pytest.approx(0.30) == bill["point-in-time recovery"].cost
+    assert 0.0 == monthly(replace(plan, recovery=False))["point-in-time recovery"].cost
 
 
 def test_without_a_language_model_nothing_is_paid_for_one(plan: Plan) -> None:
