@@ -24,7 +24,7 @@ from benchmarks.cold_start import importing
 from benchmarks.measuring import interleaved, milliseconds, print_table
 from infra.build.discovery import ROOT
 from shared.screening.screen import screen_texts
-from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal
+from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,8 +74,8 @@ def misses(scans: Sequence[Scan], rounds: int) -> None:
     total = [f"{count.total() / len(planted):.1%}" for count in missed]
     title = f"Missed, of {len(planted):,} secrets of {len(all_planted())} kinds"
     print_table(title, ["", "ours", "detect-secrets"], [*rows, ["all", *total]])
-    people = sum(not screened(each.text) for each in personal())
-    print(f"  personal data: {people} of {len(personal())} missed")  # noqa: T201 - a benchmark prints
+    people = sum(not screened(each.text) for each in personal_data())
+    print(f"  personal data: {people} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
 def pieces(paths: Sequence[Path]) -> Iterator[str]:

@@ -32,7 +32,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
 from shared.search.fusion import Scores, fuse
 from shared.text.terms import resemblance, terms
-from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
+from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:
@@ -305,10 +305,10 @@ def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) ->
         for copy in (trace for trace in traces if trace.kind == kind):
             near = {trace.id: float(vectors[trace.id] @ vectors[copy.id]) for trace in there}
             places.append(sum(value > near[copy.same] for value in near.values()))
-        depths = (1, CANDIDATES, 10)
+        depths = (1, MAX_CANDIDATES, 10)
         cells = [f"{sum(place < depth for place in places)}" for depth in depths]
         rows.append([kind, str(len(places)), *cells])
-    columns = ["duplicates", "", "nearest", f"nearest {CANDIDATES}", "nearest 10"]
+    columns = ["duplicates", "", "nearest", f"nearest {MAX_CANDIDATES}", "nearest 10"]
     print_table("Duplicates whose original is among the nearest, by vector", columns, rows)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
 from shared.text.terms import resemblance
-from shared.traces.near_duplicates import CANDIDATES, TraceTerms, is_near_duplicate
+from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_duplicate
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SimilarTraces:
 
 async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> SimilarTraces:
     """Compare a trace with its nearest neighbours, except the one it supersedes. One round trip."""
-    hits = await Traces(ctx.database).nearest(entry.vector, CANDIDATES + 1)
+    hits = await Traces(ctx.database).nearest(entry.vector, MAX_CANDIDATES + 1)
     excluded = {trace.trace_id, trace.supersedes}
     others = [hit.document for hit in hits if hit.document.trace_id not in excluded]
     # Counting the terms of six long traces takes some tenths of a second.

@@ -1,4 +1,4 @@
-"""The to-do list through the gateway: every answer in one shape, whoever gives it."""
+"""The to-do list through the gateway: every answer has the same envelope."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
-    """A tool's answer, which says the same in both ways and fits the schema that was listed."""
+    """Call a tool; its text must equal its structured content and fit the listed schema."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     result = await client.call_tool(name, arguments)
     block = result.content[0]
@@ -44,22 +44,23 @@ async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str,
 
 
 async def data_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool that must succeed, and return its data."""
     answer = await answer_of(client, name, **arguments)
     assert answer["success"], answer
     data: dict[str, Any] = answer["data"]
     return data
 
 
-async def test_a_task_lives_its_life(client: Client) -> None:
+async def test_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
     added = await data_of(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
     task_id = added["task"]["task_id"]
     await data_of(client, "update_task", task_id=task_id, description="粉 🌾", due_date=None)
     done = await data_of(client, "complete_task", task_id=task_id)
-    [listed] = (await data_of(client, "list_tasks", query=word))["tasks"]
+    [tools] = (await data_of(client, "list_tasks", query=word))["tasks"]
     assert (done["task"], "粉 🌾") == (
-        {name: value for name, value in listed.items() if name != "overdue"},
-        listed["description"],
+        {name: value for name, value in tools.items() if name != "overdue"},
+        tools["description"],
     )
     deleted = await data_of(client, "delete_task", task_id=task_id)
     assert [] == (await data_of(client, "list_tasks", query=word))["tasks"]
@@ -68,14 +69,15 @@ async def test_a_task_lives_its_life(client: Client) -> None:
     assert "completed" == back["task"]["status"]
 
 
-async def test_a_batch_says_of_each_what_became_of_it(client: Client) -> None:
+async def test_batch_has_a_result_per_item(client: Client) -> None:
     tasks: list[Any] = [{"title": "a"}, {"title": "", "priority": "Low"}, {"title": "c"}]
     results = (await data_of(client, "add_task", tasks=tasks))["results"]
-    assert [True, False, True] == [each["success"] for each in results]
+    assert [True, False, True] == [result["success"] for result in results]
     ids = [results[0]["task"]["task_id"], "0", results[2]["task"]["task_id"]]
     results = (await data_of(client, "complete_task", task_ids=ids))["results"]
     assert ["completed", "invalid_input", "completed"] == [
-        each["task"]["status"] if each["success"] else each["error"]["code"] for each in results
+        result["task"]["status"] if result["success"] else result["error"]["code"]
+        for result in results
     ]
 
 
@@ -93,24 +95,24 @@ async def test_a_batch_says_of_each_what_became_of_it(client: Client) -> None:
         ("restore_task", {"task_id": "999999999"}, "not_found"),
     ],
 )
-async def test_each_error_has_its_code(
+async def test_errors_have_their_codes(
     client: Client, name: str, arguments: dict[str, Any], code: str
 ) -> None:
     assert code == (await answer_of(client, name, **arguments))["error"]["code"]
 
 
-async def test_a_key_makes_a_call_that_is_sent_twice_one_call(client: Client) -> None:
-    wanted = {"title": "once", "idempotency_key": uuid.uuid4().hex}
-    first, again = [await data_of(client, "add_task", **wanted) for _ in range(2)]
+async def test_same_key_is_replayed(client: Client) -> None:
+    arguments = {"title": "once", "idempotency_key": uuid.uuid4().hex}
+    first, again = [await data_of(client, "add_task", **arguments) for _ in range(2)]
     assert first == again
 
 
-async def test_a_database_that_is_down_is_a_processing_error(log: Path) -> None:
-    nowhere = {
+async def test_unreachable_database_is_a_processing_error(log: Path) -> None:
+    unreachable = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
     }
-    with run_gateway(INLINE, nowhere, log) as running:
+    with run_gateway(INLINE, unreachable, log) as running:
         async with Client(running.endpoint) as client:
             for name, arguments in (("list_tasks", {}), ("add_task", {"title": "x"})):
                 error = (await answer_of(client, name, **arguments))["error"]
@@ -122,7 +124,7 @@ async def test_a_database_that_is_down_is_a_processing_error(log: Path) -> None:
 
 
 def key_for(project: str, user: str) -> dict[str, str | None]:
-    """The header that says who is calling."""
+    """Store a new key of a user, and return its header."""
     keyring = Keyring([SecretStr(SECRET)])
     text, key = new_key(keyring, user, "tests", FULL_ACCESS, created_at=datetime.now(UTC))
 
@@ -133,32 +135,32 @@ def key_for(project: str, user: str) -> dict[str, str | None]:
     return {"authorization": f"Bearer {text}"}
 
 
-def test_the_gateways_refusals_have_the_same_shape(project: str, log: Path) -> None:
+def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE, environment, log) as running:
         anna, ben = key_for(project, "anna@example.com"), key_for(project, "ben")
 
-        def ask(who: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
-            response = post(running.endpoint, call(name, arguments), who)
+        def call_as(headers: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
+            response = post(running.endpoint, call(name, arguments), headers)
             answer: dict[str, Any] = response.json()["result"]["structuredContent"]
             return answer
 
-        assert ask(anna, "add_task", title="mine")["success"]
-        assert [] == ask(ben, "list_tasks")["data"]["tasks"]
-        assert "not_found" == ask(ben, "delete_task", task_id="1")["error"]["code"]
-        while (refused := ask(anna, "complete_task", task_id="1"))["success"]:
+        assert call_as(anna, "add_task", title="mine")["success"]
+        assert [] == call_as(ben, "list_tasks")["data"]["tasks"]
+        assert "not_found" == call_as(ben, "delete_task", task_id="1")["error"]["code"]
+        while (refusal := call_as(anna, "complete_task", task_id="1"))["success"]:
             pass
         assert ("processing_error", "RATE_LIMITED") == (
-            refused["error"]["code"],
-            refused["error"]["details"]["reason"],
+            refusal["error"]["code"],
+            refusal["error"]["details"]["reason"],
         )
-        assert refused["error"]["retry_after"] > 0
-        listed = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
-        schemas = {tool["name"]: tool["outputSchema"] for tool in listed}
-        assert_fits(refused, schemas["complete_task"])
+        assert refusal["error"]["retry_after"] > 0
+        tools = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
+        assert_fits(refusal, schemas["complete_task"])
 
 
-async def test_what_a_task_says_is_not_logged(client: Client, log: Path) -> None:
+async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:
     word = uuid.uuid4().hex
     added = await data_of(client, "add_task", title=word, description=word)
     await answer_of(client, "update_task", task_id=added["task"]["task_id"], priority=word)

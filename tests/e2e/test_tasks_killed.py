@@ -1,4 +1,4 @@
-"""The function that adds tasks is killed at any moment: nothing is lost, doubled or half there."""
+"""Random kills of the function `add_task`: every call adds all its tasks exactly once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from functions.tools.tasks.add_task.tool import TOOL as ADD
 from shared.core.caller import Caller
 from tests.support.random_kills import hammered, mortal
-from tests.support.tasks import listed
+from tests.support.tasks import list_all
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS = 5
 CLIENTS = 6
-AT_ONCE = 3
-"""Tasks that each call adds: the counter, all of them and the answer are one commit."""
+TASKS_PER_CALL = 3
+"""How many tasks a call adds; the counter, the tasks and the answer are one commit."""
 
 
 def titles(client: int, number: int) -> list[str]:
-    return [f"{client}.{number}.{part}" for part in range(AT_ONCE)]
+    return [f"{client}.{number}.{part}" for part in range(TASKS_PER_CALL)]
 
 
-def adding(client: int, number: int) -> tuple[str, CallRequest]:
+def make_call(client: int, number: int) -> tuple[str, CallRequest]:
     tasks = [{"title": title} for title in titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
     return ADD.name, request_of(ADD, Caller.of("anna"), arguments)
 
 
-async def test_each_call_of_a_function_that_dies_is_done_once(
+async def test_calls_of_a_killed_function_run_once(
     app: App,
     project: str,
     tmp_path: Path,
@@ -50,24 +50,24 @@ async def test_each_call_of_a_function_that_dies_is_done_once(
     def work() -> list[Answered]:
         log = tmp_path / "log"
         with mortal(ADD.name, environment, log, kills=KILLS, chance=kill_chance) as function:
-            return hammered({ADD.name: function}, CLIENTS, adding)
+            return hammered({ADD.name: function}, CLIENTS, make_call)
 
     answers = await anyio.to_thread.run_sync(work)
-    assert [] == [each.answer.error for each in answers if each.answer.error]
-    assert sum(each.sent - 1 for each in answers) >= KILLS
+    assert [] == [call.answer.error for call in answers if call.answer.error]
+    assert sum(call.sent - 1 for call in answers) >= KILLS
 
-    stored = {int(each["task_id"]): each["title"] for each in await listed(app, limit=100)}
-    assert list(range(1, AT_ONCE * len(answers) + 1)) == sorted(stored)
-    calls = {each.request.arguments["idempotency_key"] for each in answers}
+    stored = {int(task["task_id"]): task["title"] for task in await list_all(app, limit=100)}
+    assert list(range(1, TASKS_PER_CALL * len(answers) + 1)) == sorted(stored)
+    calls = {call.request.arguments["idempotency_key"] for call in answers}
     assert len(answers) == len(calls)
-    added = [results_of(each) for each in answers]
-    for numbers, (first, *_) in ((list(each), list(each)) for each in added):
-        assert list(range(first, first + AT_ONCE)) == numbers
-    assert stored == {number: title for each in added for number, title in each.items()}
+    added = [added_tasks(call) for call in answers]
+    for numbers, (first, *_) in ((list(tasks), list(tasks)) for tasks in added):
+        assert list(range(first, first + TASKS_PER_CALL)) == numbers
+    assert stored == {number: title for tasks in added for number, title in tasks.items()}
 
 
-def results_of(answered: Answered) -> dict[int, str]:
-    """The tasks that a call added, by the answer that arrived in the end."""
-    assert answered.answer.result
-    tasks = [each["task"] for each in answered.answer.result["results"]]
+def added_tasks(call: Answered) -> dict[int, str]:
+    """The titles of the tasks that a call added, by number."""
+    assert call.answer.result
+    tasks = [result["task"] for result in call.answer.result["results"]]
     return {int(task["task_id"]): task["title"] for task in tasks}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
+from tests.support.ports import free_port
 from tests.support.tool_calls import ANNA
 from tests.support.traces import DOWN, sample
 
@@ -86,7 +88,7 @@ async def did(client: Client, name: str, **arguments: Any) -> tuple[str, dict[st
 
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
-async def test_a_trace_s_life_is_told_in_words_and_as_data(
+async def test_trace_life_cycle_in_text_and_data(
     gateway: Running, keys: dict[str, str], mode: str
 ) -> None:
     number = 1 if mode == MODERN else 6
@@ -121,7 +123,7 @@ async def test_a_trace_s_life_is_told_in_words_and_as_data(
         assert result.is_error
 
 
-async def test_nothing_found_is_told_in_the_words_people_know(gateway: Running) -> None:
+async def test_no_results_are_reported_in_the_required_words(gateway: Running) -> None:
     async with connected(gateway) as stranger:
         text, data = await did(stranger, "search_traces", tags=["no-such-tag"])
         assert text.startswith("No traces found matching your query.")
@@ -131,7 +133,7 @@ async def test_nothing_found_is_told_in_the_words_people_know(gateway: Running) 
         assert "Please provide a query, tags, or both to search." in text_of(result)
 
 
-async def test_the_tools_say_what_they_do_to_data(gateway: Running, keys: dict[str, str]) -> None:
+async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, str]) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
         listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
     for name in (*READING, *WRITING):
@@ -145,7 +147,7 @@ async def test_the_tools_say_what_they_do_to_data(gateway: Running, keys: dict[s
         assert "idempotency_key" in listed[name].input_schema["properties"]
 
 
-async def test_a_stranger_sees_the_tools_that_read_alone(gateway: Running) -> None:
+async def test_anonymous_caller_sees_reading_tools_only(gateway: Running) -> None:
     async with connected(gateway) as stranger:
         names = {tool.name for tool in (await stranger.list_tools()).tools}
     assert set(READING) <= names
@@ -154,7 +156,7 @@ async def test_a_stranger_sees_the_tools_that_read_alone(gateway: Running) -> No
 
 @pytest.mark.parametrize("name", WRITING)
 @pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, sample(3)])
-def test_a_stranger_who_writes_is_told_to_sign_in(
+def test_anonymous_write_is_refused_with_sign_in(
     gateway: Running, name: str, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, call(name, body))
@@ -162,7 +164,7 @@ def test_a_stranger_who_writes_is_told_to_sign_in(
     assert f"Sign in to call {name}." == response.json()["error"]["message"]
 
 
-async def test_a_refusal_says_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
+async def test_refusals_say_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
     async with connected(gateway, keys["ben"]) as ben:
         result = await ben.call_tool("contribute_trace", sample(4, context_text=f"x\n{token}"))
@@ -178,7 +180,49 @@ async def test_a_refusal_says_what_to_do(gateway: Running, keys: dict[str, str])
     assert token not in gateway.log.read_text("utf-8")
 
 
-async def test_who_wrote_and_who_voted_reaches_nobody(
+async def test_invalid_arguments_of_all_five_tools_are_named(
+    gateway: Running, keys: dict[str, str]
+) -> None:
+    invalid: dict[str, tuple[dict[str, Any], str]] = {
+        "search_traces": ({"query": "x", "limit": 0}, "limit"),
+        "contribute_trace": (sample(0, title=""), "title"),
+        "vote_trace": ({"trace_id": "x", "vote_type": "sideways"}, "vote_type"),
+        "get_trace": ({"trace_id": "a/b"}, "trace_id"),
+        "list_tags": ({"limit": 0}, "limit"),
+    }
+    async with connected(gateway, keys["ben"]) as ben:
+        for name, (arguments, field) in invalid.items():
+            result = await ben.call_tool(name, arguments)
+            error = json.loads(text_of(result))["error"]
+            assert (True, None) == (result.is_error, result.structured_content)
+            assert ("VALIDATION_ERROR", [field]) == (error["code"], list(error["details"]))
+            assert field in error["message"]
+        await did(ben, "list_tags")  # the session goes on
+
+
+async def test_outages_are_readable_in_all_five_tools(log: Path) -> None:
+    calls: dict[str, dict[str, Any]] = {
+        "search_traces": {"tags": ["python"]},
+        "contribute_trace": sample(0),
+        "vote_trace": {"trace_id": "x", "vote_type": "up"},
+        "get_trace": {"trace_id": "x"},
+        "list_tags": {},
+    }
+    unreachable = {
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(calls, 1.0)),
+    }
+    with run_gateway(INLINE, unreachable, log) as running:
+        async with Client(running.endpoint) as client:
+            for name, arguments in calls.items():
+                result = await client.call_tool(name, arguments)
+                error = json.loads(text_of(result))["error"]
+                assert (True, None) == (result.is_error, result.structured_content)
+                assert ("UNAVAILABLE", True) == (error["code"], error["retry_after"] > 0)
+                assert name in error["message"] or "database" in error["message"]
+
+
+async def test_contributors_and_voters_are_not_disclosed(
     gateway: Running, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
@@ -197,21 +241,19 @@ async def test_who_wrote_and_who_voted_reaches_nobody(
             assert '"ben"' not in answer
 
 
-async def test_the_same_key_sent_twice_contributes_once(
-    gateway: Running, keys: dict[str, str]
-) -> None:
+async def test_same_key_contributes_once(gateway: Running, keys: dict[str, str]) -> None:
     async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as again:
-        asked = sample(12, idempotency_key="once")
-        said, one = await did(carl, "contribute_trace", **asked)
-        repeated, two = await did(again, "contribute_trace", **asked)
+        arguments = sample(12, idempotency_key="once")
+        text, one = await did(carl, "contribute_trace", **arguments)
+        repeated, two = await did(again, "contribute_trace", **arguments)
         assert one == two
-        assert f"{said}\nThis call succeeded before" in repeated
-        _, found = await did(carl, "search_traces", tags=sample(12)["tags"])
-    assert [one["trace_id"]] == [hit["trace_id"] for hit in found["results"]]
+        assert f"{text}\nThis call succeeded before" in repeated
+        _, search = await did(carl, "search_traces", tags=sample(12)["tags"])
+    assert [one["trace_id"]] == [hit["trace_id"] for hit in search["results"]]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_revision_of_the_protocol_reads_the_words(
+def test_every_protocol_revision_has_a_text(
     gateway: Running, keys: dict[str, str], version: str
 ) -> None:
     headers: dict[str, str | None] = {

@@ -11,9 +11,9 @@ import anyio.to_thread
 import pytest
 
 from tests.support.random_kills import hammered, mortal
-from tests.support.stored_traces import assert_exact, assert_sums, ballots
+from tests.support.stored_traces import assert_postings_exact, assert_tallies, stored_votes
 from tests.support.tool_calls import call_result
-from tests.support.traces import request_by, stored
+from tests.support.traces import make_request, stored_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,13 +120,13 @@ def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
 
     def call(client: int, number: int) -> tuple[str, CallRequest]:
         person, tool = client // len(FUNCTIONS), FUNCTIONS[client % len(FUNCTIONS)]
-        wanted = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
-        return tool, request_by(tool, user(person), wanted)
+        with_key = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
+        return tool, make_request(tool, user(person), with_key)
 
     return call
 
 
-async def test_whatever_dies_while_traces_change_their_sums_are_exact(
+async def test_sums_are_exact_after_random_kills(
     app: App,
     project: str,
     tmp_path: Path,
@@ -146,13 +146,13 @@ async def test_whatever_dies_while_traces_change_their_sums_are_exact(
             return hammered(functions, PEOPLE * len(FUNCTIONS), changing(list(have)))
 
     answers = await anyio.to_thread.run_sync(work)
-    assert [] == [each.answer.error for each in answers if each.answer.error]
-    assert sum(each.sent - 1 for each in answers) >= len(FUNCTIONS)
-    await assert_exact(app)
-    await assert_sums(app)
+    assert [] == [call.answer.error for call in answers if call.answer.error]
+    assert sum(call.sent - 1 for call in answers) >= len(FUNCTIONS)
+    await assert_postings_exact(app)
+    await assert_tallies(app)
     await assert_contributed_once(app, answers, have)
     for person, mine in enumerate(have):
-        done = [each for each in answers if each.request.caller.user_id == user(person)]
+        done = [call for call in answers if call.request.caller.user_id == user(person)]
         await assert_amended_in_order(app, mine.amended, person, done)
         await assert_toggled(app, mine, done)
         await assert_voted(app, person, done)
@@ -161,19 +161,19 @@ async def test_whatever_dies_while_traces_change_their_sums_are_exact(
 def of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The calls of a tool, in the order of each person: their arguments, and what they did."""
     return [
-        (each.request.arguments, each.answer.result or {}) for each in answers if each.tool == tool
+        (call.request.arguments, call.answer.result or {}) for call in answers if call.tool == tool
     ]
 
 
 async def assert_contributed_once(app: App, answers: list[Answered], have: list[Own]) -> None:
     """Every trace is there once, under the id that its contributor was told."""
     new = {result["trace_id"]: sent for sent, result in of("contribute_trace", answers)}
-    kept = await stored(app, "traces")
-    assert new.keys() | {trace_id for own in have for trace_id in own} == kept.keys()
+    stored = await stored_documents(app, "traces")
+    assert new.keys() | {trace_id for own in have for trace_id in own} == stored.keys()
     for trace_id, sent in new.items():
-        read = kept[trace_id]
+        read = stored[trace_id]
         assert {name: sent[name] for name in texts("")} == {name: read[name] for name in texts("")}
-        replaced = kept[sent["supersedes"]]["superseded_by"] if "supersedes" in sent else trace_id
+        replaced = stored[sent["supersedes"]]["superseded_by"] if "supersedes" in sent else trace_id
         assert trace_id == replaced
 
 
@@ -186,28 +186,28 @@ async def assert_amended_in_order(
     writings = [texts(f"{person} amended")]
     for number in range(len(amended)):
         writings.append(writings[-1] | amendment(person, number))
-    kept = await stored(app, f"traces/{trace_id}/revisions")
-    now = (await stored(app, "traces"))[trace_id]
-    read = [kept[str(number)] for number in range(1, len(amended) + 1)] + [now]
-    assert len(amended) == len(kept)
-    assert writings == [{name: each[name] for name in texts("")} for each in read]
+    stored = await stored_documents(app, f"traces/{trace_id}/revisions")
+    now = (await stored_documents(app, "traces"))[trace_id]
+    read = [stored[str(number)] for number in range(1, len(amended) + 1)] + [now]
+    assert len(amended) == len(stored)
+    assert writings == [{name: row[name] for name in texts("")} for row in read]
 
 
 async def assert_toggled(app: App, mine: Own, answers: list[Answered]) -> None:
     """Each call changed what the one before had left, and the former trace with it."""
     toggles = of("withdraw_trace", answers)
     assert [True] * len(toggles) == [result["changed"] for _, result in toggles]
-    kept, is_withdrawn = await stored(app, "traces"), len(toggles) % 2 == 1
-    assert is_withdrawn == (kept[mine.toggled]["withdrawn_at"] is not None)
-    assert kept[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)
+    stored, is_withdrawn = await stored_documents(app, "traces"), len(toggles) % 2 == 1
+    assert is_withdrawn == (stored[mine.toggled]["withdrawn_at"] is not None)
+    assert stored[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)
 
 
 async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
     """Of several votes on one trace the last one stands."""
     last = {sent["trace_id"]: sent for sent, _ in of("vote_trace", answers)}
-    traces = await stored(app, "traces")
+    traces = await stored_documents(app, "traces")
     for trace_id, sent in last.items():
-        vote = (await ballots(app, trace_id)).get(user(person))
+        vote = (await stored_votes(app, trace_id)).get(user(person))
         if sent["vote_type"] == "none":
             # What was said of earlier texts stays, and counts no more.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]

@@ -38,7 +38,7 @@ class Planted:
     line: int = 1
 
 
-def drawn(alphabet: str, length: int, seed: int = 0) -> str:
+def random_text(alphabet: str, length: int, seed: int = 0) -> str:
     """Random characters, the same every time."""
     return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - secrets nobody owns
 
@@ -49,12 +49,12 @@ def json_web_token(seed: int = 0) -> str:
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
     ]
-    return ".".join([*parts, drawn(BASE64URL, 43, seed)])
+    return ".".join([*parts, random_text(BASE64URL, 43, seed)])
 
 
-def armoured(label: str, seed: int = 0) -> str:
+def armored(label: str, seed: int = 0) -> str:
     """A block between a header and a footer, of random lines."""
-    lines = [drawn(BASE64, 64, seed + number) for number in range(6)]
+    lines = [random_text(BASE64, 64, seed + number) for number in range(6)]
     dashes = "-" * 5
     return "\n".join([f"{dashes}BEGIN {label}{dashes}", *lines, f"{dashes}END {label}{dashes}"])
 
@@ -65,8 +65,8 @@ def service_account(seed: int = 0) -> str:
         {
             "type": "service_account",
             "project_id": "sample-project",
-            "private_key_id": drawn(HEX, 40, seed),
-            "private_key": armoured("PRIVATE KEY", seed) + "\n",
+            "private_key_id": random_text(HEX, 40, seed),
+            "private_key": armored("PRIVATE KEY", seed) + "\n",
             "client_id": "103945720184657392018",
         },
         indent=2,
@@ -78,7 +78,7 @@ def tokens(seed: int = 0) -> dict[str, str]:
     digits, middle = string.digits, "T3Blbk" + "FJ"
 
     def some(alphabet: str, length: int) -> str:
-        return drawn(alphabet, length, seed)
+        return random_text(alphabet, length, seed)
 
     return {
         "AWS access key": "AK" + "IA" + some("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
@@ -122,16 +122,16 @@ def tokens(seed: int = 0) -> dict[str, str]:
     }
 
 
-def in_their_places(seed: int = 0) -> list[Planted]:
+def secrets_in_context(seed: int = 0) -> list[Planted]:
     """What is known only by where it stands."""
-    aws = drawn(BASE64, 40, seed)
-    azure = drawn(BASE64, 86, seed) + "=="
-    password = drawn(ALNUM, 14, seed)
-    bearer = drawn(BASE64URL, 44, seed)
+    aws = random_text(BASE64, 40, seed)
+    azure = random_text(BASE64, 86, seed) + "=="
+    password = random_text(ALNUM, 14, seed)
+    bearer = random_text(BASE64URL, 44, seed)
     basic = base64.b64encode(f"deploy:{password}".encode()).decode()
-    short = base64.b64encode(f"ida:{drawn(LOWER, 6, seed)}".encode()).decode()
+    short = base64.b64encode(f"ida:{random_text(LOWER, 6, seed)}".encode()).decode()
     word, phrase = "hunter2" + "xyz", "Sommer!" + "2024"
-    cookie = drawn(HEX, 32, seed)
+    cookie = random_text(HEX, 32, seed)
     return [
         Planted("AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2),
         Planted("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
@@ -147,15 +147,27 @@ def in_their_places(seed: int = 0) -> list[Planted]:
         Planted("yaml, quoted", f"db:\n  password: '{password}'\n", password, 2),
         Planted("json", f'{{"user": "app",\n "password": "{password}"}}', password, 2),
         Planted("env, plain", f"DEBUG=1\nDB_PASSWORD={password}\n", password, 2),
-        Planted("env, exported", f"export API_KEY={drawn(HEX, 32, seed)}", drawn(HEX, 32, seed)),
-        Planted("python", f'api_key = "{drawn(ALNUM, 32, seed)}"', drawn(ALNUM, 32, seed)),
+        Planted(
+            "env, exported",
+            f"export API_KEY={random_text(HEX, 32, seed)}",
+            random_text(HEX, 32, seed),
+        ),
+        Planted(
+            "python", f'api_key = "{random_text(ALNUM, 32, seed)}"', random_text(ALNUM, 32, seed)
+        ),
         Planted("python, keyword", f"connect(user='app', password='{password}')", password),
-        Planted("go", f'clientSecret := "{drawn(ALNUM, 40, seed)}"', drawn(ALNUM, 40, seed)),
-        Planted("header", f"x-api-key: {drawn(ALNUM, 40, seed)}", drawn(ALNUM, 40, seed)),
+        Planted(
+            "go", f'clientSecret := "{random_text(ALNUM, 40, seed)}"', random_text(ALNUM, 40, seed)
+        ),
+        Planted(
+            "header", f"x-api-key: {random_text(ALNUM, 40, seed)}", random_text(ALNUM, 40, seed)
+        ),
         Planted("command line", f"mysql -u root --password={password} app", password),
         Planted("netrc", f"machine acme.io login deploy password {password}", password),
         Planted(
-            "npmrc", f"//registry.acme.io/:_authToken={drawn(HEX, 40, seed)}", drawn(HEX, 40, seed)
+            "npmrc",
+            f"//registry.acme.io/:_authToken={random_text(HEX, 40, seed)}",
+            random_text(HEX, 40, seed),
         ),
         Planted("sentence", f"The admin password is {password}, keep it.", password),
         Planted("psql, connection string", f'psql "host=db password={phrase}"', phrase),
@@ -166,12 +178,12 @@ def in_their_places(seed: int = 0) -> list[Planted]:
         Planted("cookie, signed", f"'cookie': 'connect.sid=s%3A{cookie}.{aws[:9]}'", cookie),
         Planted("cookies, Python", f"cookies={{'sessionid': '{cookie}'}}", cookie),
         Planted("curl -b", f"curl -s -b 'PHPSESSID={cookie}' https://acme.io", cookie),
-        *_in_commands(f"{drawn(ALNUM, 12, seed)}7q"),
+        *_secrets_in_commands(f"{random_text(ALNUM, 12, seed)}7q"),
         Planted("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
     ]
 
 
-def _in_commands(password: str) -> list[Planted]:
+def _secrets_in_commands(password: str) -> list[Planted]:
     commands = {
         "mysql -p": f"mysql -u root -p{password} app",
         "mysqldump -p": f"docker exec db mysqldump -uroot -p'{password}' app > app.sql",
@@ -190,13 +202,13 @@ def _in_commands(password: str) -> list[Planted]:
     return [Planted(name, text, password) for name, text in commands.items()]
 
 
-def blocks(seed: int = 0) -> list[Planted]:
+def key_blocks(seed: int = 0) -> list[Planted]:
     """Keys of several lines, found by their headers."""
     labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
     labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
-    body = drawn(BASE64, 64, seed)
-    found = [Planted(label, f"# key\n{armoured(label, seed)}\n", body, 2) for label in labels]
-    return [*found, Planted("service account", service_account(seed), body, 5)]
+    body = random_text(BASE64, 64, seed)
+    planted = [Planted(label, f"# key\n{armored(label, seed)}\n", body, 2) for label in labels]
+    return [*planted, Planted("service account", service_account(seed), body, 5)]
 
 
 def all_planted(seed: int = 0) -> list[Planted]:
@@ -205,10 +217,10 @@ def all_planted(seed: int = 0) -> list[Planted]:
         Planted(name, f"The client is made so:\nclient = Client('{value}')\n", value, 2)
         for name, value in tokens(seed).items()
     ]
-    return [*bare, *in_their_places(seed), *blocks(seed)]
+    return [*bare, *secrets_in_context(seed), *key_blocks(seed)]
 
 
-def personal() -> list[Planted]:
+def personal_data() -> list[Planted]:
     """Data of people who do not exist, in forms that real people's have."""
     mail, other = "ida.loaf" + "@" + "gmail.com", "i.loaf" + "@" + "acme-bakery.co.uk"
     mobile, landline, american = (
@@ -265,15 +277,15 @@ def _national_numbers() -> list[Planted]:
 def _digests() -> list[str]:
     image = base64.b64encode(bytes(range(256)) * 6).decode()
     return [
-        f"commit {drawn(HEX, 40)}",
-        f"numpy==2.1.0 --hash=sha256:{drawn(HEX, 64)}",
-        f'"integrity": "sha512-{drawn(BASE64, 86)}=="',
-        f"FROM python:3.11@sha256:{drawn(HEX, 64)}",
+        f"commit {random_text(HEX, 40)}",
+        f"numpy==2.1.0 --hash=sha256:{random_text(HEX, 64)}",
+        f'"integrity": "sha512-{random_text(BASE64, 86)}=="',
+        f"FROM python:3.11@sha256:{random_text(HEX, 64)}",
         "id: 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
         f'<img src="data:image/png;base64,{image}">',
-        f"background: url(data:image/gif;base64,{drawn(BASE64, 3000)}=)",
-        f'ETag: W/"{drawn(HEX, 32)}"',
-        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{drawn(BASE64, 43)} deploy",
+        f"background: url(data:image/gif;base64,{random_text(BASE64, 3000)}=)",
+        f'ETag: W/"{random_text(HEX, 32)}"',
+        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{random_text(BASE64, 43)} deploy",
     ]
 
 
@@ -308,8 +320,8 @@ INNOCENT: Final = (
     "sk" + "-ant-api03-" + "x" * 93 + "AA",
     "if '-----BEGIN PRIVATE KEY-----' in text: refuse()",
     "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----",
-    "-----BEGIN PUBLIC KEY-----\n" + drawn(BASE64, 64) + "\n-----END PUBLIC KEY-----",
-    "-----BEGIN CERTIFICATE-----\n" + drawn(BASE64, 64) + "\n-----END CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----\n" + random_text(BASE64, 64) + "\n-----END PUBLIC KEY-----",
+    "-----BEGIN CERTIFICATE-----\n" + random_text(BASE64, 64) + "\n-----END CERTIFICATE-----",
     "postgres://user:password@localhost:5432/app",
     "amqp://guest:guest@rabbit:5672/",
     "https://<user>:<password>@acme.io",

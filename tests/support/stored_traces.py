@@ -1,4 +1,4 @@
-"""What the database holds of traces, beside what it must hold: made from scratch."""
+"""Comparison of stored traces, postings and tallies with recomputed ones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from shared.index.indexed_state import read_indexed_state
 from shared.text.terms import terms
 from shared.traces.repository import to_trace
 from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
-from tests.support.traces import stored
+from tests.support.traces import stored_documents
 
 if TYPE_CHECKING:
     from shared.index.postings import PostingsRef
     from shared.runtime.context import App
 
 
-async def assert_exact(app: App) -> None:
-    """The lists are those made from scratch of what is neither withdrawn nor replaced."""
-    wanted: dict[PostingsRef, dict[str, int]] = {}
+async def assert_postings_exact(app: App) -> None:
+    """Assert that the postings equal those recomputed from the listed traces."""
+    expected: dict[PostingsRef, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
-    for trace_id, data in (await stored(app, "traces")).items():
+    for trace_id, data in (await stored_documents(app, "traces")).items():
         trace = to_trace(trace_id, data)
         if not trace.is_listed:
             assert ([], {}) == (data["facets"], data["indexed"]["terms"])
@@ -35,38 +35,38 @@ async def assert_exact(app: App) -> None:
         totals += Counter(documents=bool(counts), length=counts.total())
         for term, tf in counts.items():
             entry = pack(tf, counts.total())
-            wanted.setdefault(("trace_lexicon", term), {})[trace_id] = entry
+            expected.setdefault(("trace_lexicon", term), {})[trace_id] = entry
         for tag in trace.content.tags:
             entry = to_microseconds(trace.updated_at)
-            wanted.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
-    lists = {
+            expected.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
+    documents = {
         (collection, name): data
         for collection in ("trace_lexicon", "trace_facets")
-        for name, data in (await stored(app, collection)).items()
+        for name, data in (await stored_documents(app, collection)).items()
     }
-    held = {name: data["postings"] for name, data in lists.items() if data["postings"]}
-    assert wanted == held
-    assert {name: len(wanted.get(name, {})) for name in lists} == {
-        name: data["df"] for name, data in lists.items()
+    postings = {name: data["postings"] for name, data in documents.items() if data["postings"]}
+    assert expected == postings
+    assert {name: len(expected.get(name, {})) for name in documents} == {
+        name: data["df"] for name, data in documents.items()
     }
-    assert all(len(data["postings"]) <= data["held"] for data in lists.values())
-    kept = (await stored(app, "meta")).get("trace_lexicon", {})
+    assert all(len(data["postings"]) <= data["held"] for data in documents.values())
+    stored = (await stored_documents(app, "meta")).get("trace_lexicon", {})
     assert {name: totals[name] for name in ("documents", "length")} == (
-        {"documents": 0, "length": 0} | kept
+        {"documents": 0, "length": 0} | stored
     )
-    for (collection, name), data in lists.items():
+    for (collection, name), data in documents.items():
         if collection == "trace_facets":
             facet = parse_facet_id(name, data["name"])
             assert (facet.id, "tag", facet.key) == (name, data["kind"], data["key"])
 
 
-async def ballots(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
-    """The votes on a trace as they are stored, by who voted."""
-    return await stored(app, f"traces/{trace_id}/votes")
+async def stored_votes(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
+    """The stored votes on a trace, by voter."""
+    return await stored_documents(app, f"traces/{trace_id}/votes")
 
 
-def summed(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
-    """What the votes for the texts of a revision, and all votes against, add up to."""
+def expected_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
+    """The tally of the votes for a revision, and of all votes against the trace."""
     tally = VoteTally()
     for data in votes.values():
         if data["revision"] == revision or data["vote"] == "down":
@@ -75,16 +75,16 @@ def summed(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
     return tally
 
 
-async def assert_sums(app: App) -> None:
-    """Every trace's sums are those of its votes, and every record that of its contributor's."""
+async def assert_tallies(app: App) -> None:
+    """Assert that all tallies and contributors' records equal the stored votes."""
     records: dict[str, Counter[str]] = {}
-    for trace_id, data in (await stored(app, "traces")).items():
-        cast = await ballots(app, trace_id)
-        assert summed(cast, data["text_revision"]) == VoteTally(**data["tally"])
-        heads = Counter(each["vote"] for each in cast.values())
-        records[data["contributor"]] = records.get(data["contributor"], Counter()) + heads
-    kept = await stored(app, "contributors")
-    for user in records.keys() | kept.keys():
+    for trace_id, data in (await stored_documents(app, "traces")).items():
+        votes = await stored_votes(app, trace_id)
+        assert expected_tally(votes, data["text_revision"]) == VoteTally(**data["tally"])
+        counts = Counter(vote["vote"] for vote in votes.values())
+        records[data["contributor"]] = records.get(data["contributor"], Counter()) + counts
+    stored = await stored_documents(app, "contributors")
+    for user in records.keys() | stored.keys():
         assert {"up": records[user]["up"], "down": records[user]["down"]} == (
-            {"up": 0, "down": 0} | kept.get(user, {})
+            {"up": 0, "down": 0} | stored.get(user, {})
         )

@@ -1,4 +1,4 @@
-"""To-do lists for tests: calls as the gateway makes them, at whatever time it is to be."""
+"""To-do lists for tests: calls as the gateway makes them, at a given time."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """A Tuesday."""
 
 
-async def ask(
+async def call_at(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> CallAnswer:
-    """Call a tool at a moment."""
+    """Call a tool at a given time."""
     app.clock = lambda: now
     return await call(app, name, user, **arguments)
 
 
-async def did(
+async def result_of(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
-    """The data of a call that succeeds."""
+    """Call a tool that must succeed, and return its result."""
     app.clock = lambda: now
     return await call_result(app, name, user, **arguments)
 
 
-async def refused(
+async def error_of(
     app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
-    """The error of a call that fails, as the family tells it."""
+    """Call a tool that must fail, and return its error in the envelope's form."""
     app.clock = lambda: now
     return ENVELOPE.error(await call_error(app, name, user, **arguments))
 
 
-async def add(app: App, *titles: str, user: str = "anna", **more: Any) -> list[str]:
+async def add_tasks(app: App, *titles: str, user: str = "anna", **more: Any) -> list[str]:
     """Add tasks one by one; return their ids."""
-    added = [await did(app, "add_task", user, title=title, **more) for title in titles]
-    return [each["task"]["task_id"] for each in added]
+    added = [await result_of(app, "add_task", user, title=title, **more) for title in titles]
+    return [result["task"]["task_id"] for result in added]
 
 
-async def listed(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
-    """All pages of a list, each of at most three tasks unless a limit is given."""
+async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
+    """The tasks of all pages; a page has at most three unless a limit is given."""
     tasks: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     while not tasks or "next_cursor" in page:
         more = {"cursor": page["next_cursor"]} if page else {}
-        page = await did(app, "list_tasks", user, **({"limit": 3} | arguments | more))
+        page = await result_of(app, "list_tasks", user, **({"limit": 3} | arguments | more))
         tasks += page["tasks"]
         if "next_cursor" not in page:
             break
     return tasks
 
 
-async def ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
-    """The ids of all tasks in a list."""
-    return [each["task_id"] for each in await listed(app, user, **arguments)]
+async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
+    """The ids of the tasks of all pages."""
+    return [task["task_id"] for task in await list_all(app, user, **arguments)]
 
 
-async def taken_back(app: App, outcome: dict[str, Any], user: str = "anna") -> Any:
-    """Make the call that takes back what another did."""
-    return await did(app, outcome["undo"]["tool"], user, **outcome["undo"]["arguments"])
+async def undo(app: App, result: dict[str, Any], user: str = "anna") -> Any:
+    """Make the undo call of a result."""
+    return await result_of(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

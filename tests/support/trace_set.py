@@ -1,4 +1,4 @@
-"""The test set of traces: those of the sample, and what was written around them and others."""
+"""The test set of traces: the sample's, further ones, and variants of both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OTHERS: Final = Path(__file__).with_name("traces.json")
 
 
 def trace_set() -> dict[str, list[dict[str, Any]]]:
-    """Read it: `traces`, their `duplicates`, `siblings` that are none, and `queries`."""
+    """Read `traces`, their `duplicates`, their `siblings` (no duplicates), and `queries`."""
     data: dict[str, list[dict[str, Any]]] = json.loads(_OTHERS.read_text("utf-8"))
     traces = [*json.loads(SAMPLE.read_text("utf-8")), *data["traces"]]
     return data | {"traces": sorted(traces, key=lambda row: str(row["id"]))}

@@ -1,4 +1,4 @@
-"""Solved problems for tests: calls of the family's tools, as the gateway makes them."""
+"""Traces for tests: calls of the trace tools as the gateway makes them."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 
 DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
 SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
-NOTHING: Final = "No traces found matching your query."
-"""How a search begins that finds nothing."""
+NO_MATCHES: Final = "No traces found matching your query."
+"""The beginning of the message of a search without a match."""
 
 
-def request_by(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
-    """A call of a tool of the family, by a user or a stranger."""
+def make_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
+    """The request of a tool call by a user, or by an anonymous caller."""
     return request_of(tool_named(name), Caller.of(user) if user else Caller(), arguments)
 
 
-def clock_at(moment: datetime) -> Clock:
-    """A clock that stands."""
+def fixed_clock(moment: datetime) -> Clock:
+    """A clock that stands still."""
     return lambda: moment
 
 
 @cache
 def samples() -> list[dict[str, Any]]:
-    """Solved problems of which no two say the same, as arguments of `contribute_trace`."""
+    """Traces without duplicates, as arguments of `contribute_trace`."""
     traces = trace_set()["traces"]
     return [{name: trace[name] for name in FIELDS} for trace in traces]
 
 
-def sample(number: int, **other: Any) -> dict[str, Any]:
-    """One of them, with other arguments in place of its own."""
-    return samples()[number] | other
+def sample(number: int, **changes: Any) -> dict[str, Any]:
+    """One sample, with some arguments replaced."""
+    return samples()[number] | changes
 
 
-async def contribute(app: App, number: int = 0, user: str = ANNA, **other: Any) -> str:
+async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any) -> str:
     """Contribute a sample; return its id."""
-    result = await call_result(app, "contribute_trace", user, **sample(number, **other))
+    result = await call_result(app, "contribute_trace", user, **sample(number, **changes))
     assert not result["duplicate"], result
     return str(result["trace_id"])
 
 
-async def plant(app: App, title: str) -> str:
-    """Store a trace past the search for duplicates."""
+async def store_trace(app: App, title: str) -> str:
+    """Store a trace without the check for duplicates."""
     ctx = app.context(Caller.of(ANNA), Meter())
     trace = Trace(
         trace_id=title.replace(" ", "-"),
@@ -75,55 +75,55 @@ async def plant(app: App, title: str) -> str:
 
 
 async def vote(app: App, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
-    """Vote, up unless said otherwise."""
+    """Vote; by default up."""
     return await call_result(
         app, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how)
     )
 
 
-async def votes(app: App, trace_id: str, number: int, kind: str = "voter", **how: Any) -> None:
-    """Vote as so many newcomers, one after the other."""
-    for each in range(number):
-        await vote(app, trace_id, f"{kind}{each}", **how)
+async def add_votes(app: App, trace_id: str, number: int, kind: str = "voter", **how: Any) -> None:
+    """Vote as this many new users, one after the other."""
+    for voter in range(number):
+        await vote(app, trace_id, f"{kind}{voter}", **how)
 
 
-async def found(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
-    """The ids of a search's first page, if anything fits."""
+async def search_ids(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
+    """The trace ids of the first page of a search; none without a match."""
     result = await call_result(app, "search_traces", user, **arguments)
-    return ids([result]) if result["matches"] else []
+    return hit_ids([result]) if result["matches"] else []
 
 
-async def walk(
+async def all_pages(
     app: App, name: str, user: str | None = STRANGER, /, **arguments: Any
 ) -> list[dict[str, Any]]:
-    """All pages of a call."""
+    """All pages of a list or search."""
     pages: list[dict[str, Any]] = []
     for _ in count():
         more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
         pages.append(await call_result(app, name, user, **arguments, **more))
         if "next_cursor" not in pages[-1]:
             return pages
-        assert len(pages) <= 200, "a walk that does not end"
+        assert len(pages) <= 200, "the pages do not end"
     raise AssertionError
 
 
-def ids(pages: Iterable[dict[str, Any]]) -> list[str]:
+def hit_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
     """The trace ids of all pages of a search."""
-    return [trace_hit["trace_id"] for page in pages for trace_hit in page["results"]]
+    return [hit["trace_id"] for page in pages for hit in page["results"]]
 
 
-async def tags(app: App, **arguments: Any) -> dict[str, int]:
-    """The tags of all pages, with their counts."""
-    pages = await walk(app, "list_tags", **arguments)
+async def tag_counts(app: App, **arguments: Any) -> dict[str, int]:
+    """All tags with their counts."""
+    pages = await all_pages(app, "list_tags", **arguments)
     return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
 
 
-async def take_back(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
-    """Make the call that takes back what another did."""
+async def undo(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
+    """Make the undo call of a result."""
     return await call_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])
 
 
-async def stored(app: App, collection: str) -> dict[str, dict[str, Any]]:
-    """The fields of every document of a collection, by its id."""
+async def stored_documents(app: App, collection: str) -> dict[str, dict[str, Any]]:
+    """The fields of all documents of a collection, by id."""
     snapshots = app.connection.client.collection(collection).stream()
     return {snapshot.id: snapshot.to_dict() or {} async for snapshot in snapshots}

@@ -11,7 +11,7 @@ import pytest
 from infra.local.sample.traces import PATH, share_traces
 from shared.runtime.job import Budget
 from tests.support.tool_calls import call_result
-from tests.support.traces import contribute, found, vote
+from tests.support.traces import contribute, search_ids, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -35,7 +35,7 @@ async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
 
 async def test_what_is_shared_is_found_and_shared_once(app: App, ctx: Context) -> None:
     assert len(ROWS) == (await share_traces(ctx, ample())).counts["shared"]
-    [first, *_] = await found(app, query=ROWS[3]["context_text"][:200])
+    [first, *_] = await search_ids(app, query=ROWS[3]["context_text"][:200])
     assert f"sample-{ROWS[3]['id']}" == first
     await vote(app, first, "ben")
     assert {} == (await share_traces(ctx, ample())).counts

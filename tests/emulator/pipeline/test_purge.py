@@ -24,7 +24,7 @@ from tests.support.materials import (
     extract_result,
 )
 from tests.support.stored_documents import ample, nothing
-from tests.support.tasks import ask
+from tests.support.tasks import call_at
 from tests.support.workspaces import (
     QUESTION,
     job_context,
@@ -181,7 +181,7 @@ async def test_nothing_else_of_anybody_is_touched(
     clock.advance(days=60)
     await upload_text(app, "old-too", idempotency_key="two")
     await upload_text(app, "old", caller=STRANGER, idempotency_key="three")
-    await ask(app, "add_task", "reader", title="bake", idempotency_key="four")
+    await call_at(app, "add_task", "reader", title="bake", idempotency_key="four")
     before = await write_times(ctx)
     clock.advance(days=31)
     report = Report()

@@ -18,7 +18,7 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
-from tests.support.tasks import NOON, add, did
+from tests.support.tasks import NOON, add_tasks, result_of
 from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def at(app: App, **later: float) -> Context:
 
 
 async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> None:
-    first, second, third = await add(app, "bake", "sail", "read")
-    await did(app, "delete_task", task_id=first)
-    await did(app, "complete_task", task_id=second)
-    await did(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
+    first, second, third = await add_tasks(app, "bake", "sail", "read")
+    await result_of(app, "delete_task", task_id=first)
+    await result_of(app, "complete_task", task_id=second)
+    await result_of(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
     assert 0 == (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"]
     ctx = at(app, days=30)
     assert (1, Report(Counter(todos=1))) == (await count_pending(ctx), await purge(ctx, ample()))
@@ -59,18 +59,18 @@ async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> 
 
 
 async def test_a_number_is_not_used_again_when_its_to_do_is_gone(app: App) -> None:
-    [first] = await add(app, "bake")
-    await did(app, "delete_task", task_id=first)
+    [first] = await add_tasks(app, "bake")
+    await result_of(app, "delete_task", task_id=first)
     await purge(at(app, days=31), ample())
     assert {} == await documents(job_context(app), "users/anna/tasks")
-    [second] = await add(app, "sail")
+    [second] = await add_tasks(app, "sail")
     assert first != second
 
 
 async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
-    [first] = await add(app, "bake")
-    await did(app, "delete_task", task_id=first)
+    [first] = await add_tasks(app, "bake")
+    await result_of(app, "delete_task", task_id=first)
     await app.aclose()
 
     async def restore() -> None:
@@ -85,7 +85,7 @@ async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings)
 
 
 async def test_an_answer_is_forgotten_once_it_has_expired(app: App) -> None:
-    await did(app, "add_task", title="bake", idempotency_key="one")
+    await result_of(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
     assert Report() == await purge(at(app, days=2, seconds=-1), ample())
     assert 1 == len(await documents(job_context(app), path))
@@ -105,7 +105,7 @@ async def test_records_of_runs_and_leases_of_the_dead_are_deleted(app: App) -> N
 
 
 async def test_nothing_to_delete_costs_a_few_reads_and_no_write(app: App) -> None:
-    await add(app, "bake", "sail")
+    await add_tasks(app, "bake", "sail")
     meter = Meter()
     assert Report() == await purge(app.context(Caller(), meter), ample())
     assert 0 == meter.documents_written

@@ -18,10 +18,19 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, nothing
-from tests.support.stored_traces import assert_exact
+from tests.support.stored_traces import assert_postings_exact
 from tests.support.tasks import NOON
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
-from tests.support.traces import DOWN, clock_at, contribute, found, sample, stored, vote, votes
+from tests.support.traces import (
+    DOWN,
+    add_votes,
+    contribute,
+    fixed_clock,
+    sample,
+    search_ids,
+    stored_documents,
+    vote,
+)
 from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
@@ -42,7 +51,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 def later(app: App, **passed: float) -> Context:
     """What a job may use that runs so much after noon."""
-    app.clock = clock_at(NOON + timedelta(**passed))
+    app.clock = fixed_clock(NOON + timedelta(**passed))
     return job_context(app)
 
 
@@ -67,7 +76,7 @@ async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
-    await votes(app, trace_id, 3)
+    await add_votes(app, trace_id, 3)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="It fails.")
     stays = await contribute(app, 1, "anna")
     await vote(app, stays, "ben")
@@ -90,13 +99,13 @@ async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     app: App,
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 2)
-    await votes(app, trace_id, 5, kind="critic", **DOWN)
+    await add_votes(app, trace_id, 2)
+    await add_votes(app, trace_id, 5, kind="critic", **DOWN)
     record = await Traces(job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purged(app, days=31)
     assert record == await Traces(job_context(app).database).get_record("anna")
-    kept = (await stored(app, "contributors"))["anna"]
+    kept = (await stored_documents(app, "contributors"))["anna"]
     assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
 
 
@@ -106,26 +115,26 @@ async def test_what_was_put_back_stays(app: App) -> None:
     later(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
     assert Counter() == await purged(app, days=90)
-    assert [trace_id] == await found(app, query=sample(0)["title"])
+    assert [trace_id] == await search_ids(app, query=sample(0)["title"])
 
 
 async def test_one_that_is_put_back_in_the_same_moment_stays_whole(settings: Settings) -> None:
     calm = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     trace_id = await contribute(calm, 0, "anna")
-    await votes(calm, trace_id, 2)
+    await add_votes(calm, trace_id, 2)
     await withdraw(calm, trace_id)
     whole = await below_traces(calm)
 
     async def put_back() -> None:
-        calm.clock = clock_at(NOON + timedelta(days=40))
+        calm.clock = fixed_clock(NOON + timedelta(days=40))
         await withdraw(calm, trace_id, withdrawn=False)
 
     raced = WatchedApp(settings, before(1, put_back), embedder=WordEmbedder())
     assert 0 == (await purged(raced, days=31))["traces"]
     await raced.aclose()
     assert whole <= await below_traces(calm)
-    assert {"up": 2} == (await stored(calm, "contributors"))["anna"]
-    await assert_exact(calm)
+    assert {"up": 2} == (await stored_documents(calm, "contributors"))["anna"]
+    await assert_postings_exact(calm)
     await calm.aclose()
 
 
@@ -159,7 +168,7 @@ async def chain(app: App, length: int, user: str = "anna") -> list[str]:
 
 async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
     """What each trace replaces, and is replaced by."""
-    fields = await stored(app, "traces")
+    fields = await stored_documents(app, "traces")
     return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
 
 
@@ -168,12 +177,12 @@ async def test_the_gap_in_a_row_of_replaced_traces_is_closed(app: App) -> None:
     await withdraw(app, second)
     assert 1 == (await purged(app, days=31))["traces"]
     assert {first: (None, third), third: (first, None)} == await links(app)
-    await assert_exact(app)
+    await assert_postings_exact(app)
     await withdraw(app, third)
     assert {first: (None, None), third: (first, None)} == await links(app)
     await withdraw(app, third, withdrawn=False)
     assert {first: (None, third), third: (first, None)} == await links(app)
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
 async def test_what_a_row_began_with_can_go_too(app: App) -> None:
@@ -191,12 +200,12 @@ async def test_what_was_hidden_behind_one_that_goes_is_found_again(app: App) -> 
     assert {first: (None, second), second: (first, None), third: (second, None)} == await links(app)
     assert 1 == (await purged(app, days=31))["traces"]
     assert {first: (None, None), third: (first, None)} == await links(app)
-    assert [first] == (await found(app, query=sample(0)["title"]))[:1]
-    await assert_exact(app)
+    assert [first] == (await search_ids(app, query=sample(0)["title"]))[:1]
+    await assert_postings_exact(app)
     later(app, days=32)
     await withdraw(app, third, withdrawn=False)
     assert {first: (None, third), third: (first, None)} == await links(app)
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
 async def test_what_it_replaced_and_is_withdrawn_too_stays_hidden(app: App) -> None:
@@ -207,8 +216,8 @@ async def test_what_it_replaced_and_is_withdrawn_too_stays_hidden(app: App) -> N
     await withdraw(app, first)
     assert 2 == (await purged(app, days=31))["traces"]
     assert {first: (None, None)} == await links(app)
-    assert [] == await found(app, query=sample(0)["title"])
-    await assert_exact(app)
+    assert [] == await search_ids(app, query=sample(0)["title"])
+    await assert_postings_exact(app)
 
 
 async def test_the_claim_of_somebody_else_to_replace_it_ends(app: App) -> None:
@@ -233,14 +242,14 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await write(ctx, f"traces/claim-{number:03}", claim)
     assert 1 == (await purged(app, days=31))["traces"]
-    claims = {data["supersedes"] for data in (await stored(app, "traces")).values()}
+    claims = {data["supersedes"] for data in (await stored_documents(app, "traces")).values()}
     assert {None} == claims
 
 
 async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
     ctx = job_context(app)
     trace_id = await contribute(app)
-    data = (await stored(app, "traces"))[trace_id]
+    data = (await stored_documents(app, "traces"))[trace_id]
     for number in range(PAGE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await write(ctx, f"traces/old-{number}", data | withdrawn)
@@ -259,7 +268,7 @@ async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     report = await purge(later(app, days=31), ample())
     assert (1, PAGE + 1) == (report.counts["traces"], len(report.failures))
     assert {"the document is malformed"} == {failure.reason for failure in report.failures}
-    assert trace_id not in await stored(app, "traces")
+    assert trace_id not in await stored_documents(app, "traces")
 
 
 async def test_without_an_embedder_what_would_be_found_again_waits(settings: Settings) -> None:
@@ -276,7 +285,7 @@ async def test_without_an_embedder_what_would_be_found_again_waits(settings: Set
     )
     embedder.down = False
     assert 1 == (await purged(app, days=31))["traces"]
-    await assert_exact(app)
+    await assert_postings_exact(app)
     await app.aclose()
 
 

@@ -17,9 +17,9 @@ from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample
-from tests.support.stored_traces import assert_exact
+from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call_result
-from tests.support.traces import contribute, stored, vote, votes
+from tests.support.traces import add_votes, contribute, stored_documents, vote
 from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def fill(fields: dict[str, Any]) -> None:
     made = [await contribute(app, 0, "anna")]
     made += [await contribute(app, 1, "anna", supersedes=made[0])]
     await call_result(app, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
-    await votes(app, made[1], 2)
+    await add_votes(app, made[1], 2)
     made += [await contribute(app, 2, "anna", supersedes=made[1])]
     await vote(app, made[2], "ben")
     other = await contribute(app, 3, "ben")
@@ -65,8 +65,8 @@ async def state(app: App) -> tuple[Any, ...]:
     """What there is of each kind, what the traces are to each other, and how they fare."""
     contents = await everything(app.connection.client)
     assert [] == orphans(contents)
-    await assert_exact(app)
-    traces = await stored(app, "traces")
+    await assert_postings_exact(app)
+    traces = await stored_documents(app, "traces")
     titles = {name: data["title"] for name, data in traces.items()}
     links = {
         (data["title"], titles.get(data["supersedes"]), titles.get(data["superseded_by"]))
@@ -74,7 +74,7 @@ async def state(app: App) -> tuple[Any, ...]:
     }
     kinds = Counter(path.split("/")[0] for path in contents)
     del kinds["runs"]
-    return kinds, links, await stored(app, "contributors")
+    return kinds, links, await stored_documents(app, "contributors")
 
 
 async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int) -> bool:

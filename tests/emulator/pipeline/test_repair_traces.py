@@ -20,9 +20,9 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, one_step
-from tests.support.stored_traces import assert_exact
+from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import contribute, sample, stored
+from tests.support.traces import contribute, sample, stored_documents
 from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def test_damaged_lists_become_those_made_from_scratch(
     report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
     assert report.finished
     assert report.counts["mended"] > 10
-    await assert_exact(app)
+    await assert_postings_exact(app)
     assert 0 == await written(app)
 
 
@@ -109,7 +109,7 @@ async def test_lists_that_no_trace_stands_on_any_more_are_removed(app: App, ctx:
     assert Report(Counter(removed=empty)) == await repair(ctx, ample())
     assert 0 == await lists(ctx)
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
 async def test_sound_lists_cost_no_write(app: App) -> None:
@@ -126,7 +126,7 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(app: App, ctx
         runs += 1
     assert runs > 2
     assert "repair" not in await documents(ctx, "meta")
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
 async def test_what_is_written_before_a_list_is_mended_is_not_undone(
@@ -147,7 +147,7 @@ async def test_what_is_written_before_a_list_is_mended_is_not_undone(
         await repair(job_context(raced), ample())
         await raced.aclose()
         await repair(ctx, ample())
-        await assert_exact(app)
+        await assert_postings_exact(app)
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ async def test_repair_among_many_who_write_leaves_exact_lists(app: App, ctx: Con
 
     await asyncio.gather(people(), run())
     await repair(ctx, ample())
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
@@ -203,5 +203,5 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         finally:
             await dying.aclose()
     assert deaths > 3
-    await assert_exact(app)
-    assert {} != await stored(app, TRACES.facets)
+    await assert_postings_exact(app)
+    assert {} != await stored_documents(app, TRACES.facets)

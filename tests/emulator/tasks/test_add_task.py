@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.tasks.add_task.tool import TOOL
-from tests.support.tasks import add, ask, did, ids, listed, refused, taken_back
+from tests.support.tasks import add_tasks, call_at, error_of, list_all, list_ids, result_of, undo
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.anyio
 WHEN = "2026-03-10T12:00:00Z"
 
 
-def test_its_description_keeps_notes_and_quotes_out() -> None:
-    """Models used it for whatever the user wanted to remember: quotes and facts became to-dos."""
+def test_description_excludes_notes_and_quotes() -> None:
+    """Models used to add quotes and facts that the user wanted to remember as to-dos."""
     assert "remember" not in TOOL.description
     assert "something to do" in TOOL.description
     assert "Do not use it to keep facts, quotes or notes" in TOOL.description
 
 
-async def test_what_is_added_is_returned_as_it_is_stored(app: App) -> None:
-    added = await did(
+async def test_result_has_the_stored_task(app: App) -> None:
+    added = await result_of(
         app,
         "add_task",
         title="  Buy flour \t",
@@ -49,18 +49,18 @@ async def test_what_is_added_is_returned_as_it_is_stored(app: App) -> None:
         "changed": ["title", "description", "priority", "due_date", "status"],
         "undo": {"tool": "delete_task", "arguments": {"task_id": "1"}},
     } == added
-    assert [task | {"overdue": False}] == await listed(app)
+    assert [task | {"overdue": False}] == await list_all(app)
 
 
-async def test_a_title_is_enough(app: App) -> None:
-    added = await did(app, "add_task", title="Rest")
+async def test_title_is_enough(app: App) -> None:
+    added = await result_of(app, "add_task", title="Rest")
     assert "Medium" == added["task"]["priority"]
     assert not {"description", "due_date", "completed_at"} & added["task"].keys()
     assert ["title", "priority", "status"] == added["changed"]
 
 
-async def test_what_clients_send_for_nothing_counts_as_nothing(app: App) -> None:
-    added = await did(
+async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
+    added = await result_of(
         app,
         "add_task",
         title="Rest",
@@ -73,41 +73,43 @@ async def test_what_clients_send_for_nothing_counts_as_nothing(app: App) -> None
     assert ["title", "priority", "status"] == added["changed"]
 
 
-async def test_nulls_and_blanks_beside_several_tasks_count_as_nothing(
+async def test_nulls_and_defaults_beside_tasks_are_ignored(
     app: App,
 ) -> None:
     nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
-    added = await did(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
-    assert [True] == [each["success"] for each in added["results"]]
+    added = await result_of(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
+    assert [True] == [result["success"] for result in added["results"]]
 
 
-async def test_adding_can_be_undone(app: App) -> None:
-    added = await did(app, "add_task", title="Rest")
-    await taken_back(app, added)
-    assert [] == await ids(app)
+async def test_undo_deletes_the_task(app: App) -> None:
+    added = await result_of(app, "add_task", title="Rest")
+    await undo(app, added)
+    assert [] == await list_ids(app)
 
 
-async def test_ids_ascend_and_are_never_used_again(app: App) -> None:
-    assert ["1", "2"] == await add(app, "one", "two")
-    await did(app, "delete_task", task_id="2")
-    assert ["3"] == await add(app, "three")
+async def test_ids_ascend_and_are_not_reused(app: App) -> None:
+    assert ["1", "2"] == await add_tasks(app, "one", "two")
+    await result_of(app, "delete_task", task_id="2")
+    assert ["3"] == await add_tasks(app, "three")
 
 
-async def test_everybody_counts_for_themselves(app: App) -> None:
-    await add(app, "one", "two")
-    assert ["1"] == await add(app, "one", user="ben@example.com")
+async def test_every_user_has_own_numbers(app: App) -> None:
+    await add_tasks(app, "one", "two")
+    assert ["1"] == await add_tasks(app, "one", user="ben@example.com")
 
 
-async def test_twenty_who_add_at_once_lose_nothing(app: App) -> None:
+async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
     titles = {f"task {number}" for number in range(20)}
-    answers = await asyncio.gather(*(ask(app, "add_task", title=each) for each in titles))
+    answers = await asyncio.gather(*(call_at(app, "add_task", title=title) for title in titles))
     assert [None] * 20 == [answer.error for answer in answers]
-    found = await listed(app, limit=100)
-    assert [str(number) for number in range(20, 0, -1)] == [each["task_id"] for each in found]
-    assert titles == {each["title"] for each in found}
-    told = {answer.result["task"]["task_id"]: answer.result for answer in answers if answer.result}
-    assert {each["task_id"]: each["title"] for each in found} == {
-        number: result["task"]["title"] for number, result in told.items()
+    tasks = await list_all(app, limit=100)
+    assert [str(number) for number in range(20, 0, -1)] == [task["task_id"] for task in tasks]
+    assert titles == {task["title"] for task in tasks}
+    results_by_id = {
+        answer.result["task"]["task_id"]: answer.result for answer in answers if answer.result
+    }
+    assert {task["task_id"]: task["title"] for task in tasks} == {
+        number: result["task"]["title"] for number, result in results_by_id.items()
     }
 
 
@@ -135,25 +137,23 @@ async def test_twenty_who_add_at_once_lose_nothing(app: App) -> None:
         ({"title": "x", "idempotency_key": ""}, "idempotency_key"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
-    app: App, arguments: dict[str, Any], field: str
-) -> None:
-    error = await refused(app, "add_task", **arguments)
+async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
+    error = await error_of(app, "add_task", **arguments)
     assert "invalid_input" == error["code"]
     assert field in error["details"]
-    assert [] == await ids(app)
+    assert [] == await list_ids(app)
 
 
 @pytest.mark.parametrize("priority", ["urgent", "", "Hi", 1, True, ["High"], {"High": 1}])
-async def test_a_wrong_priority_has_a_code_of_its_own(app: App, priority: Any) -> None:
-    error = await refused(app, "add_task", title="x", priority=priority)
+async def test_invalid_priority_has_its_own_code(app: App, priority: Any) -> None:
+    error = await error_of(app, "add_task", title="x", priority=priority)
     assert "invalid_priority" == error["code"]
     assert {"priority": "must be one of Low, Medium, High"} == error["details"]
 
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
-async def test_the_case_of_a_priority_does_not_matter(app: App, priority: str) -> None:
-    added = await did(app, "add_task", title="x", priority=priority)
+async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
+    added = await result_of(app, "add_task", title="x", priority=priority)
     assert "High" == added["task"]["priority"]
 
 
@@ -165,27 +165,27 @@ async def test_the_case_of_a_priority_does_not_matter(app: App, priority: str) -
         *("\u0662\u0660\u0662\u0666-03-10", 20260310, 1773100800.0, True, ["2026-03-10"]),
     ],
 )
-async def test_a_wrong_date_has_a_code_of_its_own(app: App, day: Any) -> None:
-    error = await refused(app, "add_task", title="x", due_date=day)
+async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
+    error = await error_of(app, "add_task", title="x", due_date=day)
     assert "invalid_date" == error["code"]
     assert "YYYY-MM-DD" in error["details"]["due_date"]
     assert "YYYY-MM-DD" in error["message"]
 
 
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
-async def test_any_day_of_the_calendar_will_do(app: App, day: str) -> None:
-    assert day == (await did(app, "add_task", title="x", due_date=day))["task"]["due_date"]
+async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
+    assert day == (await result_of(app, "add_task", title="x", due_date=day))["task"]["due_date"]
 
 
-async def test_the_longest_texts_fit(app: App) -> None:
+async def test_longest_texts_are_accepted(app: App) -> None:
     title, description = "👩🏽‍🍳"[:1] * 255, "ß" * 1_000
-    added = await did(app, "add_task", title=f" {title} ", description=description)
+    added = await result_of(app, "add_task", title=f" {title} ", description=description)
     assert (title, description) == (added["task"]["title"], added["task"]["description"])
 
 
-async def test_several_are_added_at_once_in_their_order(app: App) -> None:
-    await add(app, "before")
-    answer = await ask(
+async def test_several_tasks_are_added_in_order(app: App) -> None:
+    await add_tasks(app, "before")
+    answer = await call_at(
         app,
         "add_task",
         tasks=[{"title": "one", "priority": "low"}, {"title": "two", "due_date": "2026-03-12"}],
@@ -200,11 +200,11 @@ async def test_several_are_added_at_once_in_their_order(app: App) -> None:
     assert ("3", "2026-03-12") == (two["task"]["task_id"], two["task"]["due_date"])
     assert {"tool": "delete_task", "arguments": {"task_id": "3"}} == two["undo"]
     assert "error" not in one
-    assert ["3", "2", "1"] == await ids(app)
+    assert ["3", "2", "1"] == await list_ids(app)
 
 
-async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
-    validation_error: list[Any] = [
+async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
+    invalid: list[Any] = [
         {"title": "x", "priority": "urgent"},
         {"title": "x", "due_date": "soon"},
         {"title": " "},
@@ -214,44 +214,44 @@ async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
         "just a title",
         None,
     ]
-    added = await did(app, "add_task", tasks=[{"title": "a"}, *validation_error, {"title": "b"}])
+    added = await result_of(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
     first, *failures, last = added["results"]
     assert ("1", "2") == (first["task"]["task_id"], last["task"]["task_id"])
     assert [
         "invalid_priority",
         "invalid_date",
         *["invalid_input"] * 6,
-    ] == [each["error"]["code"] for each in failures]
-    assert [{"success", "error"}] * 8 == [set(each) for each in failures]
+    ] == [result["error"]["code"] for result in failures]
+    assert [{"success", "error"}] * 8 == [set(result) for result in failures]
     assert {"title": "must contain more than white space"} == failures[2]["error"]["details"]
     assert "title: must contain more than white space" == failures[2]["error"]["message"]
-    assert ["2", "1"] == await ids(app)
+    assert ["2", "1"] == await list_ids(app)
 
 
-async def test_where_all_are_wrong_nothing_is_added(app: App) -> None:
-    added = await did(app, "add_task", tasks=[{"title": ""}, {}])
-    assert [False, False] == [each["success"] for each in added["results"]]
-    assert ["1"] == await add(app, "the first")
+async def test_nothing_is_added_if_all_items_are_invalid(app: App) -> None:
+    added = await result_of(app, "add_task", tasks=[{"title": ""}, {}])
+    assert [False, False] == [result["success"] for result in added["results"]]
+    assert ["1"] == await add_tasks(app, "the first")
 
 
-async def test_the_same_call_again_adds_nothing(app: App) -> None:
+async def test_same_key_adds_once(app: App) -> None:
     batch: dict[str, Any] = {"tasks": [{"title": "a"}, {"title": "b"}], "idempotency_key": "k"}
-    first, again = [await ask(app, "add_task", **batch) for _ in range(2)]
+    first, again = [await call_at(app, "add_task", **batch) for _ in range(2)]
     assert first.result == again.result
     assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
-    assert ["2", "1"] == await ids(app)
+    assert ["2", "1"] == await list_ids(app)
 
 
-async def test_a_key_that_was_used_for_another_task_is_refused(app: App) -> None:
-    await did(app, "add_task", title="a", idempotency_key="k")
-    error = await refused(app, "add_task", title="b", idempotency_key="k")
+async def test_key_reused_for_another_task_is_refused(app: App) -> None:
+    await result_of(app, "add_task", title="a", idempotency_key="k")
+    error = await error_of(app, "add_task", title="b", idempotency_key="k")
     assert ("invalid_input", True) == (error["code"], "idempotency_key" in error["message"])
 
 
-async def test_a_call_is_two_round_trips_however_many_it_adds(app: App) -> None:
+async def test_adding_takes_two_round_trips(app: App) -> None:
     counter_and_answer = 2
     for number in (1, 25):
         tasks = [{"title": f"{n}"} for n in range(number)]
-        receipt = (await ask(app, "add_task", tasks=tasks)).receipt
+        receipt = (await call_at(app, "add_task", tasks=tasks)).receipt
         assert (2, 1) == (receipt.round_trips, receipt.documents_read)
         assert number + counter_and_answer == receipt.documents_written

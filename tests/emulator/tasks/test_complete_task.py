@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tasks import NOON, add, ask, did, ids, listed, refused, taken_back
+from tests.support.tasks import (
+    NOON,
+    add_tasks,
+    call_at,
+    error_of,
+    list_all,
+    list_ids,
+    result_of,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -18,31 +27,31 @@ pytestmark = pytest.mark.anyio
 LATER = NOON + timedelta(hours=1)
 
 
-async def test_a_completed_task_says_when(app: App) -> None:
-    await add(app, "Rest")
-    completed = await did(app, "complete_task", now=LATER, task_id="1")
+async def test_completed_task_has_its_time(app: App) -> None:
+    await add_tasks(app, "Rest")
+    completed = await result_of(app, "complete_task", now=LATER, task_id="1")
     task = completed["task"]
     assert ("completed", "2026-03-10T13:00:00Z") == (task["status"], task["completed_at"])
     assert ("2026-03-10T12:00:00Z", "2026-03-10T13:00:00Z") == (
         task["created_at"],
         task["updated_at"],
     )
-    undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
-    assert (["status"], undo) == (completed["changed"], completed["undo"])
-    assert [task | {"overdue": False}] == await listed(app)
+    expected_undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
+    assert (["status"], expected_undo) == (completed["changed"], completed["undo"])
+    assert [task | {"overdue": False}] == await list_all(app)
 
 
-async def test_completing_twice_changes_nothing_the_second_time(app: App) -> None:
-    await add(app, "Rest")
-    first = await did(app, "complete_task", task_id="1")
-    again = await did(app, "complete_task", now=LATER, task_id="1")
+async def test_completing_twice_changes_nothing(app: App) -> None:
+    await add_tasks(app, "Rest")
+    first = await result_of(app, "complete_task", task_id="1")
+    again = await result_of(app, "complete_task", now=LATER, task_id="1")
     assert {"task": first["task"], "changed": []} == again
 
 
-async def test_a_completed_task_is_reopened(app: App) -> None:
-    await add(app, "Rest")
-    await did(app, "complete_task", task_id="1")
-    reopened = await did(app, "complete_task", now=LATER, task_id="1", completed=False)
+async def test_completed_task_is_reopened(app: App) -> None:
+    await add_tasks(app, "Rest")
+    await result_of(app, "complete_task", task_id="1")
+    reopened = await result_of(app, "complete_task", now=LATER, task_id="1", completed=False)
     assert ("open", "2026-03-10T13:00:00Z") == (
         reopened["task"]["status"],
         reopened["task"]["updated_at"],
@@ -52,63 +61,65 @@ async def test_a_completed_task_is_reopened(app: App) -> None:
 
 
 async def test_reopening_an_open_task_changes_nothing(app: App) -> None:
-    await add(app, "Rest")
-    assert [] == (await did(app, "complete_task", task_id="1", completed=False))["changed"]
+    await add_tasks(app, "Rest")
+    assert [] == (await result_of(app, "complete_task", task_id="1", completed=False))["changed"]
 
 
-async def test_both_ways_can_be_undone(app: App) -> None:
-    await add(app, "Rest")
-    completed = await did(app, "complete_task", task_id="1")
-    undone = await taken_back(app, completed)
+async def test_completing_and_reopening_can_be_undone(app: App) -> None:
+    await add_tasks(app, "Rest")
+    completed = await result_of(app, "complete_task", task_id="1")
+    undone = await undo(app, completed)
     assert "open" == undone["task"]["status"]
-    assert "completed" == (await taken_back(app, undone))["task"]["status"]
+    assert "completed" == (await undo(app, undone))["task"]["status"]
 
 
-async def test_without_a_key_each_completion_is_a_change(app: App) -> None:
-    await add(app, "Rest")
-    wanted = [True, False, True]
-    completed = [await did(app, "complete_task", task_id="1", completed=each) for each in wanted]
-    assert ["completed", "open", "completed"] == [each["task"]["status"] for each in completed]
-    assert [["status"]] * 3 == [each["changed"] for each in completed]
+async def test_without_a_key_every_call_is_run(app: App) -> None:
+    await add_tasks(app, "Rest")
+    flags = [True, False, True]
+    completed = [
+        await result_of(app, "complete_task", task_id="1", completed=flag) for flag in flags
+    ]
+    assert ["completed", "open", "completed"] == [answer["task"]["status"] for answer in completed]
+    assert [["status"]] * 3 == [answer["changed"] for answer in completed]
 
 
-async def test_with_one_key_they_are_one(app: App) -> None:
-    await add(app, "Rest")
-    first = await did(app, "complete_task", task_id="1", idempotency_key="k")
-    await did(app, "complete_task", task_id="1", completed=False)
-    assert first == await did(app, "complete_task", task_id="1", idempotency_key="k")
-    assert ["1"] == await ids(app, status="open")
+async def test_same_key_is_replayed(app: App) -> None:
+    await add_tasks(app, "Rest")
+    first = await result_of(app, "complete_task", task_id="1", idempotency_key="k")
+    await result_of(app, "complete_task", task_id="1", completed=False)
+    assert first == await result_of(app, "complete_task", task_id="1", idempotency_key="k")
+    assert ["1"] == await list_ids(app, status="open")
 
 
-async def test_a_key_is_kept_also_where_nothing_changed(app: App) -> None:
-    await add(app, "Rest")
+async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
+    await add_tasks(app, "Rest")
     for _ in range(2):
         same: dict[str, Any] = {"task_id": "1", "completed": False, "idempotency_key": "k"}
-        assert [] == (await did(app, "complete_task", **same))["changed"]
-        await did(app, "complete_task", task_id="1")
+        assert [] == (await result_of(app, "complete_task", **same))["changed"]
+        await result_of(app, "complete_task", task_id="1")
 
 
 @pytest.mark.parametrize("number", ["2", "999999999999999999"])
-async def test_a_task_that_is_not_there_is_not_found(app: App, number: str) -> None:
-    await add(app, "Rest")
-    error = await refused(app, "complete_task", task_id=number)
+async def test_missing_task_is_not_found(app: App, number: str) -> None:
+    await add_tasks(app, "Rest")
+    error = await error_of(app, "complete_task", task_id=number)
     assert ("not_found", {"task_id": number}) == (error["code"], error["details"])
     assert "list_tasks" in error["message"]
 
 
-async def test_a_task_of_somebody_else_is_not_there(app: App) -> None:
-    await add(app, "Rest")
-    theirs = await refused(app, "complete_task", "ben", task_id="1")
-    nobodys = await refused(app, "complete_task", "ben", task_id="2")
+async def test_task_of_another_user_is_not_found(app: App) -> None:
+    await add_tasks(app, "Rest")
+    theirs = await error_of(app, "complete_task", "ben", task_id="1")
+    missing = await error_of(app, "complete_task", "ben", task_id="2")
     assert "not_found" == theirs["code"]
-    assert theirs["message"].replace("1", "2") == nobodys["message"]
-    assert ["1"] == await ids(app, status="open")
+    assert theirs["message"].replace("1", "2") == missing["message"]
+    assert ["1"] == await list_ids(app, status="open")
 
 
-async def test_a_deleted_task_is_not_found_with_the_way_to_restore_it(app: App) -> None:
-    await add(app, "Rest")
-    await did(app, "delete_task", task_id="1")
-    error = await refused(app, "complete_task", task_id="1")
+async def test_deleted_task_error_offers_restore(app: App) -> None:
+    await add_tasks(app, "Rest")
+    await result_of(app, "delete_task", task_id="1")
+    error = await error_of(app, "complete_task", task_id="1")
     assert "not_found" == error["code"]
     assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
 
@@ -116,15 +127,15 @@ async def test_a_deleted_task_is_not_found_with_the_way_to_restore_it(app: App) 
 @pytest.mark.parametrize(
     "task_id", ["", "0", "-1", "01", "1.5", "one", "1/2", "1" * 19, "\u0661", True, None, {"a": 1}]
 )
-async def test_an_id_is_a_positive_integer(app: App, task_id: Any) -> None:
-    error = await refused(app, "complete_task", task_id=task_id)
+async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
+    error = await error_of(app, "complete_task", task_id=task_id)
     assert ("invalid_input", ["task_id"]) == (error["code"], list(error["details"]))
 
 
 @pytest.mark.parametrize("task_id", ["1", " 1 ", 1, 1.0])
-async def test_a_number_will_do_for_an_id(app: App, task_id: Any) -> None:
-    await add(app, "Rest")
-    assert "1" == (await did(app, "complete_task", task_id=task_id))["task"]["task_id"]
+async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
+    await add_tasks(app, "Rest")
+    assert "1" == (await result_of(app, "complete_task", task_id=task_id))["task"]["task_id"]
 
 
 @pytest.mark.parametrize(
@@ -139,70 +150,71 @@ async def test_a_number_will_do_for_an_id(app: App, task_id: Any) -> None:
         ({"task_id": "1", "done": True}, "done"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
-    app: App, arguments: dict[str, Any], field: str
-) -> None:
-    await add(app, "Rest")
-    error = await refused(app, "complete_task", **arguments)
+async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
+    await add_tasks(app, "Rest")
+    error = await error_of(app, "complete_task", **arguments)
     assert ("invalid_input", [field]) == (error["code"], list(error["details"]))
-    assert ["1"] == await ids(app, status="open")
+    assert ["1"] == await list_ids(app, status="open")
 
 
-async def test_several_are_completed_at_once_each_with_its_outcome(app: App) -> None:
-    await add(app, "one", "two", "three", "four")
-    await did(app, "complete_task", task_id="2")
-    await did(app, "delete_task", task_id="3")
-    wanted = ["4", "2", "3", "x", "9", "4", 1]
-    completed = await did(app, "complete_task", task_ids=wanted)
+async def test_several_tasks_have_a_result_each(app: App) -> None:
+    await add_tasks(app, "one", "two", "three", "four")
+    await result_of(app, "complete_task", task_id="2")
+    await result_of(app, "delete_task", task_id="3")
+    task_ids = ["4", "2", "3", "x", "9", "4", 1]
+    completed = await result_of(app, "complete_task", task_ids=task_ids)
     assert [True, True, False, False, False, True, True] == [
-        each["success"] for each in completed["results"]
+        result["success"] for result in completed["results"]
     ]
-    four, two, three, validation_error, missing, same, one = completed["results"]
+    four, two, three, invalid, missing, same, one = completed["results"]
     assert ("4", ["status"], same) == (four["task"]["task_id"], four["changed"], four)
     assert ({"success", "task", "changed"}, []) == (set(two), two["changed"])
     assert ["not_found", "invalid_input", "not_found"] == [
-        each["error"]["code"] for each in (three, validation_error, missing)
+        result["error"]["code"] for result in (three, invalid, missing)
     ]
     assert "restore_task" in three["error"]["message"]
     assert {"task_id": "1", "completed": False} == one["undo"]["arguments"]
-    assert ["4", "2", "1"] == await ids(app, status="completed")
+    assert ["4", "2", "1"] == await list_ids(app, status="completed")
 
 
-async def test_several_are_reopened_at_once(app: App) -> None:
-    await add(app, "one", "two")
-    await did(app, "complete_task", task_ids=["1", "2"])
-    await did(app, "complete_task", task_ids=["2", "1"], completed=False)
-    assert ["2", "1"] == await ids(app, status="open")
+async def test_several_tasks_are_reopened(app: App) -> None:
+    await add_tasks(app, "one", "two")
+    await result_of(app, "complete_task", task_ids=["1", "2"])
+    await result_of(app, "complete_task", task_ids=["2", "1"], completed=False)
+    assert ["2", "1"] == await list_ids(app, status="open")
 
 
-async def test_where_no_id_is_right_nothing_is_asked_of_the_database(app: App) -> None:
-    answer = await ask(app, "complete_task", task_ids=["x", None])
+async def test_invalid_ids_cost_no_reads(app: App) -> None:
+    answer = await call_at(app, "complete_task", task_ids=["x", None])
     assert 0 == answer.receipt.documents_read
 
 
-async def test_completing_and_reopening_at_once_leaves_the_last(
+async def test_concurrent_calls_change_tasks_together(
     app: App,
 ) -> None:
-    await add(app, "one", "two")
+    await add_tasks(app, "one", "two")
     calls = [
-        ask(app, "complete_task", task_ids=["1", "2"], completed=number % 2 == 0)
+        call_at(app, "complete_task", task_ids=["1", "2"], completed=number % 2 == 0)
         for number in range(12)
     ]
     answers = await asyncio.gather(*calls)
     assert [None] * 12 == [answer.error for answer in answers]
-    one, two = await listed(app)
+    one, two = await list_all(app)
     assert one["status"] == two["status"]
-    both = [
-        result["changed"] for each in answers if each.result for result in each.result["results"]
+    changes = [
+        result["changed"]
+        for answer in answers
+        if answer.result
+        for result in answer.result["results"]
     ]
-    assert both[::2] == both[1::2]
+    assert changes[::2] == changes[1::2]
 
 
-async def test_a_call_is_two_round_trips_however_many_it_completes(app: App) -> None:
-    await did(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
-    one = (await ask(app, "complete_task", task_id="1")).receipt
+async def test_completing_takes_two_round_trips(app: App) -> None:
+    await result_of(app, "add_task", tasks=[{"title": f"{number}"} for number in range(25)])
+    one = (await call_at(app, "complete_task", task_id="1")).receipt
     many = [str(number) for number in range(1, 26)]
-    all_at_once = (await ask(app, "complete_task", task_ids=many)).receipt
+    all_at_once = (await call_at(app, "complete_task", task_ids=many)).receipt
     assert (2, 1, 1 + 1) == (one.round_trips, one.documents_read, one.documents_written)
     assert (2, 25, 24 + 1) == (
         all_at_once.round_trips,
@@ -212,9 +224,11 @@ async def test_a_call_is_two_round_trips_however_many_it_completes(app: App) -> 
 
 
 async def test_completed_reopened_and_completed_is_three_changes(app: App) -> None:
-    """Without a key nothing is replayed, however alike two calls are."""
-    [task_id] = await add(app, "Rest")
-    wanted = (True, False, True)
-    states = [await did(app, "complete_task", task_id=task_id, completed=each) for each in wanted]
-    assert [["status"]] * 3 == [each["changed"] for each in states]
-    assert ["completed", "open", "completed"] == [each["task"]["status"] for each in states]
+    """Without a key nothing is replayed, even if two calls are the same."""
+    [task_id] = await add_tasks(app, "Rest")
+    flags = (True, False, True)
+    states = [
+        await result_of(app, "complete_task", task_id=task_id, completed=flag) for flag in flags
+    ]
+    assert [["status"]] * 3 == [answer["changed"] for answer in states]
+    assert ["completed", "open", "completed"] == [answer["task"]["status"] for answer in states]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.tasks.list_tasks.tool import BATCH_SIZE, MAX_READS
-from tests.support.tasks import NOON, add, ask, did, ids, listed, refused
+from tests.support.tasks import NOON, add_tasks, call_at, error_of, list_all, list_ids, result_of
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.anyio
 TODAY = NOON.date().isoformat()
 
 
-async def fill(app: App, number: int, **fields: Any) -> None:
-    """Add as many tasks as this."""
-    for first in range(0, number, 25):
-        some = range(first, min(first + 25, number))
-        tasks = [{"title": f"task {each}", **fields} for each in some]
-        await did(app, "add_task", tasks=tasks)
+async def fill(app: App, count: int, **fields: Any) -> None:
+    """Add this many tasks."""
+    for first in range(0, count, 25):
+        numbers = range(first, min(first + 25, count))
+        tasks = [{"title": f"task {number}", **fields} for number in numbers]
+        await result_of(app, "add_task", tasks=tasks)
 
 
 async def household(app: App) -> None:
@@ -37,14 +37,14 @@ async def household(app: App) -> None:
         ("Mend coat", "High", "2026-03-01"),
         ("Sell boat", "High", "2026-03-01"),
     ):
-        await add(app, title, priority=priority, due_date=due_date)
-    await did(app, "complete_task", task_id="6")
-    await did(app, "delete_task", task_id="7")
+        await add_tasks(app, title, priority=priority, due_date=due_date)
+    await result_of(app, "complete_task", task_id="6")
+    await result_of(app, "delete_task", task_id="7")
 
 
-async def test_a_list_begins_empty(app: App) -> None:
+async def test_new_list_is_empty(app: App) -> None:
     expected = {"tasks": [], "today": TODAY, "time_zone": "UTC"}
-    assert expected == await did(app, "list_tasks")
+    assert expected == await result_of(app, "list_tasks")
 
 
 @pytest.mark.parametrize(
@@ -82,26 +82,26 @@ async def test_a_list_begins_empty(app: App) -> None:
         ({"query": "flour", "overdue": True, "priority": "High"}, "2"),
     ],
 )
-async def test_all_that_is_asked_must_hold_and_the_newest_come_first(
+async def test_filters_combine_and_newest_come_first(
     app: App, arguments: dict[str, Any], expected: str
 ) -> None:
     await household(app)
-    assert list(expected) == await ids(app, **arguments)
+    assert list(expected) == await list_ids(app, **arguments)
 
 
-async def test_each_task_says_whether_it_is_overdue(app: App) -> None:
+async def test_tasks_say_whether_they_are_overdue(app: App) -> None:
     await household(app)
     assert [False, False, False, False, True, False] == [
-        each["overdue"] for each in await listed(app)
+        task["overdue"] for task in await list_all(app)
     ]
-    [deleted] = await listed(app, status="deleted")
+    [deleted] = await list_all(app, status="deleted")
     assert (False, "2026-04-09T12:00:00Z") == (deleted["overdue"], deleted["restorable_until"])
 
 
-async def test_words_are_found_in_descriptions_in_any_case_and_width(app: App) -> None:
+async def test_words_match_in_any_case_and_width(app: App) -> None:
     texts = ["Straße", "\uff26LOUR 粉", "Crème brûlée", "İzmir", "a line\nand another"]
     for text in texts:
-        await add(app, "x", description=text)
+        await add_tasks(app, "x", description=text)
     for query, expected in (
         ("STRASSE", "1"),
         ("flour", "2"),
@@ -110,12 +110,12 @@ async def test_words_are_found_in_descriptions_in_any_case_and_width(app: App) -
         ("another line x", "5"),
         ("x", "54321"),
     ):
-        assert list(expected) == await ids(app, query=query)
+        assert list(expected) == await list_ids(app, query=query)
 
 
-async def test_what_is_today_depends_on_where_one_is(app: App) -> None:
-    await add(app, "yesterday", due_date="2026-03-09")
-    await add(app, "today", due_date="2026-03-10")
+async def test_today_depends_on_the_time_zone(app: App) -> None:
+    await add_tasks(app, "yesterday", due_date="2026-03-09")
+    await add_tasks(app, "today", due_date="2026-03-10")
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today, expected in (
         (None, "2026-03-10", ["1"]),
@@ -124,16 +124,16 @@ async def test_what_is_today_depends_on_where_one_is(app: App) -> None:
         ("America/Los_Angeles", "2026-03-10", ["1"]),
         ("Etc/GMT+12", "2026-03-10", ["1"]),
     ):
-        answer = await did(app, "list_tasks", now=late, overdue=True, time_zone=zone)
+        answer = await result_of(app, "list_tasks", now=late, overdue=True, time_zone=zone)
         assert (today, zone or "UTC") == (answer["today"], answer["time_zone"])
-        assert expected == [each["task_id"] for each in answer["tasks"]]
+        assert expected == [task["task_id"] for task in answer["tasks"]]
 
 
-async def test_the_setting_decides_where_no_argument_does(app: App) -> None:
+async def test_time_zone_setting_is_the_default(app: App) -> None:
     app.settings = app.settings.model_copy(update={"time_zone": "Asia/Tokyo"})
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today in ((None, "2026-03-11"), ("UTC", "2026-03-10")):
-        answer = await did(app, "list_tasks", now=late, time_zone=zone)
+        answer = await result_of(app, "list_tasks", now=late, time_zone=zone)
         assert (today, zone or "Asia/Tokyo") == (answer["today"], answer["time_zone"])
 
 
@@ -161,66 +161,66 @@ async def test_the_setting_decides_where_no_argument_does(app: App) -> None:
         ({"user_id": "ben"}, "invalid_input", "user_id"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
+async def test_invalid_argument_is_named(
     app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    error = await refused(app, "list_tasks", **arguments)
+    error = await error_of(app, "list_tasks", **arguments)
     assert (code, [field]) == (error["code"], list(error["details"]))
 
 
-async def test_two_wrong_dates_are_still_invalid_date(app: App) -> None:
-    error = await refused(app, "list_tasks", due_from="x", due_to="y")
+async def test_two_invalid_dates_are_invalid_date(app: App) -> None:
+    error = await error_of(app, "list_tasks", due_from="x", due_to="y")
     assert ("invalid_date", ["due_from", "due_to"]) == (error["code"], list(error["details"]))
 
 
-async def test_nobody_sees_what_somebody_else_has(app: App) -> None:
+async def test_tasks_of_other_users_are_not_listed(app: App) -> None:
     await household(app)
     for status in ("all", "deleted"):
-        assert [] == await ids(app, "ben", status=status)
+        assert [] == await list_ids(app, "ben", status=status)
 
 
-async def test_pages_show_each_task_once_while_others_change(
+async def test_pages_show_each_task_once_during_changes(
     app: App,
 ) -> None:
     await fill(app, 7)
-    page = await did(app, "list_tasks", limit=3)
-    await add(app, "meanwhile")
-    await did(app, "complete_task", task_ids=["7", "3"])
+    page = await result_of(app, "list_tasks", limit=3)
+    await add_tasks(app, "meanwhile")
+    await result_of(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
-    rest = await did(app, "list_tasks", limit=100, cursor=cursor)
-    assert list("7654321") == [each["task_id"] for each in page["tasks"] + rest["tasks"]]
+    rest = await result_of(app, "list_tasks", limit=100, cursor=cursor)
+    assert list("7654321") == [task["task_id"] for task in page["tasks"] + rest["tasks"]]
     assert "next_cursor" not in rest
 
 
-async def test_a_cursor_belongs_to_its_arguments(app: App) -> None:
+async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await fill(app, 5)
-    cursor = (await did(app, "list_tasks", limit=2))["next_cursor"]
-    error = await refused(app, "list_tasks", status="open", cursor=cursor)
+    cursor = (await result_of(app, "list_tasks", limit=2))["next_cursor"]
+    error = await error_of(app, "list_tasks", status="open", cursor=cursor)
     assert ("invalid_input", ["cursor"]) == (error["code"], list(error["details"]))
 
 
-async def test_a_full_last_page_has_no_next_one(app: App) -> None:
+async def test_full_last_page_has_no_cursor(app: App) -> None:
     await fill(app, 4)
-    assert "next_cursor" not in await did(app, "list_tasks", limit=4)
+    assert "next_cursor" not in await result_of(app, "list_tasks", limit=4)
 
 
 async def test_long_tasks_make_short_pages(app: App) -> None:
     await fill(app, 30, description="粉" * 1_000)
-    page = await did(app, "list_tasks", limit=100)
+    page = await result_of(app, "list_tasks", limit=100)
     assert 5 < len(page["tasks"]) < 15
-    assert [str(number) for number in range(30, 0, -1)] == await ids(app, limit=100)
+    assert [str(number) for number in range(30, 0, -1)] == await list_ids(app, limit=100)
 
 
-async def test_a_page_reads_one_task_more_than_it_shows(app: App) -> None:
+async def test_page_reads_one_task_more_than_it_shows(app: App) -> None:
     await fill(app, 30)
-    receipt = (await ask(app, "list_tasks", limit=10, priority="Medium")).receipt
+    receipt = (await call_at(app, "list_tasks", limit=10, priority="Medium")).receipt
     assert (1, 11, 0) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
 
 
-async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(app: App) -> None:
-    await add(app, "a needle")
+async def test_search_for_rare_words_is_bounded(app: App) -> None:
+    await add_tasks(app, "a needle")
     await fill(app, MAX_READS + 20)
-    answer = await ask(app, "list_tasks", query="needle")
+    answer = await call_at(app, "list_tasks", query="needle")
     assert answer.result
     assert ([], True) == (answer.result["tasks"], "next_cursor" in answer.result)
     assert (MAX_READS // BATCH_SIZE, MAX_READS) == (
@@ -228,14 +228,14 @@ async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(app: App) 
         answer.receipt.documents_read,
     )
     cursor = answer.result["next_cursor"]
-    rest = await did(app, "list_tasks", query="needle", cursor=cursor)
-    assert ["1"] == [each["task_id"] for each in rest["tasks"]]
+    rest = await result_of(app, "list_tasks", query="needle", cursor=cursor)
+    assert ["1"] == [task["task_id"] for task in rest["tasks"]]
 
 
-async def test_what_was_deleted_long_ago_makes_no_page_longer_to_reach(app: App) -> None:
+async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
     await fill(app, 6)
     for number in range(1, 7):
         moment = NOON + timedelta(days=40) if number == 1 else NOON
-        await did(app, "delete_task", now=moment, task_id=str(number))
+        await result_of(app, "delete_task", now=moment, task_id=str(number))
     now = NOON + timedelta(days=41)
-    assert ["1"] == await ids(app, status="deleted", now=now, limit=1)
+    assert ["1"] == await list_ids(app, status="deleted", now=now, limit=1)

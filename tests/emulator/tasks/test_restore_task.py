@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.tasks import NOON, add, ask, did, ids, listed, refused, taken_back
+from tests.support.tasks import (
+    NOON,
+    add_tasks,
+    call_at,
+    error_of,
+    list_all,
+    list_ids,
+    result_of,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -18,88 +27,88 @@ LAST_MOMENT = NOON + timedelta(days=30) - timedelta(microseconds=1)
 TOO_LATE = NOON + timedelta(days=30)
 
 
-async def test_a_task_comes_back_open_or_completed_as_it_was(
+async def test_task_is_restored_open_or_completed(
     app: App,
 ) -> None:
-    await add(app, "one", "two")
-    completed = await did(app, "complete_task", task_id="2")
+    await add_tasks(app, "one", "two")
+    completed = await result_of(app, "complete_task", task_id="2")
     for task_id, status in (("1", "open"), ("2", "completed")):
-        await did(app, "delete_task", task_id=task_id)
-        back = await did(app, "restore_task", task_id=task_id)
+        await result_of(app, "delete_task", task_id=task_id)
+        back = await result_of(app, "restore_task", task_id=task_id)
         assert (status, ["status"]) == (back["task"]["status"], back["changed"])
         assert {"tool": "delete_task", "arguments": {"task_id": task_id}} == back["undo"]
         assert "restorable_until" not in back["task"]
-    assert completed["task"] | {"overdue": False} == (await listed(app))[0]
-    assert [] == await ids(app, status="deleted")
+    assert completed["task"] | {"overdue": False} == (await list_all(app))[0]
+    assert [] == await list_ids(app, status="deleted")
 
 
-async def test_a_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
-    added = await did(app, "add_task", title="one")
-    back = await did(app, "restore_task", now=LAST_MOMENT, task_id="1")
+async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
+    added = await result_of(app, "add_task", title="one")
+    back = await result_of(app, "restore_task", now=LAST_MOMENT, task_id="1")
     assert {"task": added["task"], "changed": []} == back
 
 
-async def test_thirty_days_are_thirty_days(app: App) -> None:
-    await add(app, "one", "two")
+async def test_task_is_restorable_for_thirty_days(app: App) -> None:
+    await add_tasks(app, "one", "two")
     for task_id in ("1", "2"):
-        await did(app, "delete_task", task_id=task_id)
-    assert ["2", "1"] == await ids(app, status="deleted", now=LAST_MOMENT)
-    await did(app, "restore_task", now=LAST_MOMENT, task_id="1")
-    assert ["1"] == await ids(app, now=TOO_LATE)
-    assert [] == await ids(app, status="deleted", now=TOO_LATE)
+        await result_of(app, "delete_task", task_id=task_id)
+    assert ["2", "1"] == await list_ids(app, status="deleted", now=LAST_MOMENT)
+    await result_of(app, "restore_task", now=LAST_MOMENT, task_id="1")
+    assert ["1"] == await list_ids(app, now=TOO_LATE)
+    assert [] == await list_ids(app, status="deleted", now=TOO_LATE)
 
 
 @pytest.mark.parametrize("tool", ["restore_task", "complete_task", "delete_task"])
-async def test_after_that_a_task_is_gone_though_still_stored(app: App, tool: str) -> None:
-    await add(app, "one")
-    await did(app, "delete_task", task_id="1")
-    error = await refused(app, tool, now=TOO_LATE, task_id="1")
+async def test_expired_task_is_not_found_while_stored(app: App, tool: str) -> None:
+    await add_tasks(app, "one")
+    await result_of(app, "delete_task", task_id="1")
+    error = await error_of(app, tool, now=TOO_LATE, task_id="1")
     assert "not_found" == error["code"]
     assert "There is no task 1." in error["message"]
 
 
-async def test_its_document_says_when_the_database_may_drop_it(app: App) -> None:
-    await add(app, "one")
+async def test_document_has_its_expiry_time(app: App) -> None:
+    await add_tasks(app, "one")
     stored = app.connection.client.document("users/anna/tasks/1")
     assert (await stored.get()).get("purge_at") is None
-    await did(app, "delete_task", task_id="1")
+    await result_of(app, "delete_task", task_id="1")
     assert TOO_LATE == (await stored.get()).get("purge_at")
-    await did(app, "restore_task", task_id="1")
+    await result_of(app, "restore_task", task_id="1")
     assert (await stored.get()).get("purge_at") is None
 
 
-async def test_a_number_is_not_given_again_after_its_task_is_gone(
+async def test_number_of_an_expired_task_is_not_reused(
     app: App,
 ) -> None:
-    await add(app, "one")
-    await did(app, "delete_task", task_id="1")
+    await add_tasks(app, "one")
+    await result_of(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()
-    assert ["2"] == await add(app, "two")
+    assert ["2"] == await add_tasks(app, "two")
 
 
-async def test_a_missing_task_and_somebody_elses_are_not_found(app: App) -> None:
-    await add(app, "one")
-    await did(app, "delete_task", task_id="1")
+async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
+    await add_tasks(app, "one")
+    await result_of(app, "delete_task", task_id="1")
     errors = [
-        await refused(app, "restore_task", task_id="2"),
-        await refused(app, "restore_task", "ben", task_id="1"),
+        await error_of(app, "restore_task", task_id="2"),
+        await error_of(app, "restore_task", "ben", task_id="1"),
     ]
-    assert ["not_found"] * 2 == [each["code"] for each in errors]
+    assert ["not_found"] * 2 == [error["code"] for error in errors]
 
 
-async def test_restoring_can_be_undone(app: App) -> None:
-    await add(app, "one")
-    await did(app, "delete_task", task_id="1")
-    await taken_back(app, await did(app, "restore_task", task_id="1"))
-    assert ["1"] == await ids(app, status="deleted")
+async def test_undo_deletes_the_task_again(app: App) -> None:
+    await add_tasks(app, "one")
+    await result_of(app, "delete_task", task_id="1")
+    await undo(app, await result_of(app, "restore_task", task_id="1"))
+    assert ["1"] == await list_ids(app, status="deleted")
 
 
-async def test_a_wrong_id_is_invalid_input(app: App) -> None:
-    assert "invalid_input" == (await refused(app, "restore_task", task_id="x"))["code"]
+async def test_invalid_id_is_refused(app: App) -> None:
+    assert "invalid_input" == (await error_of(app, "restore_task", task_id="x"))["code"]
 
 
-async def test_a_call_is_two_round_trips(app: App) -> None:
-    await add(app, "one")
-    await did(app, "delete_task", task_id="1")
-    receipt = (await ask(app, "restore_task", task_id="1")).receipt
+async def test_restoring_takes_two_round_trips(app: App) -> None:
+    await add_tasks(app, "one")
+    await result_of(app, "delete_task", task_id="1")
+    receipt = (await call_at(app, "restore_task", task_id="1")).receipt
     assert (2, 1, 2) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)

@@ -1,4 +1,4 @@
-"""What the tools of the to-do list share."""
+"""Rules that the tools of the to-do list share."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ TOOLS = [tool_named(name) for name in ("list_tasks", *(f"{verb}_task" for verb i
 
 
 @pytest.mark.anyio
-async def test_nobody_has_no_tasks(app: App) -> None:
+async def test_anonymous_caller_is_refused(app: App) -> None:
     with pytest.raises(Unauthorized):
         get_own_tasks(app.context(Caller(), Meter()))
 
 
-def test_all_six_answer_in_one_shape() -> None:
+def test_all_task_tools_share_one_envelope() -> None:
     assert [ENVELOPE] * 6 == [tool.envelope for tool in TOOLS]
 
 
-def test_an_item_fails_with_the_same_codes_as_a_call() -> None:
+def test_items_have_the_error_codes_of_calls() -> None:
     declared = ENVELOPE.schema({})["properties"]["error"]["anyOf"][0]["properties"]["code"]
     assert declared["enum"] == ItemError.model_json_schema()["properties"]["code"]["enum"]
 
 
-def test_every_field_with_a_code_of_its_own_is_some_tools() -> None:
+def test_fields_with_their_own_code_exist() -> None:
     fields = {name for tool in TOOLS for name in tool.input.model_fields}
     assert ENVELOPE.fields.keys() <= fields

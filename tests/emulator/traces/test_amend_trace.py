@@ -1,4 +1,4 @@
-"""`amend_trace`, against the emulator."""
+"""`amend_trace`: revisions, votes and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
-from tests.support.traces import contribute, found, sample, stored, take_back, votes
+from tests.support.traces import add_votes, contribute, sample, search_ids, stored_documents, undo
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -39,7 +39,7 @@ async def read(app: App, trace_id: str) -> dict[str, Any]:
         sample(1),
     ],
 )
-async def test_what_is_given_changes_and_the_rest_stays(app: App, new: dict[str, Any]) -> None:
+async def test_only_given_fields_change(app: App, new: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     result = await amend(app, trace_id, **new)
     assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
@@ -48,7 +48,7 @@ async def test_what_is_given_changes_and_the_rest_stays(app: App, new: dict[str,
     assert 2 == now["revision"]
 
 
-async def test_it_answers_with_the_trace_as_it_stands_now(app: App) -> None:
+async def test_result_has_the_amended_trace(app: App) -> None:
     trace_id = await contribute(app)
     result = await amend(app, trace_id, title="  New\ttitle ", tags=["Two Words"])
     assert {
@@ -62,13 +62,13 @@ async def test_it_answers_with_the_trace_as_it_stands_now(app: App) -> None:
     } == result
 
 
-async def test_it_is_confirmed_in_words(app: App) -> None:
+async def test_text_confirms_the_amendment(app: App) -> None:
     trace_id = await contribute(app)
     text = await call_text(app, "amend_trace", trace_id=trace_id, title="New title")
     assert all(part in text for part in (trace_id, "New title", "title", '"revision": 1'))
 
 
-async def test_an_earlier_revision_is_brought_back(app: App) -> None:
+async def test_earlier_revision_is_brought_back(app: App) -> None:
     trace_id = await contribute(app)
     await amend(app, trace_id, **sample(1))
     await amend(app, trace_id, **sample(2))
@@ -80,18 +80,18 @@ async def test_an_earlier_revision_is_brought_back(app: App) -> None:
     assert 6 == (await read(app, trace_id))["revision"]
 
 
-async def test_amending_can_be_undone_and_that_too(app: App) -> None:
+async def test_undo_can_be_undone(app: App) -> None:
     trace_id = await contribute(app)
     amended = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
-    undone = await take_back(app, amended)
+    undone = await undo(app, amended)
     now = await read(app, trace_id)
     assert sample(0) == {name: now[name] for name in TEXTS}
-    await take_back(app, undone)
+    await undo(app, undone)
     assert "Worse." == (await read(app, trace_id))["solution_text"]
 
 
 @pytest.mark.parametrize("revision", [2, 3, 99])
-async def test_a_revision_that_never_was_is_not_found(app: App, revision: int) -> None:
+async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
     trace_id = await contribute(app)
     await amend(app, trace_id, title="Two")
     error = await call_error(app, "amend_trace", trace_id=trace_id, revision=revision)
@@ -107,10 +107,10 @@ async def test_a_revision_that_never_was_is_not_found(app: App, revision: int) -
         sample(0),
     ],
 )
-async def test_what_it_says_already_changes_nothing(app: App, same: dict[str, Any]) -> None:
+async def test_same_content_changes_nothing(app: App, same: dict[str, Any]) -> None:
     trace_id = await contribute(app)
-    await votes(app, trace_id, 4)
-    before = await stored(app, "traces")
+    await add_votes(app, trace_id, 4)
+    before = await stored_documents(app, "traces")
     answer = await call(app, "amend_trace", trace_id=trace_id, **same)
     assert answer.result
     assert ([], 1, "validated") == (
@@ -120,13 +120,11 @@ async def test_what_it_says_already_changes_nothing(app: App, same: dict[str, An
     )
     assert "undo" not in answer.result
     assert "Nothing changed" in str(answer.text)
-    assert before == await stored(app, "traces")
+    assert before == await stored_documents(app, "traces")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
-async def test_there_must_be_texts_or_a_revision_and_not_both(
-    app: App, arguments: dict[str, Any]
-) -> None:
+async def test_either_texts_or_a_revision_are_required(app: App, arguments: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, **arguments)
     assert "VALIDATION_ERROR" == error.code
@@ -135,7 +133,7 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"),
+    ("invalid", "field"),
     [
         ({"title": ""}, "title"),
         ({"title": "x" * 201}, "title"),
@@ -148,9 +146,7 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
         ({"supersedes": "x"}, "supersedes"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
-    app: App, invalid: dict[str, Any], field: str
-) -> None:
+async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, **invalid)
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
@@ -158,13 +154,13 @@ async def test_what_is_wrong_is_named_by_its_field(
 
 
 @pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
-async def test_a_title_cannot_be_amended_away(app: App, title: str) -> None:
+async def test_invisible_title_is_refused(app: App, title: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, title=title)
     assert ("VALIDATION_ERROR", {"title"}) == (error.code, set(error.details))
 
 
-async def test_only_who_contributed_may_amend(app: App) -> None:
+async def test_only_its_contributor_amends_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
@@ -176,7 +172,7 @@ async def test_only_who_contributed_may_amend(app: App) -> None:
     assert "NOT_FOUND" == error.code
 
 
-async def test_what_is_withdrawn_is_put_back_first(app: App) -> None:
+async def test_withdrawn_trace_must_be_restored_first(app: App) -> None:
     trace_id = await contribute(app)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     error = await call_error(app, "amend_trace", trace_id=trace_id, title="New")
@@ -184,7 +180,7 @@ async def test_what_is_withdrawn_is_put_back_first(app: App) -> None:
     assert "withdraw_trace" in error.message
 
 
-async def test_the_date_is_that_of_the_last_amendment(app: App) -> None:
+async def test_date_is_that_of_the_last_amendment(app: App) -> None:
     app.clock = lambda: NOON
     older, newer = (
         await contribute(app, 0, tags=["x"]),
@@ -194,29 +190,29 @@ async def test_the_date_is_that_of_the_last_amendment(app: App) -> None:
     await amend(app, older, title="New")
     now = await read(app, older)
     assert ("2026-03-13", "2026-03-10") == (now["date"], now["created_at"])
-    assert [older, newer] == await found(app, tags=["x"])
+    assert [older, newer] == await search_ids(app, tags=["x"])
 
 
-async def test_amending_many_times_at_once_keeps_every_revision(app: App) -> None:
+async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     trace_id = await contribute(app)
     await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
-    kept = await stored(app, f"traces/{trace_id}/revisions")
+    stored = await stored_documents(app, f"traces/{trace_id}/revisions")
     now = await read(app, trace_id)
-    assert {str(number) for number in range(1, 7)} == kept.keys()
+    assert {str(number) for number in range(1, 7)} == stored.keys()
     assert 7 == now["revision"]
-    titles = {data["title"] for data in kept.values()} | {now["title"]}
+    titles = {data["title"] for data in stored.values()} | {now["title"]}
     assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
 
 
-async def test_the_same_call_sent_twice_amends_once(app: App) -> None:
+async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
     trace_id = await contribute(app)
-    asked: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
-    both = await asyncio.gather(*(call(app, "amend_trace", **asked) for _ in range(2)))
-    assert [2, 2] == [each.result["revision"] for each in both if each.result]
+    arguments: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
+    both = await asyncio.gather(*(call(app, "amend_trace", **arguments) for _ in range(2)))
+    assert [2, 2] == [answer.result["revision"] for answer in both if answer.result]
     assert 2 == (await read(app, trace_id))["revision"]
 
 
-async def test_it_costs_three_round_trips_or_four_for_an_earlier_text(
+async def test_amendment_takes_three_or_four_round_trips(
     app: App,
 ) -> None:
     trace_id = await contribute(app)
@@ -226,7 +222,7 @@ async def test_it_costs_three_round_trips_or_four_for_an_earlier_text(
     assert answer.receipt.round_trips <= 4
 
 
-async def test_who_amended_is_not_told(app: App) -> None:
+async def test_contributor_is_not_disclosed(app: App) -> None:
     trace_id = await contribute(app)
     answer = await call(app, "amend_trace", trace_id=trace_id, title="New")
     assert ANNA not in answer.model_dump_json()

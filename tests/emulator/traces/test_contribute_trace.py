@@ -1,4 +1,4 @@
-"""`contribute_trace`, against the emulator: what is stored, found and answered."""
+"""`contribute_trace`: stored trace, search and result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.index import analysis
 from shared.traces import near_duplicates, screening
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
-from tests.support.traces import contribute, found, sample, stored, tags, take_back
+from tests.support.traces import contribute, sample, search_ids, stored_documents, tag_counts, undo
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_answers_with_an_id_a_status_and_a_way_back(app: App) -> None:
+async def test_result_has_id_status_and_undo(app: App) -> None:
     result = await call_result(app, "contribute_trace", **sample(1))
     trace_id = result["trace_id"]
     assert {
@@ -37,7 +37,7 @@ async def test_it_answers_with_an_id_a_status_and_a_way_back(app: App) -> None:
     } == result
 
 
-async def test_it_says_that_it_was_submitted(app: App) -> None:
+async def test_text_confirms_the_submission(app: App) -> None:
     answer = await call(app, "contribute_trace", **sample(1))
     assert answer.result
     assert answer.text
@@ -59,19 +59,19 @@ async def test_it_says_that_it_was_submitted(app: App) -> None:
     ],
     ids=["meaning", "words", "tags", "both"],
 )
-async def test_it_is_found_at_once(app: App, search: dict[str, Any]) -> None:
+async def test_trace_is_found_immediately(app: App, search: dict[str, Any]) -> None:
     for number in (0, 2, 5, 15):
         await contribute(app, number, tags=["python", "other"])
     trace_id = await contribute(app, 1)
-    assert trace_id == (await found(app, **search))[0]
+    assert trace_id == (await search_ids(app, **search))[0]
 
 
-async def test_its_tags_count_as_words(app: App) -> None:
+async def test_tags_are_searched_as_words(app: App) -> None:
     trace_id = await contribute(app, 1, tags=["quokka"])
-    assert [trace_id] == await found(app, query="quokka")
+    assert [trace_id] == await search_ids(app, query="quokka")
 
 
-async def test_texts_are_kept_to_the_letter(app: App) -> None:
+async def test_texts_are_stored_verbatim(app: App) -> None:
     texts: dict[str, Any] = {
         "title": "Größe: 熟成 🧀 👩🏽‍🍳 שלום",
         "context_text": "  indented\n\tand tabbed\r\n\n  ends so  \n",
@@ -82,7 +82,7 @@ async def test_texts_are_kept_to_the_letter(app: App) -> None:
     assert texts == {name: result[name] for name in texts}
 
 
-async def test_a_title_is_one_line(app: App) -> None:
+async def test_title_is_joined_into_one_line(app: App) -> None:
     result = await call_result(
         app, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
     )
@@ -103,22 +103,24 @@ async def test_a_title_is_one_line(app: App) -> None:
         {"tags": []},
     ],
 )
-async def test_the_bounds_are_within(app: App, longest: dict[str, Any]) -> None:
+async def test_longest_and_shortest_values_are_accepted(app: App, longest: dict[str, Any]) -> None:
     trace_id = await contribute(app, **longest)
-    result = (await stored(app, "traces"))[trace_id]
-    wanted = longest | ({"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {})
-    assert wanted == {name: result[name] for name in wanted}
+    result = (await stored_documents(app, "traces"))[trace_id]
+    expected = longest | (
+        {"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {}
+    )
+    assert expected == {name: result[name] for name in expected}
 
 
-async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(app: App) -> None:
+async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     words = [f"wörd{number}ჰ" for number in range(9_000)]
     context, solution = " ".join(words[:4_500])[:50_000], " ".join(words[4_500:])[:50_000]
     trace_id = await contribute(app, context_text=context, solution_text=solution)
-    assert [trace_id] == await found(app, query="wörd7ჰ")
+    assert [trace_id] == await search_ids(app, query="wörd7ჰ")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"),
+    ("invalid", "field"),
     [
         ({"title": ""}, "title"),
         ({"title": " \n\t\u3000"}, "title"),
@@ -141,39 +143,37 @@ async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(app: App) -> N
         ({"user_id": "ben"}, "user_id"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
-    app: App, invalid: dict[str, Any], field: str
-) -> None:
+async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **invalid))
     assert "VALIDATION_ERROR" == error.code
     assert field in error.details
-    assert {} == await stored(app, "traces")
+    assert {} == await stored_documents(app, "traces")
 
 
-async def test_what_is_missing_is_named(app: App) -> None:
+async def test_missing_arguments_are_named(app: App) -> None:
     error = await call_error(app, "contribute_trace")
     assert {"title", "context_text", "solution_text"} == set(error.details)
 
 
 @pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_what_nobody_sees_is_no_text(app: App, field: str, nothing: str) -> None:
+async def test_invisible_text_is_refused(app: App, field: str, nothing: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **{field: nothing}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_half_a_character_is_refused(app: App, field: str) -> None:
+async def test_lone_surrogate_is_refused(app: App, field: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
     assert "VALIDATION_ERROR" == error.code
 
 
 @pytest.mark.parametrize("character", ["\0", "\x08", "\x1b[2J"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "solution_text"])
-async def test_what_a_terminal_would_obey_reaches_no_reader(
+async def test_terminal_control_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
-    """What others read must not move their cursor."""
+    """Text must not control the terminal of its readers."""
     arguments = sample(0, **{field: f"before {character} after"})
     error = await call_error(app, "contribute_trace", **arguments)
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
@@ -185,25 +185,25 @@ async def test_what_a_terminal_would_obey_reaches_no_reader(
     ids=ascii,
 )
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_unseen_and_turning_characters_reach_no_reader(
+async def test_invisible_and_bidi_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
-    """Code could be made to look like other code, and models read what people do not see."""
+    """They can disguise code, or carry text that only models read."""
     error = await call_error(app, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
-async def test_the_same_call_twice_at_once_has_one_effect(app: App) -> None:
-    asked = sample(0, idempotency_key="k")
+async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
+    arguments = sample(0, idempotency_key="k")
     answers = await asyncio.gather(
-        *(call(app, "contribute_trace", **asked) for _ in range(4)),
+        *(call(app, "contribute_trace", **arguments) for _ in range(4)),
         call(app, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
     )
     assert [None] * 5 == [answer.error for answer in answers]
     assert 1 == len({str(answer.result) for answer in answers[:4]})
-    assert 2 == len(await stored(app, "traces"))
-    assert 1 == (await tags(app))["packaging"]
-    again = await call(app, "contribute_trace", **asked)
+    assert 2 == len(await stored_documents(app, "traces"))
+    assert 1 == (await tag_counts(app))["packaging"]
+    again = await call(app, "contribute_trace", **arguments)
     assert (answers[0].result, answers[0].text, True) == (
         again.result,
         again.text,
@@ -211,57 +211,55 @@ async def test_the_same_call_twice_at_once_has_one_effect(app: App) -> None:
     )
 
 
-async def test_a_key_that_was_used_for_another_trace_is_a_conflict(app: App) -> None:
+async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
     await contribute(app, 0, idempotency_key="k")
     error = await call_error(app, "contribute_trace", **sample(1, idempotency_key="k"))
     assert "CONFLICT" == error.code
-    assert 1 == len(await stored(app, "traces"))
+    assert 1 == len(await stored_documents(app, "traces"))
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_nothing_is_stored_while_the_provider_is_down(
-    app: App, embedder: WordEmbedder
-) -> None:
+async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     embedder.down = True
     answer = await call(app, "contribute_trace", **sample(0))
     assert answer.error
     assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
     assert answer.error.retry_after
-    assert {} == await stored(app, "traces")
+    assert {} == await stored_documents(app, "traces")
     embedder.down = False
     await contribute(app, 0)
 
 
-async def test_it_costs_three_round_trips(app: App) -> None:
+async def test_contribution_takes_three_round_trips(app: App) -> None:
     await contribute(app, 0)
     answer = await call(app, "contribute_trace", **sample(1))
     assert answer.receipt.round_trips <= 3
-    # The trace, the totals, the answer, two tags and each of its words.
-    lists = [name for name, data in (await stored(app, "trace_lexicon")).items()]
+    # Written: the trace, the totals, the answer, two tags and each word.
+    lists = [name for name, data in (await stored_documents(app, "trace_lexicon")).items()]
     assert answer.receipt.documents_written <= 5 + len(lists)
     keyed = await call(app, "contribute_trace", **sample(2, idempotency_key="k"))
     assert keyed.receipt.round_trips <= 4
 
 
-async def test_contributing_can_be_undone(app: App) -> None:
+async def test_undo_removes_the_trace(app: App) -> None:
     result = await call_result(app, "contribute_trace", **sample(0))
-    await take_back(app, result)
-    assert ({}, []) == (await tags(app), await found(app, query=sample(0)["title"]))
+    await undo(app, result)
+    assert ({}, []) == (await tag_counts(app), await search_ids(app, query=sample(0)["title"]))
 
 
-async def test_many_contribute_at_once_and_nothing_is_lost(app: App) -> None:
-    made = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
-    assert 12 == len(set(made))
-    wanted = [tag for n in range(12) for tag in sample(n)["tags"]]
-    assert {tag: wanted.count(tag) for tag in wanted} == await tags(app)
-    for number, trace_id in enumerate(made):
-        assert trace_id in await found(app, query=sample(number)["title"])
+async def test_concurrent_contributions_are_all_stored(app: App) -> None:
+    trace_ids = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
+    assert 12 == len(set(trace_ids))
+    tags = [tag for n in range(12) for tag in sample(n)["tags"]]
+    assert {tag: tags.count(tag) for tag in tags} == await tag_counts(app)
+    for number, trace_id in enumerate(trace_ids):
+        assert trace_id in await search_ids(app, query=sample(number)["title"])
 
 
-async def test_texts_are_screened_and_compared_off_the_event_loop(
+async def test_screening_and_comparison_run_in_threads(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other callers of the same process would wait for that."""
+    """Both take long enough to delay other calls of the process."""
     threads: dict[str, set[threading.Thread]] = {}
 
     def record_threads(module: ModuleType, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`contribute_trace` of what stands already: answered with that, and nothing is stored."""
+"""`contribute_trace` of a duplicate: returns the existing trace and stores nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import pytest
 
 from tests.support.tool_calls import call, call_error, call_result
 from tests.support.trace_set import trace_set
-from tests.support.traces import FIELDS, SPAM, contribute, found, sample, stored, votes
+from tests.support.traces import (
+    FIELDS,
+    SPAM,
+    add_votes,
+    contribute,
+    sample,
+    search_ids,
+    stored_documents,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -16,44 +24,44 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NUMBER = 2
-"""The sample that is copied."""
+"""The number of the sample that has a copy."""
 
 
-def other(kind: str, name: str) -> dict[str, Any]:
-    """A text that is like a sample."""
-    [text] = [each for each in trace_set()[kind] if each["id"] == name]
+def similar_trace(kind: str, name: str) -> dict[str, Any]:
+    """A trace of the test set that is similar to a sample."""
+    [text] = [row for row in trace_set()[kind] if row["id"] == name]
     return {field: text[field] for field in FIELDS}
 
 
-COPY = other("duplicates", "e03")
-SIBLING = other("siblings", "s03")
+COPY = similar_trace("duplicates", "e03")
+SIBLING = similar_trace("siblings", "s03")
 
 
-async def test_an_edited_copy_is_answered_with_the_trace_that_stands(app: App) -> None:
+async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
-    before = await stored(app, "trace_lexicon")
+    before = await stored_documents(app, "trace_lexicon")
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
-    told = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
-    assert (trace_id, True, sample(NUMBER)["title"]) == told
+    fields = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
+    assert (trace_id, True, sample(NUMBER)["title"]) == fields
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
-    assert [trace_id] == list(await stored(app, "traces"))
-    assert before == await stored(app, "trace_lexicon")
+    assert [trace_id] == list(await stored_documents(app, "traces"))
+    assert before == await stored_documents(app, "trace_lexicon")
 
 
-async def test_another_solution_is_stored_and_the_like_is_named(app: App) -> None:
+async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     answer = await call(app, "contribute_trace", "ben", **SIBLING)
     assert answer.result
     assert not answer.result["duplicate"]
-    assert [trace_id] == [each["trace_id"] for each in answer.result["similar"]]
+    assert [trace_id] == [trace["trace_id"] for trace in answer.result["similar"]]
     assert trace_id in str(answer.text)
-    assert 2 == len(await stored(app, "traces"))
+    assert 2 == len(await stored_documents(app, "traces"))
 
 
-async def test_what_was_withdrawn_does_not_stand(app: App) -> None:
+async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     for user in ("ben", "anna"):
@@ -62,14 +70,14 @@ async def test_what_was_withdrawn_does_not_stand(app: App) -> None:
         assert trace_id not in str(result["similar"])
 
 
-async def test_a_copy_may_take_the_place_of_what_it_copies(app: App) -> None:
+async def test_copy_may_supersede_its_original(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
     assert (False, []) == (result["duplicate"], result["similar"])
-    assert [result["trace_id"]] == await found(app, query=COPY["title"])
+    assert [result["trace_id"]] == await search_ids(app, query=COPY["title"])
 
 
-async def test_a_copy_of_a_replaced_trace_is_not_answered_with_it(
+async def test_superseded_trace_is_no_duplicate(
     app: App,
 ) -> None:
     old = await contribute(app, NUMBER)
@@ -78,41 +86,41 @@ async def test_a_copy_of_a_replaced_trace_is_not_answered_with_it(
     assert old != result["trace_id"]
 
 
-async def test_a_copy_of_what_is_flagged_is_told_so(app: App) -> None:
+async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
-    await votes(app, trace_id, 2, **SPAM)
+    await add_votes(app, trace_id, 2, **SPAM)
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
     assert answer.result["duplicate"]
     assert "Voters warn of that trace" in str(answer.text)
 
 
-async def test_the_owner_of_the_original_is_not_sent_to_vote_for_it(app: App) -> None:
+async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:
     await contribute(app, NUMBER)
     answer = await call(app, "contribute_trace", **COPY)
     assert "amend_trace" in str(answer.text)
     assert "vote_trace" not in str(answer.text)
 
 
-async def test_a_key_is_answered_alike_whether_or_not_it_was_stored(
+async def test_key_replays_the_answer_of_a_duplicate(
     app: App,
 ) -> None:
     await contribute(app, NUMBER)
-    asked = COPY | {"idempotency_key": "k"}
-    first, again = [await call(app, "contribute_trace", "ben", **asked) for _ in range(2)]
+    arguments = COPY | {"idempotency_key": "k"}
+    first, again = [await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)]
     assert (first.result, True) == (again.result, again.receipt.replayed)
 
 
-async def test_whoever_names_what_it_replaces_can_insist(app: App) -> None:
-    """Where two that say the same stand, naming one is not answered with the other."""
+async def test_supersedes_overrides_other_duplicates(app: App) -> None:
+    """Superseding one of two duplicates does not return the other."""
     first = await contribute(app)
     second = await contribute(app, 0, "ben", supersedes=first)
     third = await call_result(app, "contribute_trace", "carl", **sample(0, supersedes=second))
     assert not third["duplicate"]
-    assert {first} == {each["trace_id"] for each in third["similar"]}
+    assert {first} == {trace["trace_id"] for trace in third["similar"]}
 
 
-async def test_a_trace_contributed_again_is_not_put_back_beside_it(
+async def test_withdrawn_trace_is_not_restored_beside_its_copy(
     app: App,
 ) -> None:
     first = await contribute(app)
@@ -124,7 +132,7 @@ async def test_a_trace_contributed_again_is_not_put_back_beside_it(
     assert (await call_result(app, "withdraw_trace", trace_id=first, withdrawn=False))["changed"]
 
 
-async def test_no_trace_is_amended_into_another(app: App) -> None:
+async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     mine, other = await contribute(app), await contribute(app, 1, "ben")
     error = await call_error(app, "amend_trace", trace_id=mine, **sample(1))
     assert ("CONFLICT", {"duplicate": other}) == (error.code, error.details)

@@ -1,4 +1,4 @@
-"""Secrets and personal data: neither stored nor repeated by any tool that writes traces."""
+"""Secrets and personal data are neither stored nor repeated by tools that write traces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tool_calls import ANNA, call, call_result
-from tests.support.traces import contribute, sample, stored, vote
+from tests.support.traces import contribute, sample, stored_documents, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -23,7 +23,7 @@ SECRETS = {"token": TOKEN, "key": KEY, "mail": MAIL}
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("field", ["context_text", "solution_text"])
-async def test_a_secret_is_refused_by_field_and_line_not_repeated(
+async def test_secret_is_named_by_line_and_not_repeated(
     app: App, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
@@ -33,26 +33,29 @@ async def test_a_secret_is_refused_by_field_and_line_not_repeated(
     assert "line 2" in answer.error.details[field]
     assert "line 1" not in answer.error.details[field]
     assert secret not in answer.model_dump_json() + "".join(capfd.readouterr())
-    assert ({}, {}) == (await stored(app, "traces"), await stored(app, "trace_lexicon"))
+    assert ({}, {}) == (
+        await stored_documents(app, "traces"),
+        await stored_documents(app, "trace_lexicon"),
+    )
 
 
-async def test_a_secret_in_the_title_is_refused(app: App) -> None:
+async def test_secret_in_the_title_is_refused(app: App) -> None:
     answer = await call(app, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
     assert answer.error
     assert {"title"} == set(answer.error.details)
     assert TOKEN not in answer.model_dump_json()
 
 
-async def test_a_secret_among_the_tags_is_refused(app: App) -> None:
-    """Tags are folded, so that it is another string than the one that was sent."""
+async def test_secret_in_the_tags_is_refused(app: App) -> None:
+    """Tags are normalized, so that the stored string differs from the given one."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
     answer = await call(app, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
-    assert {} == await stored(app, "traces")
+    assert {} == await stored_documents(app, "traces")
 
 
-async def test_all_places_are_told_at_once(app: App) -> None:
+async def test_all_lines_are_listed_at_once(app: App) -> None:
     answer = await call(
         app,
         "contribute_trace",
@@ -62,13 +65,13 @@ async def test_all_places_are_told_at_once(app: App) -> None:
     )
     assert answer.error
     assert {"title", "solution_text"} == set(answer.error.details)
-    told = answer.error.details["solution_text"]
-    assert ("line 3" in told, "line 4" in told) == (True, True)
+    detail = answer.error.details["solution_text"]
+    assert ("line 3" in detail, "line 4" in detail) == (True, True)
 
 
-async def test_an_amendment_brings_no_secret_in(app: App) -> None:
+async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     trace_id = await contribute(app)
-    before = await stored(app, "traces")
+    before = await stored_documents(app, "traces")
     answer = await call(
         app, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
@@ -79,11 +82,11 @@ async def test_an_amendment_brings_no_secret_in(app: App) -> None:
     )
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
-    assert before == await stored(app, "traces")
+    assert before == await stored_documents(app, "traces")
     assert 1 == (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"]
 
 
-async def test_feedback_brings_no_secret_in(app: App) -> None:
+async def test_secret_in_feedback_is_refused(app: App) -> None:
     trace_id = await contribute(app)
     invalid: dict[str, Any] = {
         "vote_type": "down",
@@ -98,9 +101,9 @@ async def test_feedback_brings_no_secret_in(app: App) -> None:
     await vote(app, trace_id, "ben", **(invalid | {"feedback_text": "Ask user@example.com."}))
 
 
-async def test_what_was_refused_may_be_sent_again_with_the_same_key(app: App) -> None:
+async def test_refused_call_may_reuse_its_key(app: App) -> None:
     invalid: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
     assert (await call(app, "contribute_trace", **invalid)).error
     right = sample(0, context_text="<API_KEY>", idempotency_key="k")
     await call_result(app, "contribute_trace", **right)
-    assert TOKEN not in json.dumps(await stored(app, "traces"), default=str)
+    assert TOKEN not in json.dumps(await stored_documents(app, "traces"), default=str)

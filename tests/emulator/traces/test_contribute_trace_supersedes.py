@@ -1,4 +1,4 @@
-"""`contribute_trace` with `supersedes`: one trace in the place of another."""
+"""`contribute_trace` with `supersedes`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tool_calls import STRANGER, call_error, call_result, call_text
-from tests.support.traces import SPAM, contribute, found, sample, stored, take_back, votes
+from tests.support.traces import (
+    SPAM,
+    add_votes,
+    contribute,
+    sample,
+    search_ids,
+    stored_documents,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -19,71 +27,71 @@ async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
     await call_result(app, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
 
 
-async def shown(app: App, *trace_ids: str) -> list[bool]:
-    """Which of these are found: by words and by tags alike."""
-    by_words = await found(app, query="oranges", limit=50)
-    by_tags = await found(app, tags=["orange"], limit=50)
+async def is_found(app: App, *trace_ids: str) -> list[bool]:
+    """Whether search finds each of these, by words and by tags alike."""
+    by_words = await search_ids(app, query="oranges", limit=50)
+    by_tags = await search_ids(app, tags=["orange"], limit=50)
     assert set(by_words) == set(by_tags)
-    return [each in by_tags for each in trace_ids]
+    return [trace_id in by_tags for trace_id in trace_ids]
 
 
 async def chain(app: App, length: int) -> list[str]:
-    """Traces of which each replaces the one before."""
-    made: list[str] = []
+    """Contribute traces that each supersede the previous one."""
+    trace_ids: list[str] = []
     for number in range(length):
-        more = {"supersedes": made[-1]} if made else {}
+        more = {"supersedes": trace_ids[-1]} if trace_ids else {}
         title = f"Oranges {sample(number)['title']}"
-        made.append(await contribute(app, number, title=title, tags=["orange"], **more))
-    return made
+        trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **more))
+    return trace_ids
 
 
-async def test_what_one_replaces_of_one_s_own_is_no_longer_found(app: App) -> None:
+async def test_own_superseded_trace_leaves_search(app: App) -> None:
     old, new = await chain(app, 2)
-    assert [False, True] == await shown(app, old, new)
+    assert [False, True] == await is_found(app, old, new)
     assert old == (await call_result(app, "get_trace", STRANGER, trace_id=old))["trace_id"]
 
 
-async def test_it_is_found_again_when_its_successor_is_withdrawn(app: App) -> None:
+async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
     old, new = await chain(app, 2)
     await withdraw(app, new)
-    assert [True, False] == await shown(app, old, new)
+    assert [True, False] == await is_found(app, old, new)
     assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=old)
     await withdraw(app, new, withdrawn=False)
-    assert [False, True] == await shown(app, old, new)
+    assert [False, True] == await is_found(app, old, new)
 
 
-async def test_undoing_the_contribution_brings_it_back(app: App) -> None:
+async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
     [old] = await chain(app, 1)
     result = await call_result(
         app, "contribute_trace", **sample(1, tags=["orange"], supersedes=old)
     )
     assert old == result["supersedes"]
-    await take_back(app, result)
-    assert [True] == await shown(app, old)
+    await undo(app, result)
+    assert [True] == await is_found(app, old)
 
 
-async def test_of_a_chain_only_the_last_is_found(app: App) -> None:
-    made = await chain(app, 3)
-    assert [False, False, True] == await shown(app, *made)
-    await withdraw(app, made[2])
-    assert [False, True, False] == await shown(app, *made)
-    await withdraw(app, made[1])
-    assert [True, False, False] == await shown(app, *made)
-    await withdraw(app, made[2], withdrawn=False)
-    await withdraw(app, made[1], withdrawn=False)
-    assert [False, False, True] == await shown(app, *made)
+async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
+    trace_ids = await chain(app, 3)
+    assert [False, False, True] == await is_found(app, *trace_ids)
+    await withdraw(app, trace_ids[2])
+    assert [False, True, False] == await is_found(app, *trace_ids)
+    await withdraw(app, trace_ids[1])
+    assert [True, False, False] == await is_found(app, *trace_ids)
+    await withdraw(app, trace_ids[2], withdrawn=False)
+    await withdraw(app, trace_ids[1], withdrawn=False)
+    assert [False, False, True] == await is_found(app, *trace_ids)
 
 
-async def test_behind_one_that_is_replaced_itself_nothing_comes_back(app: App) -> None:
-    made = await chain(app, 3)
-    await withdraw(app, made[1])
-    assert [False, False, True] == await shown(app, *made)
-    text = await call_text(app, "withdraw_trace", trace_id=made[1], withdrawn=False)
-    assert f"replaced by the trace {made[2]}" in text
-    assert [False, False, True] == await shown(app, *made)
+async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
+    trace_ids = await chain(app, 3)
+    await withdraw(app, trace_ids[1])
+    assert [False, False, True] == await is_found(app, *trace_ids)
+    text = await call_text(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
+    assert f"replaced by the trace {trace_ids[2]}" in text
+    assert [False, False, True] == await is_found(app, *trace_ids)
 
 
-async def test_a_replaced_trace_names_its_successor_to_who_replaces_it(
+async def test_superseding_twice_names_the_successor(
     app: App,
 ) -> None:
     [old] = await chain(app, 1)
@@ -93,32 +101,32 @@ async def test_a_replaced_trace_names_its_successor_to_who_replaces_it(
     assert f"is replaced by {new}" in error.message
 
 
-async def test_somebody_else_s_stands_beside_it(app: App) -> None:
+async def test_superseded_trace_of_another_user_stays(app: App) -> None:
     [old] = await chain(app, 1)
     new = await contribute(app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=old)
-    assert [True, True] == await shown(app, old, new)
+    assert [True, True] == await is_found(app, old, new)
     assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=old)
     assert old == (await call_result(app, "get_trace", STRANGER, trace_id=new))["supersedes"]
     await call_result(app, "withdraw_trace", "ben", trace_id=new)
     await call_result(app, "withdraw_trace", "ben", trace_id=new, withdrawn=False)
-    assert [True, True] == await shown(app, old, new)
+    assert [True, True] == await is_found(app, old, new)
 
 
-async def test_what_does_not_exist_cannot_be_replaced(app: App) -> None:
+async def test_missing_trace_cannot_be_superseded(app: App) -> None:
     [only] = await chain(app, 1)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes="missing"))
-    assert ("NOT_FOUND", [only]) == (error.code, list(await stored(app, "traces")))
+    assert ("NOT_FOUND", [only]) == (error.code, list(await stored_documents(app, "traces")))
     assert "search_traces" in error.message
 
 
-async def test_what_somebody_else_withdrew_does_not_exist(app: App) -> None:
+async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
     [old] = await chain(app, 1)
     await withdraw(app, old)
     error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=old))
     assert "NOT_FOUND" == error.code
 
 
-async def test_one_s_own_that_is_withdrawn_cannot_be_replaced(app: App) -> None:
+async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
     [old] = await chain(app, 1)
     await withdraw(app, old)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes=old))
@@ -126,31 +134,31 @@ async def test_one_s_own_that_is_withdrawn_cannot_be_replaced(app: App) -> None:
     assert "is withdrawn" in error.message
 
 
-async def test_a_better_wording_of_one_s_own_trace_may_replace_it(app: App) -> None:
-    """What says the same as the very trace that it replaces is no duplicate of it."""
+async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
+    """A trace is no duplicate of the one that it supersedes."""
     [old] = await chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
     new = await contribute(app, 0, **better, supersedes=old)
-    assert [False, True] == await shown(app, old, new)
+    assert [False, True] == await is_found(app, old, new)
 
 
-async def test_a_flagged_one_is_not_shed_by_replacing_it(app: App) -> None:
+async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
     [old] = await chain(app, 1)
-    await votes(app, old, 2, **SPAM)
+    await add_votes(app, old, 2, **SPAM)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes=old))
     assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
 
 
-async def test_a_flagged_one_is_not_shed_by_putting_its_successor_back(app: App) -> None:
-    made = await chain(app, 2)
-    await withdraw(app, made[1])
-    await votes(app, made[0], 2, **SPAM)
-    error = await call_error(app, "withdraw_trace", trace_id=made[1], withdrawn=False)
-    assert ("CONFLICT", {"supersedes": made[0]}) == (error.code, error.details)
+async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> None:
+    trace_ids = await chain(app, 2)
+    await withdraw(app, trace_ids[1])
+    await add_votes(app, trace_ids[0], 2, **SPAM)
+    error = await call_error(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
+    assert ("CONFLICT", {"supersedes": trace_ids[0]}) == (error.code, error.details)
 
 
-async def test_a_flagged_one_is_not_copied_by_naming_another(app: App) -> None:
+async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
     flagged, other = await contribute(app), await contribute(app, 1, "ben")
-    await votes(app, flagged, 2, **SPAM)
+    await add_votes(app, flagged, 2, **SPAM)
     answer = await call_result(app, "contribute_trace", **sample(0, supersedes=other))
     assert (True, flagged) == (answer["duplicate"], answer["trace_id"])

@@ -1,4 +1,4 @@
-"""`search_traces`: what it finds, what it says, and in which order."""
+"""`search_traces`: hits, text and order."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
-    NOTHING,
+    NO_MATCHES,
     SPAM,
-    clock_at,
+    add_votes,
     contribute,
-    found,
-    ids,
-    plant,
+    fixed_clock,
+    hit_ids,
     sample,
+    search_ids,
+    store_trace,
     vote,
-    votes,
 )
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ async def contribute_all(app: App, *numbers: int, user: str = ANNA) -> list[str]
     return [await contribute(app, number, user) for number in numbers]
 
 
-async def test_a_hit_says_what_there_is_to_say(app: App) -> None:
+async def test_hit_has_all_fields(app: App) -> None:
     app.clock = lambda: NOON
     [trace_id] = await contribute_all(app, 16)
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     [hit] = (await search(app, query="file in .gitignore shows up in git status"))["results"]
     score = hit.pop("score")
     assert 0.5 < score < 1
@@ -64,14 +64,14 @@ async def test_a_hit_says_what_there_is_to_say(app: App) -> None:
     assert len(hit["solution"]) <= 200
 
 
-async def test_hits_are_a_numbered_list_to_be_read(app: App) -> None:
+async def test_text_is_a_numbered_list(app: App) -> None:
     long: dict[str, Any] = {
         "context_text": "word " * 60,
         "solution_text": "First.\n\n  Then:\n```\nrun it\n```",
     }
     trace_id = await contribute(app, title="Fix the frobnicator", tags=["a", "b"], **long)
     other = await contribute(app, 1, title="The frobnicator hums", tags=[])
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     query = "fix the frobnicator"
     hits = (await search(app, query=query))["results"]
     text = await call_text(app, "search_traces", STRANGER, query=query)
@@ -94,7 +94,7 @@ async def test_hits_are_a_numbered_list_to_be_read(app: App) -> None:
     assert ("   Tags: none", f"   ID: {other}") == (tags, last)
 
 
-async def test_a_list_by_tags_alone_has_no_scores(app: App) -> None:
+async def test_search_by_tags_alone_has_no_scores(app: App) -> None:
     await contribute_all(app, 0, 1)
     text = await call_text(app, "search_traces", STRANGER, tags=["python"])
     assert "score" not in text
@@ -102,27 +102,33 @@ async def test_a_list_by_tags_alone_has_no_scores(app: App) -> None:
     assert "trust: 0.00" in text
 
 
-async def test_where_nothing_is_there_is_nothing_to_find(app: App) -> None:
-    for asked in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
-        answer = await call(app, "search_traces", STRANGER, **asked)
+async def test_empty_base_has_no_results(app: App) -> None:
+    for arguments in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
+        answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
         assert ([], False) == (answer.result["results"], answer.result["matches"])
-        assert str(answer.text).startswith(NOTHING)
+        assert str(answer.text).startswith(NO_MATCHES)
 
 
-async def test_what_nothing_matches_is_told_and_the_nearest_are_few(app: App) -> None:
+async def test_text_without_results_is_one_sentence(app: App) -> None:
+    answer = await call(app, "search_traces", STRANGER, query="anything")
+    assert answer.result
+    assert (NO_MATCHES, NO_MATCHES) == (answer.text, answer.result["message"])
+
+
+async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
     await contribute_all(app, *range(8))
     answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
     assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
     assert "next_cursor" not in answer.result
-    assert str(answer.text).startswith(NOTHING)
+    assert str(answer.text).startswith(NO_MATCHES)
 
 
 @pytest.mark.parametrize(
     "asked", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
 )
-async def test_one_must_ask_for_something(app: App, asked: dict[str, Any]) -> None:
+async def test_query_or_tags_are_required(app: App, asked: dict[str, Any]) -> None:
     error = await call_error(app, "search_traces", STRANGER, **asked)
     assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
         error.code,
@@ -131,44 +137,47 @@ async def test_one_must_ask_for_something(app: App, asked: dict[str, Any]) -> No
     assert "query" in error.details
 
 
-async def test_tags_must_all_be_borne(app: App) -> None:
-    made = await contribute_all(app, 0, 1, 2, 6)
-    assert set(made[:3]) == set(await found(app, tags=["python"]))
-    assert set(made[1:3]) == set(await found(app, tags=["python", "asyncio"]))
-    assert [made[2]] == await found(app, tags=["Asyncio", "FASTAPI", "python", "python"])
-    assert [] == await found(app, tags=["docker", "python"])
+async def test_trace_must_have_all_tags(app: App) -> None:
+    trace_ids = await contribute_all(app, 0, 1, 2, 6)
+    assert set(trace_ids[:3]) == set(await search_ids(app, tags=["python"]))
+    assert set(trace_ids[1:3]) == set(await search_ids(app, tags=["python", "asyncio"]))
+    assert [trace_ids[2]] == await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"])
+    assert [] == await search_ids(app, tags=["docker", "python"])
 
 
-async def test_tags_narrow_a_query(app: App) -> None:
-    made = await contribute_all(app, 0, 1, 2, 6)
+async def test_tags_filter_a_query(app: App) -> None:
+    trace_ids = await contribute_all(app, 0, 1, 2, 6)
     everything = await search(app, query="async web server freezes", tags=["docker"])
-    assert [made[3]] == ids([everything])
-    assert made[2] == (await found(app, query="async web server freezes", tags=["python"]))[0]
+    assert [trace_ids[3]] == hit_ids([everything])
+    assert (
+        trace_ids[2]
+        == (await search_ids(app, query="async web server freezes", tags=["python"]))[0]
+    )
 
 
 async def test_tags_alone_list_the_latest_first(app: App) -> None:
-    made: list[str] = []
+    trace_ids: list[str] = []
     for number in range(4):
-        app.clock = clock_at(NOON + timedelta(hours=number))
-        made.append(await contribute(app, number, tags=["x"]))
-    assert made[::-1] == await found(app, tags=["x"])
+        app.clock = fixed_clock(NOON + timedelta(hours=number))
+        trace_ids.append(await contribute(app, number, tags=["x"]))
+    assert trace_ids[::-1] == await search_ids(app, tags=["x"])
 
 
-async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(app: App) -> None:
+async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
     await contribute_all(app, 0, 1)
-    for asked in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
-        answer = await call(app, "search_traces", STRANGER, **asked)
+    for arguments in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
+        answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
         assert [] == answer.result["results"]
         for text in (answer.result["message"], str(answer.text)):
-            assert NOTHING in text
+            assert NO_MATCHES in text
             assert "'asynkio'" in text
             assert "'asyncio'" in text
             assert "'python'" not in text
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"),
+    ("invalid", "field"),
     [
         ({"limit": 0}, "limit"),
         ({"limit": 51}, "limit"),
@@ -185,9 +194,7 @@ async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(app: App)
         ({"user_id": "anna"}, "user_id"),
     ],
 )
-async def test_what_is_wrong_is_named_by_its_field(
-    app: App, invalid: dict[str, Any], field: str
-) -> None:
+async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | invalid))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
 
@@ -195,12 +202,12 @@ async def test_what_is_wrong_is_named_by_its_field(
 @pytest.mark.parametrize(
     "query", ["\0", "\u200b", "%s \\ ' \"", "の", "🧀", "x" * 1_000, "a b " * 250]
 )
-async def test_no_query_breaks_it(app: App, query: str) -> None:
+async def test_odd_queries_are_answered(app: App, query: str) -> None:
     await contribute_all(app, 0)
     assert (await search(app, query=query))["query"] == query.strip()
 
 
-async def test_half_a_character_is_refused(app: App) -> None:
+async def test_lone_surrogate_is_refused(app: App) -> None:
     error = await call_error(app, "search_traces", STRANGER, query="half \ud83c")
     assert "VALIDATION_ERROR" == error.code
 
@@ -208,31 +215,33 @@ async def test_half_a_character_is_refused(app: App) -> None:
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
     assert not embedder.down
-    made = [await plant(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
-    await votes(app, made[2], 4)
-    await votes(app, made[0], 4, **DOWN)
-    await vote(app, made[3], "ben")
-    assert [made[2], made[3], made[1], made[0]] == await found(app, query="c b")
+    trace_ids = [await store_trace(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
+    await add_votes(app, trace_ids[2], 4)
+    await add_votes(app, trace_ids[0], 4, **DOWN)
+    await vote(app, trace_ids[3], "ben")
+    assert [trace_ids[2], trace_ids[3], trace_ids[1], trace_ids[0]] == await search_ids(
+        app, query="c b"
+    )
 
 
-async def test_a_popular_trace_never_beats_one_that_fits(
+async def test_popular_trace_never_outranks_a_match(
     app: App,
 ) -> None:
-    made = await contribute_all(app, 0, 1, 2, 3, 6)
-    fit_page, *others = made[1], made[0], made[2], made[3], made[4]
+    trace_ids = await contribute_all(app, 0, 1, 2, 3, 6)
+    match, *others = trace_ids[1], trace_ids[0], trace_ids[2], trace_ids[3], trace_ids[4]
     for other in others:
-        await asyncio.gather(*(vote(app, other, f"friend{each}") for each in range(6)))
-    await asyncio.gather(*(vote(app, fit_page, f"foe{each}", **DOWN) for each in range(4)))
+        await asyncio.gather(*(vote(app, other, f"friend{number}") for number in range(6)))
+    await asyncio.gather(*(vote(app, match, f"foe{number}", **DOWN) for number in range(4)))
     app.clock = lambda: NOON + timedelta(days=4_000)
     for query in (
         "asyncio background task disappears without an error",
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert fit_page == (await found(app, query=query))[0]
+        assert match == (await search_ids(app, query=query))[0]
 
 
-async def test_what_was_not_asked_for_is_not_told(app: App) -> None:
+async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
     await contribute_all(app, 0)
     result = await search(app, query="pytest", limit=1)
     assert "message" not in result
@@ -240,41 +249,44 @@ async def test_what_was_not_asked_for_is_not_told(app: App) -> None:
 
 
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
-async def test_everybody_finds_the_same(app: App, user: str | None) -> None:
+async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
     await contribute_all(app, 0, 1, 2)
     own_view = await call_result(app, "search_traces", user, query="python tests")
     assert own_view == await search(app, query="python tests")
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_while_the_provider_is_down_words_alone_are_searched(
+async def test_only_words_are_searched_while_embedding_is_down(
     app: App, embedder: WordEmbedder
 ) -> None:
-    made = await contribute_all(app, 0, 1, 2)
-    await votes(app, made[1], 2, **SPAM)
+    trace_ids = await contribute_all(app, 0, 1, 2)
+    await add_votes(app, trace_ids[1], 2, **SPAM)
     embedder.down = True
     answer = await call(app, "search_traces", STRANGER, query="editable install")
-    by_tags = await found(app, tags=["python"])
-    both = await found(app, query="asyncio", tags=["python"])
+    by_tags = await search_ids(app, tags=["python"])
+    both = await search_ids(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
-    assert (made[0], True) == (answer.result["results"][0]["trace_id"], answer.result["matches"])
+    assert (trace_ids[0], True) == (
+        answer.result["results"][0]["trace_id"],
+        answer.result["matches"],
+    )
     assert "score" not in answer.result["results"][0]
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
-    assert {made[0], made[2]} == set(by_tags)
-    assert [made[2]] == both
+    assert {trace_ids[0], trace_ids[2]} == set(by_tags)
+    assert [trace_ids[2]] == both
 
 
-async def test_it_takes_three_round_trips_at_most(app: App) -> None:
+async def test_search_takes_at_most_three_round_trips(app: App) -> None:
     await contribute_all(app, 0, 1, 2)
-    for asked in (
+    for arguments in (
         {"query": "python tests"},
         {"query": "python tests", "tags": ["python"]},
         {"tags": ["python", "asyncio"]},
-        {"tags": ["nothing-bears-this"]},
-        {"query": "python", "tags": ["nothing-bears-this"]},
+        {"tags": ["unused-tag"]},
+        {"query": "python", "tags": ["unused-tag"]},
     ):
-        receipt = (await call(app, "search_traces", STRANGER, **asked)).receipt
-        assert receipt.round_trips <= 3, asked
+        receipt = (await call(app, "search_traces", STRANGER, **arguments)).receipt
+        assert receipt.round_trips <= 3, arguments
         assert 0 == receipt.documents_written

@@ -1,4 +1,4 @@
-"""`search_traces` where voters warn of most of what is near: that hides nothing else."""
+"""`search_traces` where most of the nearest traces are flagged."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
-from tests.support.traces import found
+from tests.support.traces import search_ids
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
-WARNED = VoteTally(downvotes=9, down=450, alarm=450)
+FLAGGED_TALLY = VoteTally(downvotes=9, down=450, alarm=450)
 
 
-async def plant(ctx: Context, name: str, text: str, tally: VoteTally) -> None:
+async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> None:
     now = utc_now()
     trace = Trace(
         trace_id=name,
@@ -37,11 +37,11 @@ async def plant(ctx: Context, name: str, text: str, tally: VoteTally) -> None:
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])
-async def test_what_is_flagged_crowds_nothing_out(app: App, ctx: Context, tags: list[str]) -> None:
-    assert TraceStatus.FLAGGED is WARNED.status
+async def test_flagged_traces_hide_no_others(app: App, ctx: Context, tags: list[str]) -> None:
+    assert TraceStatus.FLAGGED is FLAGGED_TALLY.status
     for number in range(60):
-        await plant(ctx, f"spam-{number}", "the tap drips and leaks", WARNED)
+        await store_trace(ctx, f"spam-{number}", "the tap drips and leaks", FLAGGED_TALLY)
     for number in range(75):
-        await plant(ctx, f"other-{number}", f"something else {number}", VoteTally())
-    await plant(ctx, "good", "a tap leaks", VoteTally())
-    assert "good" == (await found(app, query="the tap drips and leaks", tags=tags))[0]
+        await store_trace(ctx, f"other-{number}", f"something else {number}", VoteTally())
+    await store_trace(ctx, "good", "a tap leaks", VoteTally())
+    assert "good" == (await search_ids(app, query="the tap drips and leaks", tags=tags))[0]

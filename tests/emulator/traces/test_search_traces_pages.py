@@ -1,4 +1,4 @@
-"""Walks through all pages of `search_traces`: nothing is lost and nothing comes twice."""
+"""All pages of `search_traces`: no hit is lost, none is repeated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
-from tests.support.traces import SPAM, clock_at, contribute, ids, votes, walk
+from tests.support.traces import SPAM, add_votes, all_pages, contribute, fixed_clock, hit_ids
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -22,110 +22,112 @@ TAGS: dict[str, Any] = {"tags": ["sea"]}
 BOTH: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
 
 
-async def harbour(app: App, count: int, **other: Any) -> list[str]:
-    """Traces that all hold a word and bear a tag, some of the same moment."""
-    made: list[str] = []
+async def contribute_anchors(app: App, count: int, **other: Any) -> list[str]:
+    """Contribute traces with a common word and tag, three at each time."""
+    trace_ids: list[str] = []
     for number in range(count):
-        app.clock = clock_at(NOON + timedelta(hours=number // 3))
+        app.clock = fixed_clock(NOON + timedelta(hours=number // 3))
         texts = {"title": f"anchor {number}", "tags": ["sea", f"t{number}"]} | other
-        made.append(await contribute(app, number, **texts))
-    return made
+        trace_ids.append(await contribute(app, number, **texts))
+    return trace_ids
 
 
 @pytest.fixture(scope="module")
 async def dozen(new_backend: NewBackend) -> tuple[App, list[str]]:
-    """Twelve traces that tests only read, and their ids."""
+    """Twelve traces for tests that only read, with their ids."""
     app = new_backend(None)
-    made = await harbour(app, 12)
-    app.clock = clock_at(NOON)
-    return app, made
+    trace_ids = await contribute_anchors(app, 12)
+    app.clock = fixed_clock(NOON)
+    return app, trace_ids
 
 
-async def pages_of(app: App, **asked: Any) -> list[dict[str, Any]]:
-    return await walk(app, "search_traces", STRANGER, **asked)
+async def pages_of(app: App, **arguments: Any) -> list[dict[str, Any]]:
+    return await all_pages(app, "search_traces", STRANGER, **arguments)
 
 
-@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
 @pytest.mark.parametrize("limit", [1, 4, 12, 50])
-async def test_a_walk_meets_every_trace_once(
-    dozen: tuple[App, list[str]], asked: dict[str, Any], limit: int
+async def test_pages_show_every_trace_once(
+    dozen: tuple[App, list[str]], arguments: dict[str, Any], limit: int
 ) -> None:
-    app, made = dozen
-    pages = await pages_of(app, **asked, limit=limit)
-    assert sorted(made) == sorted(ids(pages))
+    app, trace_ids = dozen
+    pages = await pages_of(app, **arguments, limit=limit)
+    assert sorted(trace_ids) == sorted(hit_ids(pages))
     hits = [hit for page in pages for hit in page["results"]]
     assert list(range(1, 13)) == [hit["rank"] for hit in hits]
     assert all(len(page["results"]) <= limit for page in pages)
 
 
-@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
-async def test_the_order_is_that_of_one_long_page(
-    dozen: tuple[App, list[str]], asked: dict[str, Any]
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_order_equals_that_of_one_long_page(
+    dozen: tuple[App, list[str]], arguments: dict[str, Any]
 ) -> None:
     app, _ = dozen
-    [whole] = await pages_of(app, **asked, limit=50)
-    assert ids([whole]) == ids(await pages_of(app, **asked, limit=2))
+    [whole] = await pages_of(app, **arguments, limit=50)
+    assert hit_ids([whole]) == hit_ids(await pages_of(app, **arguments, limit=2))
 
 
-@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
-async def test_what_comes_and_goes_meanwhile_does_not_disturb_a_walk(
-    app: App, asked: dict[str, Any]
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_concurrent_changes_lose_and_repeat_no_hit(
+    app: App, arguments: dict[str, Any]
 ) -> None:
-    made = await harbour(app, 9)
-    first = await call_result(app, "search_traces", STRANGER, **asked, limit=3)
-    seen = ids([first])
-    gone = next(each for each in made if each not in seen)
+    trace_ids = await contribute_anchors(app, 9)
+    first = await call_result(app, "search_traces", STRANGER, **arguments, limit=3)
+    first_ids = hit_ids([first])
+    gone = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
     await call_result(app, "withdraw_trace", trace_id=gone)
-    await call_result(app, "withdraw_trace", trace_id=seen[0])
+    await call_result(app, "withdraw_trace", trace_id=first_ids[0])
     app.clock = lambda: NOON + timedelta(days=1)
     await contribute(app, 20, title="anchor of late", tags=["sea"])
-    rest = await walk(
-        app, "search_traces", STRANGER, **asked, limit=50, cursor=first["next_cursor"]
+    rest = await all_pages(
+        app, "search_traces", STRANGER, **arguments, limit=50, cursor=first["next_cursor"]
     )
-    later = ids(rest)
-    assert set(made) - {gone} - set(seen) <= set(later)
-    assert not {gone, *seen} & set(later)
+    later = hit_ids(rest)
+    assert set(trace_ids) - {gone} - set(first_ids) <= set(later)
+    assert not {gone, *first_ids} & set(later)
 
 
-@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
-async def test_flagged_and_replaced_ones_leave_no_gap(app: App, asked: dict[str, Any]) -> None:
-    made = await harbour(app, 9)
-    for hidden in (made[8], made[7], made[4]):
-        await votes(app, hidden, 2, **SPAM)
-    new = await contribute(app, 20, title="anchor anew", tags=["sea"], supersedes=made[3])
-    shown = {*made, new} - {made[8], made[7], made[4], made[3]}
+@pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_flagged_and_superseded_traces_leave_no_gap(
+    app: App, arguments: dict[str, Any]
+) -> None:
+    trace_ids = await contribute_anchors(app, 9)
+    for hidden in (trace_ids[8], trace_ids[7], trace_ids[4]):
+        await add_votes(app, hidden, 2, **SPAM)
+    new = await contribute(app, 20, title="anchor anew", tags=["sea"], supersedes=trace_ids[3])
+    visible = {*trace_ids, new} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
     for limit in (1, 2, 50):
-        pages = await pages_of(app, **asked, limit=limit)
-        assert (sorted(shown), len(shown)) == (sorted(ids(pages)), len(ids(pages)))
+        pages = await pages_of(app, **arguments, limit=limit)
+        assert (sorted(visible), len(visible)) == (sorted(hit_ids(pages)), len(hit_ids(pages)))
         assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
-    flagged = await pages_of(app, **asked, limit=2, include_flagged=True)
-    assert sorted({*made, new} - {made[3]}) == sorted(ids(flagged))
+    flagged = await pages_of(app, **arguments, limit=2, include_flagged=True)
+    assert sorted({*trace_ids, new} - {trace_ids[3]}) == sorted(hit_ids(flagged))
 
 
-async def test_a_page_of_skipped_flagged_ones_does_not_say_none_fits(
+async def test_page_of_hidden_traces_does_not_say_no_match(
     app: App,
 ) -> None:
-    made = await harbour(app, 6)
-    for hidden in made[3:]:
-        await votes(app, hidden, 2, **SPAM)
+    trace_ids = await contribute_anchors(app, 6)
+    for hidden in trace_ids[3:]:
+        await add_votes(app, hidden, 2, **SPAM)
     answer = await call(app, "search_traces", STRANGER, **TAGS, limit=1)
     assert answer.result
     if "next_cursor" in answer.result:
         assert "No traces found" not in str(answer.text)
 
 
-async def test_a_page_says_how_to_go_on(app: App) -> None:
-    await harbour(app, 3)
+async def test_text_has_the_next_cursor(app: App) -> None:
+    await contribute_anchors(app, 3)
     answer = await call(app, "search_traces", STRANGER, **QUERY, limit=2)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
 
-async def test_a_cursor_belongs_to_its_call(app: App) -> None:
-    await harbour(app, 4)
+async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
+    await contribute_anchors(app, 4)
     cursors = [
-        (await call_result(app, "search_traces", STRANGER, **asked, limit=1))["next_cursor"]
-        for asked in (QUERY, TAGS, BOTH)
+        (await call_result(app, "search_traces", STRANGER, **arguments, limit=1))["next_cursor"]
+        for arguments in (QUERY, TAGS, BOTH)
     ]
     for cursor, other in zip(cursors, (BOTH, QUERY, TAGS), strict=True):
         error = await call_error(app, "search_traces", STRANGER, **other, cursor=cursor)
@@ -135,10 +137,10 @@ async def test_a_cursor_belongs_to_its_call(app: App) -> None:
     assert {"cursor"} == set(error.details)
 
 
-async def test_a_cursor_without_flagged_ones_does_not_go_on_with_them(
+async def test_cursor_depends_on_include_flagged(
     app: App,
 ) -> None:
-    await harbour(app, 3)
+    await contribute_anchors(app, 3)
     cursor = (await call_result(app, "search_traces", STRANGER, **QUERY, limit=1))["next_cursor"]
     error = await call_error(
         app, "search_traces", STRANGER, **QUERY, include_flagged=True, cursor=cursor
@@ -146,15 +148,15 @@ async def test_a_cursor_without_flagged_ones_does_not_go_on_with_them(
     assert {"cursor"} == set(error.details)
 
 
-async def test_long_titles_and_texts_are_paged_by_whole_hits(app: App) -> None:
+async def test_long_hits_are_paged_whole(app: App) -> None:
     wide = "🧀" * 200
     tags = ["sea", *(f"{number:02}{'x' * 58}" for number in range(19))]
-    made = [
+    trace_ids = [
         await contribute(app, number, title=f"{number} anchor {wide}"[:200], tags=tags)
         for number in range(24)
     ]
-    for asked in (QUERY, TAGS):
-        pages = await pages_of(app, **asked, limit=50)
+    for arguments in (QUERY, TAGS):
+        pages = await pages_of(app, **arguments, limit=50)
         assert len(pages) > 1
-        assert sorted(made) == sorted(ids(pages))
+        assert sorted(trace_ids) == sorted(hit_ids(pages))
         assert all(len(str(page).encode()) < 100_000 for page in pages)

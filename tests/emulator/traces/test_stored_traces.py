@@ -1,4 +1,4 @@
-"""Traces in the database: the lists by which they are found, exact after any history."""
+"""Stored traces: postings are exact after any sequence of calls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from shared.firestore.database import WriteConflict
 from shared.index.indexed_state import read_indexed_state
 from shared.traces.corpus import MAX_TERMS, trace_indexed_state
 from shared.traces.repository import Traces, to_trace
-from tests.support.stored_traces import assert_exact
+from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import DOWN, contribute, samples, stored, vote
+from tests.support.traces import DOWN, contribute, samples, stored_documents, vote
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
@@ -40,16 +40,16 @@ TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
 
 
 class History:
-    """What happens to the traces of one contributor, by chance."""
+    """Random calls on the traces of one contributor."""
 
     def __init__(self, app: App, seed: int) -> None:
-        """Let it happen here."""
+        """Start with no traces."""
         self.app = app
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.made: list[str] = []
 
     async def event(self) -> None:
-        """Something; now and then two things at once."""
+        """Make one to three random calls at once."""
         count = self.chance.choice((1, 1, 1, 2, 3))
         await asyncio.gather(*(self._one() for _ in range(count)))
 
@@ -57,38 +57,38 @@ class History:
         if not self.made:
             await self.contribute()
             return
-        happens = self.chance.choice(
+        action = self.chance.choice(
             (self.contribute, self.amend, self.amend, self.back, self.hide, self.show, self.vote)
         )
-        await happens()
+        await action()
 
     async def contribute(self) -> None:
-        """A new trace, which may take the place of another."""
+        """Contribute a trace that may supersede another."""
         former = {"supersedes": self.chance.choice(self.made)} if self._often() else {}
         result = await self._call("contribute_trace", **self._texts(), **former)
         if result and not result["duplicate"]:
             self.made.append(result["trace_id"])
 
     async def amend(self) -> None:
-        """Some of its fields change."""
+        """Amend some fields."""
         texts = self._texts()
-        wanted = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
-        await self._change("amend_trace", **{name: texts[name] for name in wanted})
+        names = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
+        await self._change("amend_trace", **{name: texts[name] for name in names})
 
     async def back(self) -> None:
-        """An earlier revision comes back, if there was one."""
+        """Bring back an earlier revision, if there is one."""
         await self._change("amend_trace", revision=self.chance.randint(1, 3))
 
     async def hide(self) -> None:
-        """It is withdrawn."""
+        """Withdraw a trace."""
         await self._change("withdraw_trace")
 
     async def show(self) -> None:
-        """It is put back."""
+        """Restore a trace."""
         await self._change("withdraw_trace", withdrawn=False)
 
     async def vote(self) -> None:
-        """Somebody votes, which the lists do not know of."""
+        """Vote, which changes no postings."""
         trace_id = self.chance.choice(self.made)
         await call(self.app, "vote_trace", "ben", trace_id=trace_id, **DOWN)
 
@@ -116,15 +116,15 @@ class History:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
 )
-async def test_after_any_history_the_lists_are_those_made_from_scratch(app: App, seed: int) -> None:
+async def test_postings_are_exact_after_any_history(app: App, seed: int) -> None:
     history = History(app, seed)
     for _ in range(6):
         for _ in range(6):
             await history.event()
-        await assert_exact(app)
+        await assert_postings_exact(app)
 
 
-async def test_a_text_of_stop_words_is_none_of_the_documents(app: App) -> None:
+async def test_trace_of_stop_words_is_not_counted(app: App) -> None:
     texts: dict[str, Any] = {
         "title": "the",
         "context_text": "and",
@@ -132,48 +132,48 @@ async def test_a_text_of_stop_words_is_none_of_the_documents(app: App) -> None:
         "tags": [],
     }
     trace_id = await contribute(app, **texts)
-    await assert_exact(app)
+    await assert_postings_exact(app)
     await call_result(app, "amend_trace", trace_id=trace_id, title="anchors")
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
-async def test_only_the_commonest_words_of_a_long_text_are_indexed(app: App) -> None:
+async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
     words = [f"w{number}" for number in range(MAX_TERMS + 300)]
     trace_id = await contribute(app, solution_text=" ".join([*words, "anchor anchor"]))
-    data = (await stored(app, "traces"))[trace_id]
-    held = data["indexed"]["terms"]
-    assert MAX_TERMS == len(held)
-    assert 2 == held["anchor"]
+    data = (await stored_documents(app, "traces"))[trace_id]
+    terms = data["indexed"]["terms"]
+    assert MAX_TERMS == len(terms)
+    assert 2 == terms["anchor"]
     assert trace_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
-    await assert_exact(app)
+    await assert_postings_exact(app)
 
 
-async def test_a_trace_is_read_as_it_was_written(app: App) -> None:
+async def test_trace_is_read_as_written(app: App) -> None:
     trace_id = await contribute(app, 7)
-    read = await Traces(_database(app)).get(trace_id)
-    assert read
-    assert samples()[7]["title"] == read.trace.content.title
-    assert tuple(samples()[7]["tags"]) == read.trace.content.tags
+    stored = await Traces(_database(app)).get(trace_id)
+    assert stored
+    assert samples()[7]["title"] == stored.trace.content.title
+    assert tuple(samples()[7]["tags"]) == stored.trace.content.tags
     assert await Traces(_database(app)).get("missing") is None
     assert await Traces(_database(app)).get_revision(trace_id, 1) is None
 
 
-async def test_what_was_decided_on_an_old_reading_is_refused(app: App) -> None:
+async def test_write_based_on_a_stale_read_is_refused(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
-    read = await Traces(database).get(trace_id)
-    assert read
+    stored = await Traces(database).get(trace_id)
+    assert stored
     await vote(app, trace_id, "ben")
     for write in (
-        Traces(database).set_tally(read, read.trace.tally),
-        Traces(database).update(read, read.trace, None)[0],
+        Traces(database).set_tally(stored, stored.trace.tally),
+        Traces(database).update(stored, stored.trace, None)[0],
     ):
         with pytest.raises(WriteConflict):
             await database.commit([write])
 
 
-async def test_a_vote_that_came_in_meanwhile_is_not_written_over(app: App) -> None:
+async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
     before = await Traces(database).get_vote(trace_id, "ben")
@@ -185,15 +185,15 @@ async def test_a_vote_that_came_in_meanwhile_is_not_written_over(app: App) -> No
         await database.commit([Traces(database).set_vote(before, now.vote, None, 1, app.clock())])
 
 
-async def test_a_record_that_a_newer_version_wrote_is_read(app: App, ctx: Context) -> None:
-    """After a rollback, documents hold fields that this version does not know."""
+async def test_record_of_a_newer_version_is_read(app: App, ctx: Context) -> None:
+    """After a rollback, documents have fields that this version does not know."""
     client = app.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
     record = await Traces(ctx.database).get_record("ben")
     assert (3, 1) == (record.up, record.down)
 
 
-async def test_a_record_that_holds_one_count_alone_is_read(app: App, ctx: Context) -> None:
+async def test_record_with_one_count_is_read(app: App, ctx: Context) -> None:
     await app.connection.client.document("contributors/ben").set({"down": 1})
     record = await Traces(ctx.database).get_record("ben")
     assert (0, 1) == (record.up, record.down)

@@ -1,4 +1,4 @@
-"""Solved problems by meaning, with the local embedder."""
+"""Search of traces by meaning, with the local embedder."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from tests.support.tool_calls import STRANGER, call_result
 from tests.support.traces import (
     DOWN,
-    NOTHING,
+    NO_MATCHES,
     SPAM,
+    add_votes,
     contribute,
-    found,
-    ids,
-    plant,
+    hit_ids,
     sample,
-    tags,
-    votes,
+    search_ids,
+    store_trace,
+    tag_counts,
 )
 
 if TYPE_CHECKING:
@@ -41,44 +41,46 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
         ("the whole table is scanned in spite of my index", 12),
     ],
 )
-async def test_the_trace_that_answers_comes_first(app: App, query: str, number: int) -> None:
-    made = {number: await contribute(app, number) for number in (0, 1, 3, 6, 12, 22)}
+async def test_answering_trace_ranks_first(app: App, query: str, number: int) -> None:
+    trace_ids = {number: await contribute(app, number) for number in (0, 1, 3, 6, 12, 22)}
     result = await call_result(app, "search_traces", STRANGER, query=query)
-    assert (made[number], True) == (result["results"][0]["trace_id"], result["matches"])
+    assert (trace_ids[number], True) == (result["results"][0]["trace_id"], result["matches"])
 
 
-async def test_only_a_flagged_one_would_match_and_so_nothing_does(app: App) -> None:
-    """What is hidden is no reason to call the rest a match."""
-    made = [await contribute(app, number) for number in range(5, 12)]
+async def test_hidden_flagged_match_is_no_match(app: App) -> None:
+    """A hidden match does not make other hits a match."""
+    trace_ids = [await contribute(app, number) for number in range(5, 12)]
     flagged = await contribute(app, 1)
-    await votes(app, flagged, 2, **SPAM)
+    await add_votes(app, flagged, 2, **SPAM)
     query = "coroutine garbage collected by asyncio: weak reference"
     result = await call_result(app, "search_traces", STRANGER, query=query)
-    assert (False, True) == (result["matches"], set(ids([result])) <= set(made))
+    assert (False, True) == (result["matches"], set(hit_ids([result])) <= set(trace_ids))
     assert len(result["results"]) <= 3
-    assert result["message"].startswith(NOTHING)
-    assert flagged == (await found(app, query=query, include_flagged=True))[0]
+    assert result["message"].startswith(NO_MATCHES)
+    assert flagged == (await search_ids(app, query=query, include_flagged=True))[0]
 
 
-async def test_of_two_that_fit_alike_the_trusted_one_comes_first(app: App) -> None:
-    """However few there are: a hair's breadth of relevance is no reason against 19 votes."""
+async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
+    """A tiny difference in relevance does not outweigh 19 votes, even between two hits."""
     query = "frobnicator of type A jams"
-    made = [await plant(app, f"The frobnicator of type {name}") for name in ("A", "B two")]
+    trace_ids = [
+        await store_trace(app, f"The frobnicator of type {name}") for name in ("A", "B two")
+    ]
     hits = (await call_result(app, "search_traces", STRANGER, query=query))["results"]
-    assert made == ids([{"results": hits}])
+    assert trace_ids == hit_ids([{"results": hits}])
     assert hits[0]["score"] - hits[1]["score"] < 0.06
-    await votes(app, made[1], 12)
-    await votes(app, made[0], 7, **DOWN)
-    assert made[::-1] == await found(app, query=query)
+    await add_votes(app, trace_ids[1], 12)
+    await add_votes(app, trace_ids[0], 7, **DOWN)
+    assert trace_ids[::-1] == await search_ids(app, query=query)
 
 
-async def test_what_was_amended_is_found_by_what_it_says_now(app: App) -> None:
+async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
     trace_id = await contribute(app, tags=["old"])
     await contribute(app, 3, "ben", tags=["old"])
     await call_result(app, "amend_trace", trace_id=trace_id, **sample(1, tags=["new"]))
-    assert trace_id == (await found(app, query="background task vanishes silently"))[0]
-    assert [trace_id] == await found(app, query="add_done_callback", limit=1)
-    assert [trace_id] == await found(app, tags=["new"])
-    assert trace_id not in await found(app, tags=["old"])
-    assert trace_id not in await found(app, query="billing rates editable install", limit=1)
-    assert {"new": 1, "old": 1} == await tags(app)
+    assert trace_id == (await search_ids(app, query="background task vanishes silently"))[0]
+    assert [trace_id] == await search_ids(app, query="add_done_callback", limit=1)
+    assert [trace_id] == await search_ids(app, tags=["new"])
+    assert trace_id not in await search_ids(app, tags=["old"])
+    assert trace_id not in await search_ids(app, query="billing rates editable install", limit=1)
+    assert {"new": 1, "old": 1} == await tag_counts(app)

@@ -1,4 +1,4 @@
-"""Who contributed a trace, and who voted: told to nobody."""
+"""Contributors and voters are not disclosed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.tool_calls import ANNA, STRANGER, call
-from tests.support.traces import DOWN, contribute, ids, sample, vote, votes, walk
+from tests.support.traces import DOWN, add_votes, all_pages, contribute, hit_ids, sample, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_contributed_is_told_to_nobody(app: App) -> None:
+async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
     old = await contribute(app, 0)
     trace_id = await contribute(app, 1, supersedes=old)
-    await votes(app, trace_id, 2)
+    await add_votes(app, trace_id, 2)
     await vote(app, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
     answers = [
         await call(app, name, user, **arguments)
@@ -44,9 +44,9 @@ async def test_who_contributed_is_told_to_nobody(app: App) -> None:
         assert name not in everything
 
 
-async def test_who_contributed_is_not_in_the_pages_of_a_walk(app: App) -> None:
+async def test_contributor_is_not_in_search_pages(app: App) -> None:
     for number in range(5):
         await contribute(app, number)
-    pages = await walk(app, "search_traces", query="python pytest docker", limit=2)
-    assert len(ids(pages)) > 2
+    pages = await all_pages(app, "search_traces", query="python pytest docker", limit=2)
+    assert len(hit_ids(pages)) > 2
     assert ANNA not in str(pages)

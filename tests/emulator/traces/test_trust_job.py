@@ -1,4 +1,4 @@
-"""Trust makes what is said of votes what the votes say, and loses none that comes meanwhile."""
+"""The trust job: tallies and records are recounted, and no concurrent vote is lost."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
-from tests.support.stored_traces import assert_sums
+from tests.support.stored_traces import assert_tallies
 from tests.support.tasks import NOON
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import DOWN, SPAM, contribute, stored, vote, votes
+from tests.support.traces import DOWN, SPAM, add_votes, contribute, stored_documents, vote
 from tests.support.workspaces import job_context, write_times
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PEOPLE: Final = ("anna", "ben", "carl", "dora")
-MOST: Final = 12
-"""Reads that a run with nothing to do takes."""
+MAX_IDLE_READS: Final = 12
+"""The most documents that a run with nothing to do reads."""
 
 
 @pytest.fixture
@@ -52,25 +52,25 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-async def voted(app: App, chance: random.Random) -> list[str]:
-    """Traces of two contributors, amended and voted on in every way."""
-    made = [await contribute(app, number, PEOPLE[number % 2]) for number in range(4)]
-    ways: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
+async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
+    """Contribute traces of two users, amend them and vote on them at random."""
+    trace_ids = [await contribute(app, number, PEOPLE[number % 2]) for number in range(4)]
+    choices: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
     for _ in range(24):
-        trace_id, user = chance.choice(made), chance.choice(PEOPLE)
-        await call(app, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
+        trace_id, user = chance.choice(trace_ids), chance.choice(PEOPLE)
+        await call(app, "vote_trace", user, trace_id=trace_id, **chance.choice(choices))
         if chance.random() < 0.2:
             text = f"Try number {chance.random()}."
             for owner in PEOPLE[:2]:
                 more: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
                 await call(app, "amend_trace", owner, **more)
-    return made
+    return trace_ids
 
 
 async def damage(app: App, chance: random.Random) -> None:
-    """Sums become wrong in ways of all kinds."""
+    """Damage tallies and a record at random."""
     ctx = job_context(app)
-    for trace_id in sorted(await stored(app, "traces")):
+    for trace_id in sorted(await stored_documents(app, "traces")):
         invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
         await write(ctx, f"traces/{trace_id}", change)
@@ -79,7 +79,7 @@ async def damage(app: App, chance: random.Random) -> None:
 
 
 async def documents_written(app: App) -> int:
-    """How many documents another run writes."""
+    """Run the job, and return how many documents it writes."""
     meter = Meter()
     assert (await trust(app.context(Caller(), meter), ample())).failures == []
     return meter.documents_written
@@ -88,33 +88,29 @@ async def documents_written(app: App) -> int:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_wrong_sums_become_those_of_the_votes(
-    app: App, clock: SettableClock, seed: int
-) -> None:
+async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    await voted(app, chance)
+    await contribute_and_vote(app, chance)
     await trust(job_context(app), ample())
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample())
     assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
     assert report.counts["records"] <= 2
-    await assert_sums(app)
+    await assert_tallies(app)
     clock.now += ROUND_INTERVAL
     assert 1 == await documents_written(app)  # that the round has ended
 
 
-async def test_a_record_that_is_gone_is_written_again(app: App) -> None:
+async def test_missing_record_is_restored(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 3)
+    await add_votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
     assert Report(Counter(records=1)) == await trust(job_context(app), ample())
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_what_was_voted_on_since_is_looked_at_without_a_round(
-    app: App, clock: SettableClock
-) -> None:
+async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
     voted_on, other = [await contribute(app, number, "anna") for number in range(2)]
     await trust(job_context(app), ample())
     clock.advance(days=1)
@@ -122,17 +118,18 @@ async def test_what_was_voted_on_since_is_looked_at_without_a_round(
     for trace_id in (voted_on, other):
         await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
-    sums = {name: data["tally"]["upvotes"] for name, data in (await stored(app, "traces")).items()}
+    sums = {
+        name: data["tally"]["upvotes"]
+        for name, data in (await stored_documents(app, "traces")).items()
+    }
     assert {voted_on: 1, other: 40} == sums
     clock.now += ROUND_INTERVAL
     assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_a_vote_that_is_written_late_is_not_overlooked(
-    app: App, clock: SettableClock
-) -> None:
-    """Its writer took the time before the run, and committed after it."""
+async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
+    """Its time is taken before the run, and its commit follows it."""
     trace_id = await contribute(app, 0, "anna")
     await trust(job_context(app), ample())
     clock.advance(days=1)
@@ -144,11 +141,9 @@ async def test_a_vote_that_is_written_late_is_not_overlooked(
     assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
 
 
-async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
-    app: App, clock: SettableClock
-) -> None:
+async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
     for number in range(6):
-        await votes(app, await contribute(app, number, f"user{number}"), 3)
+        await add_votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
     await trust(job_context(app), ample())
     clock.advance(days=1)
@@ -158,14 +153,14 @@ async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
         meter = Meter()
         ctx = app.context(Caller(), meter)
         assert (0, Report()) == (await count_pending(ctx), await trust(ctx, ample()))
-        assert (0, True) == (meter.documents_written, meter.documents_read <= MOST)
+        assert (0, True) == (meter.documents_written, meter.documents_read <= MAX_IDLE_READS)
 
 
-async def test_a_vote_that_comes_before_a_correction_is_kept(
+async def test_vote_before_a_correction_is_kept(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 2)
+    await add_votes(app, trace_id, 2)
     await trust(job_context(app), ample())
     invalid: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
@@ -183,12 +178,12 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
         await raced.aclose()
         clock.now += ROUND_INTERVAL
         await trust(job_context(app), ample())
-        await assert_sums(app)
-    assert 4 == (await stored(app, "traces"))[trace_id]["tally"]["upvotes"]
+        await assert_tallies(app)
+    assert 4 == (await stored_documents(app, "traces"))[trace_id]["tally"]["upvotes"]
 
 
-async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -> None:
-    made = [await contribute(app, number, "anna") for number in range(3)]
+async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> None:
+    trace_ids = [await contribute(app, number, "anna") for number in range(3)]
     chance = random.Random(5)  # noqa: S311 - no secret
 
     async def run() -> None:
@@ -201,7 +196,7 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
             await asyncio.gather(
                 *(
                     vote(app, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
-                    for trace_id in made
+                    for trace_id in trace_ids
                 )
             )
             if number == 4:
@@ -210,12 +205,12 @@ async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -
     await asyncio.gather(run(), people())
     clock.now += ROUND_INTERVAL
     await trust(job_context(app), ample())
-    await assert_sums(app)
-    heads = [data["tally"] for data in (await stored(app, "traces")).values()]
-    assert [10] * 3 == [each["upvotes"] + each["downvotes"] for each in heads]
+    await assert_tallies(app)
+    tallies = [data["tally"] for data in (await stored_documents(app, "traces")).values()]
+    assert [10] * 3 == [tally["upvotes"] + tally["downvotes"] for tally in tallies]
 
 
-async def test_a_trace_of_unreadable_votes_blocks_no_other(
+async def test_unreadable_votes_block_no_other_trace(
     app: App,
 ) -> None:
     broken, other, theirs = [
@@ -225,51 +220,49 @@ async def test_a_trace_of_unreadable_votes_blocks_no_other(
         await vote(app, trace_id, "carl")
         await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     await write(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
-    record = (await stored(app, "contributors"))["anna"]
+    record = (await stored_documents(app, "contributors"))["anna"]
     report = await trust(job_context(app), ample())
     assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
     assert Counter(tallies=2) == report.counts
-    assert record == (await stored(app, "contributors"))["anna"]
+    assert record == (await stored_documents(app, "contributors"))["anna"]
 
 
-async def test_votes_on_what_was_erased_stay_in_the_record(app: App, clock: SettableClock) -> None:
+async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: SettableClock) -> None:
     gone, stays = [await contribute(app, number, "anna") for number in range(2)]
-    await votes(app, gone, 3, **DOWN)
-    await votes(app, stays, 2)
+    await add_votes(app, gone, 3, **DOWN)
+    await add_votes(app, stays, 2)
     await call_result(app, "withdraw_trace", "anna", trace_id=gone)
     clock.advance(days=31)
     while f"traces/{gone}" in await write_times(job_context(app)):
         await purge(job_context(app), nothing())
-    kept = {"up": 2, "down": 3, "erased_down": 3}
+    stored = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
-        assert kept == (await stored(app, "contributors"))["anna"]
+        assert stored == (await stored_documents(app, "contributors"))["anna"]
         assert Report() == await trust(job_context(app), ample())
         await purge(job_context(app), ample())
         clock.now += ROUND_INTERVAL
     assert Report() == await trust(job_context(app), ample())
 
 
-async def test_a_run_without_time_goes_from_contributor_to_contributor(
-    app: App, clock: SettableClock
-) -> None:
+async def test_run_without_time_does_one_contributor(app: App, clock: SettableClock) -> None:
     for number in range(3):
-        await votes(app, await contribute(app, number, PEOPLE[number]), 2)
+        await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
     finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
     assert [False, False, False, True] == finished
-    await assert_sums(app)
+    await assert_tallies(app)
     clock.advance(days=1)
     assert 0 == await count_pending(job_context(app))
 
 
-async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
+async def test_run_killed_after_any_commit_is_continued(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
 
     chance = random.Random(11)  # noqa: S311 - no secret
-    await voted(app, chance)
+    await contribute_and_vote(app, chance)
 
     async def die(_commit: int, send: Any) -> list[Any]:
         await send()
@@ -290,15 +283,15 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
             finally:
                 await dying.aclose()
         assert deaths > 1
-        await assert_sums(app)
+        await assert_tallies(app)
 
 
-async def test_two_schedulers_at_once_run_one(app: App) -> None:
+async def test_concurrent_runs_exclude_each_other(app: App) -> None:
     outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
     assert {Report, AlreadyRunning} == set(map(type, outcomes))
 
 
-async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:
+async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
     assert Report() == await trust(job_context(app), ample())
     clock.advance(days=1)
     assert (0, 0) == (await documents_written(app), await count_pending(job_context(app)))

@@ -1,4 +1,4 @@
-"""Trust is killed after any commit, and the next run completes what it left."""
+"""The trust job in a process that is killed after a commit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from functions.jobs.trust.job import ROUND_INTERVAL, trust
 from infra.build.discovery import ROOT
 from shared.runtime.context import App
-from tests.emulator.traces.test_trust_job import damage, voted
+from tests.emulator.traces.test_trust_job import contribute_and_vote, damage
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
-from tests.support.stored_traces import assert_sums
+from tests.support.stored_traces import assert_tallies
 from tests.support.workspaces import job_context
 
 if TYPE_CHECKING:
@@ -40,24 +40,22 @@ asyncio.run(run_job(JOB, WatchedApp(Settings(), after(int(sys.argv[1]), die))))
 """
 
 
-async def test_a_process_that_is_killed_again_and_again_gets_it_done(
-    settings: Settings, project: str
-) -> None:
+async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     day, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
     app = App(settings, clock=day, embedder=WordEmbedder())
-    await voted(app, chance)
+    await contribute_and_vote(app, chance)
     await damage(app, chance)
     for commits in (2, 3, 4):  # the lease, a note, a sum
-        assert -signal.SIGKILL == killed(project, commits)
+        assert -signal.SIGKILL == run_until_killed(project, commits)
     day.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample())
     assert (True, []) == (report.finished, report.failures)
-    await assert_sums(app)
+    await assert_tallies(app)
     await app.aclose()
 
 
-def killed(project: str, commits: int) -> int:
-    """What becomes of a run that is to be killed after so many commits."""
+def run_until_killed(project: str, commits: int) -> int:
+    """Run the job until so many commits, and return the exit code."""
     return subprocess.run(
         [sys.executable, "-c", KILLED_TRUST, str(commits)],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Votes and their sums: whatever happens, in whatever order and at once, they agree."""
+"""Tallies and records equal the votes after any sequence of concurrent calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.traces.trust import ContributorRecord, FeedbackTag
-from tests.support.stored_traces import assert_sums, ballots
+from tests.support.stored_traces import assert_tallies, stored_votes
 from tests.support.tool_calls import STRANGER, call, call_result, call_text
-from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
+from tests.support.traces import (
+    DOWN,
+    SPAM,
+    add_votes,
+    contribute,
+    sample,
+    search_ids,
+    stored_documents,
+    vote,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -28,10 +37,10 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
 
 
 class History:
-    """What happens to some traces, by chance, and what must follow from it."""
+    """Random calls on some traces, and the votes that must result."""
 
     def __init__(self, app: App, seed: int) -> None:
-        """Let it happen here."""
+        """Start with no traces."""
         self.app = app
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.owners: dict[str, str] = {}
@@ -40,20 +49,20 @@ class History:
         self.numbers = iter(range(1_000))
 
     async def begin(self) -> None:
-        """Two people contribute two traces each."""
+        """Contribute two traces each of two users."""
         for number, user in enumerate(("anna", "ben", "anna", "ben")):
             self.owners[await contribute(self.app, number, user)] = user
 
     async def event(self) -> None:
-        """Something."""
+        """Make one random call."""
         trace_id = self.chance.choice(sorted(self.owners))
-        happens = self.chance.choices(
+        action = self.chance.choices(
             [self.vote, self.amend_text, self.amend_tags, self.hide], [12, 2, 1, 1]
         )[0]
-        await happens(trace_id)
+        await action(trace_id)
 
     async def vote(self, trace_id: str) -> None:
-        """Somebody votes."""
+        """Vote as a random user."""
         user, how = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
         answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **how)
         if self.owners[trace_id] == user:
@@ -68,7 +77,7 @@ class History:
         self.earlier.discard((trace_id, user))
 
     async def amend_text(self, trace_id: str) -> None:
-        """Its solution changes: nobody has voted for that, and who was against it still is."""
+        """Change the solution: votes for the trace end, votes against it stay."""
         await self._amend(trace_id, solution_text=f"Try number {next(self.numbers)}.")
         given = {key for key, how in self.votes.items() if how["vote_type"] != "none"}
         self.earlier |= {key for key in given if key[0] == trace_id}
@@ -77,7 +86,7 @@ class History:
                 self.votes.pop((trace_id, user), None)
 
     async def amend_tags(self, trace_id: str) -> None:
-        """Its tags change, and no vote with them."""
+        """Change the tags, which keeps all votes."""
         answer = await call_result(
             self.app,
             "amend_trace",
@@ -88,7 +97,7 @@ class History:
         assert ["tags"] == answer["changed"]
 
     async def hide(self, trace_id: str) -> None:
-        """It is withdrawn and put back."""
+        """Withdraw and restore a trace."""
         for withdrawn in (True, False):
             await call_result(
                 self.app,
@@ -98,13 +107,13 @@ class History:
                 withdrawn=withdrawn,
             )
 
-    async def assert_told(self) -> None:
-        """Every trace is told with the votes that there must be."""
+    async def assert_shown(self) -> None:
+        """Compare the votes that `get_trace` shows with the expected ones."""
         for trace_id in self.owners:
             how = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
-            heads = Counter(each.get("vote_type", "none") for each in how)
+            counts = Counter(vote.get("vote_type", "none") for vote in how)
             read = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
-            assert (heads["up"], heads["down"]) == (read["upvotes"], read["downvotes"])
+            assert (counts["up"], counts["down"]) == (read["upvotes"], read["downvotes"])
 
     async def _amend(self, trace_id: str, **new: str) -> None:
         await call_result(self.app, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
@@ -113,77 +122,79 @@ class History:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_after_any_history_the_sums_are_those_of_the_votes(app: App, seed: int) -> None:
+async def test_tallies_equal_the_votes_after_any_history(app: App, seed: int) -> None:
     history = History(app, seed)
     await history.begin()
     for _ in range(8):
         for _ in range(8):
             await history.event()
-        await history.assert_told()
-        await assert_sums(app)
+        await history.assert_shown()
+        await assert_tallies(app)
 
 
-async def test_a_vote_weighs_what_its_voter_s_record_says(app: App) -> None:
+async def test_vote_weight_follows_the_voters_record(app: App) -> None:
     theirs = await contribute(app, 1, "ben")
-    await votes(app, theirs, 5)
+    await add_votes(app, theirs, 5)
     await vote(app, theirs, "voter0", **DOWN)
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl")
-    weights = {user: data["weight"] for user, data in (await ballots(app, trace_id)).items()}
+    weights = {user: data["weight"] for user, data in (await stored_votes(app, trace_id)).items()}
     assert {
         "ben": ContributorRecord(up=4, down=1).weight,
         "carl": ContributorRecord().weight,
     } == weights
 
 
-async def test_fifteen_who_vote_at_once_are_all_counted(app: App) -> None:
+async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
     trace_id = await contribute(app)
-    how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(15)]
+    how = [({"vote_type": "up"}, DOWN, SPAM)[number % 3] for number in range(15)]
     answers = await asyncio.gather(
         *(
-            call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
-            for number, each in enumerate(how)
+            call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **arguments)
+            for number, arguments in enumerate(how)
         )
     )
     assert [None] * 15 == [answer.error for answer in answers]
     read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert (5, 10) == (read["upvotes"], read["downvotes"])
-    assert 15 == len(await ballots(app, trace_id))
-    heads = [each.result["upvotes"] + each.result["downvotes"] for each in answers if each.result]
-    assert list(range(1, 16)) == sorted(heads)
-    await assert_sums(app)
+    assert 15 == len(await stored_votes(app, trace_id))
+    counts = [
+        answer.result["upvotes"] + answer.result["downvotes"] for answer in answers if answer.result
+    ]
+    assert list(range(1, 16)) == sorted(counts)
+    await assert_tallies(app)
 
 
-async def test_one_who_votes_many_times_at_once_has_one_vote(app: App) -> None:
+async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     trace_id = await contribute(app)
-    how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[each % 3] for each in range(12)]
+    how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[number % 3] for number in range(12)]
     answers = await asyncio.gather(
-        *(call(app, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
+        *(call(app, "vote_trace", "ben", trace_id=trace_id, **arguments) for arguments in how)
     )
     assert [None] * 12 == [answer.error for answer in answers]
-    assert len(await ballots(app, trace_id)) <= 1
-    await assert_sums(app)
+    assert len(await stored_votes(app, trace_id)) <= 1
+    await assert_tallies(app)
 
 
-async def test_votes_at_once_make_an_exact_record_of_a_contributor(
+async def test_concurrent_votes_keep_the_record_exact(
     app: App,
 ) -> None:
-    made = [await contribute(app, number, "anna") for number in range(4)]
+    trace_ids = [await contribute(app, number, "anna") for number in range(4)]
     await asyncio.gather(
         *(
             vote(app, trace_id, f"voter{number}", **({} if number % 2 else DOWN))
-            for trace_id in made
+            for trace_id in trace_ids
             for number in range(6)
         )
     )
-    assert {"up": 12, "down": 12} == (await stored(app, "contributors"))["anna"]
-    await assert_sums(app)
+    assert {"up": 12, "down": 12} == (await stored_documents(app, "contributors"))["anna"]
+    await assert_tallies(app)
 
 
-async def test_votes_on_the_old_text_do_not_count_for_the_new_one(app: App) -> None:
+async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     amended = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
@@ -194,12 +205,12 @@ async def test_votes_on_the_old_text_do_not_count_for_the_new_one(app: App) -> N
     again = await vote(app, trace_id, "voter0")
     assert (True, 1) == (again["changed"], again["upvotes"])
     assert "former" not in again
-    assert {"up": 4} == (await stored(app, "contributors"))["anna"]
-    await assert_sums(app)
+    assert {"up": 4} == (await stored_documents(app, "contributors"))["anna"]
+    await assert_tallies(app)
 
 
-async def test_a_vote_against_stays_however_often_the_text_is_changed(app: App) -> None:
-    """A dot at a time, no warning is lost."""
+async def test_downvotes_survive_changes_of_text(app: App) -> None:
+    """A series of trivial edits clears no warning."""
     trace_id = await contribute(app, 0, "anna")
     for number, user in enumerate(("ben", "carl")):
         await vote(app, trace_id, user, **SPAM, feedback_text="It sells something.")
@@ -207,7 +218,7 @@ async def test_a_vote_against_stays_however_often_the_text_is_changed(app: App) 
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
     read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert ("flagged", 2) == (read["status"], read["downvotes"])
-    assert [True, True] == [each["earlier"] for each in read["feedback"]]
+    assert [True, True] == [feedback["earlier"] for feedback in read["feedback"]]
     assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
     convinced = await vote(app, trace_id, "ben")
     assert ("down", "pending", 1) == (
@@ -215,32 +226,32 @@ async def test_a_vote_against_stays_however_often_the_text_is_changed(app: App) 
         convinced["status"],
         convinced["downvotes"],
     )
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_other_tags_leave_the_votes(app: App) -> None:
+async def test_change_of_tags_keeps_the_votes(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     amended = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
     assert "validated" == amended["status"]
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_another_title_is_another_text(app: App) -> None:
-    """It is the line that is read first: nobody has voted for that."""
+async def test_change_of_title_resets_upvotes(app: App) -> None:
+    """The title is read first, and the votes were for another one."""
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     amended = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
     )
     assert "pending" == amended["status"]
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_an_old_text_that_is_brought_back_has_no_votes(app: App) -> None:
-    """Whoever voted then may have changed their mind since: they are asked anew."""
+async def test_restored_revision_has_no_upvotes(app: App) -> None:
+    """Those who voted for it then may have changed their minds since."""
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 4)
+    await add_votes(app, trace_id, 4)
     for new in ({"solution_text": "Another."}, {"revision": 1}):
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new)
     read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
@@ -249,12 +260,12 @@ async def test_an_old_text_that_is_brought_back_has_no_votes(app: App) -> None:
         read["status"],
         read["solution_text"],
     )
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_amending_while_others_vote_loses_and_doubles_nothing(app: App) -> None:
+async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
-    await votes(app, trace_id, 6)
+    await add_votes(app, trace_id, 6)
     amending = (
         call(app, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
         for number in range(3)
@@ -266,10 +277,10 @@ async def test_amending_while_others_vote_loses_and_doubles_nothing(app: App) ->
     answers = await asyncio.gather(*voting, *amending)
     assert [None] * 15 == [answer.error for answer in answers]
     assert 4 == (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"]
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_withdrawing_while_others_vote_ends_in_one_of_both(app: App) -> None:
+async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     answers = await asyncio.gather(
         *(
@@ -280,23 +291,23 @@ async def test_withdrawing_while_others_vote_ends_in_one_of_both(app: App) -> No
     )
     refusals = {answer.error.code for answer in answers if answer.error}
     assert refusals <= {"NOT_FOUND"}
-    assert [] == await found(app, query=sample(0)["title"])
+    assert [] == await search_ids(app, query=sample(0)["title"])
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     counted = sum(answer.error is None for answer in answers[:8])
     read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert counted == read["upvotes"]
-    await assert_sums(app)
+    await assert_tallies(app)
 
 
-async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(app: App) -> None:
-    """Or a contributor keeps the credit of a text that is gone, and warnings grow old."""
+async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
+    """Otherwise credit for a former text could not be withdrawn, nor a warning renewed."""
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
     assert (await vote(app, trace_id, "ben", vote_type="none"))["changed"]
-    assert {"up": 0, "down": 1} == (await stored(app, "contributors"))["anna"]
+    assert {"up": 0, "down": 1} == (await stored_documents(app, "contributors"))["anna"]
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]
-    await assert_sums(app)
+    await assert_tallies(app)

@@ -1,4 +1,4 @@
-"""`withdraw_trace`, against the emulator."""
+"""`withdraw_trace`: withdrawing and restoring."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
+    add_votes,
     contribute,
-    found,
     sample,
-    stored,
-    tags,
-    take_back,
+    search_ids,
+    stored_documents,
+    tag_counts,
+    undo,
     vote,
-    votes,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ASKED: tuple[dict[str, Any], ...] = (
+QUERIES: tuple[dict[str, Any], ...] = (
     {"query": sample(0)["title"]},
     {"query": "editable", "tags": ["python"]},
     {"tags": ["src-layout"]},
@@ -40,23 +40,23 @@ async def withdraw(app: App, trace_id: str, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "withdraw_trace", trace_id=trace_id, **arguments)
 
 
-async def test_nobody_finds_it_and_nobody_but_its_owner_reads_it(app: App) -> None:
+async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
     trace_id = await contribute(app)
     await contribute(app, 1)
     await withdraw(app, trace_id)
     for user in (STRANGER, "ben", ANNA):
-        for asked in ASKED:
-            assert trace_id not in await found(app, user, **asked, include_flagged=True)
+        for arguments in QUERIES:
+            assert trace_id not in await search_ids(app, user, **arguments, include_flagged=True)
     for user in (STRANGER, "ben"):
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
         assert "NOT_FOUND" == error.code
     read = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert ("withdrawn", sample(0)["solution_text"]) == (read["status"], read["solution_text"])
-    assert {"python": 1, "asyncio": 1} == await tags(app)
+    assert {"python": 1, "asyncio": 1} == await tag_counts(app)
 
 
-async def test_what_is_withdrawn_is_as_if_it_had_never_been(app: App) -> None:
-    """To others the refusals of a withdrawn trace and of a missing one are the same."""
+async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
+    """Other users get the same errors for both."""
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
     for name, more in (
@@ -70,17 +70,17 @@ async def test_what_is_withdrawn_is_as_if_it_had_never_been(app: App) -> None:
         assert never.message.replace("f" * 16, trace_id) == gone.message
 
 
-async def test_it_answers_with_the_status_and_the_way_back(app: App) -> None:
+async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
-    told = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
+    common = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
     back = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
-    assert told | {"status": "withdrawn", "undo": back} == await withdraw(app, trace_id)
+    assert common | {"status": "withdrawn", "undo": back} == await withdraw(app, trace_id)
     again = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
     result = await withdraw(app, trace_id, withdrawn=False)
-    assert told | {"status": "pending", "undo": again} == result
+    assert common | {"status": "pending", "undo": again} == result
 
 
-async def test_it_is_confirmed_in_words(app: App) -> None:
+async def test_text_confirms_the_withdrawal(app: App) -> None:
     trace_id = await contribute(app)
     text = await call_text(app, "withdraw_trace", trace_id=trace_id)
     assert all(part in text for part in (trace_id, sample(0)["title"], '"withdrawn": false'))
@@ -90,40 +90,42 @@ async def test_it_is_confirmed_in_words(app: App) -> None:
 
 async def test_votes_survive(app: App) -> None:
     trace_id = await contribute(app)
-    await votes(app, trace_id, 5)
+    await add_votes(app, trace_id, 5)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
     before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    record = await stored(app, "contributors")
+    record = await stored_documents(app, "contributors")
     await withdraw(app, trace_id)
     assert "validated" == (await withdraw(app, trace_id, withdrawn=False))["status"]
     assert before == await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    assert record == await stored(app, "contributors")
+    assert record == await stored_documents(app, "contributors")
 
 
-async def test_what_is_put_back_is_found_as_before(app: App) -> None:
+async def test_restored_trace_is_found_as_before(app: App) -> None:
     trace_id = await contribute(app)
-    before = [await found(app, **asked) for asked in ASKED]
-    await take_back(app, await withdraw(app, trace_id))
-    assert [[trace_id]] * 3 == before == [await found(app, **asked) for asked in ASKED]
+    before = [await search_ids(app, **arguments) for arguments in QUERIES]
+    await undo(app, await withdraw(app, trace_id))
+    assert (
+        [[trace_id]] * 3 == before == [await search_ids(app, **arguments) for arguments in QUERIES]
+    )
 
 
-async def test_twice_is_as_good_as_once(app: App) -> None:
+async def test_withdrawing_twice_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     for withdrawn in (True, False):
         await withdraw(app, trace_id, withdrawn=withdrawn)
-        before = await stored(app, "trace_lexicon")
+        before = await stored_documents(app, "trace_lexicon")
         again = await withdraw(app, trace_id, withdrawn=withdrawn)
         assert not again["changed"]
         assert "undo" not in again
-        assert before == await stored(app, "trace_lexicon")
+        assert before == await stored_documents(app, "trace_lexicon")
 
 
-async def test_putting_back_what_is_there_changes_nothing(app: App) -> None:
+async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     assert not (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 
-async def test_only_its_owner_withdraws_it(app: App) -> None:
+async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id)
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
@@ -132,19 +134,17 @@ async def test_only_its_owner_withdraws_it(app: App) -> None:
     assert "NOT_FOUND" == error.code
 
 
-async def test_withdrawn_at_once_by_many_calls_it_is_withdrawn_once(app: App) -> None:
+async def test_concurrent_withdrawals_change_it_once(app: App) -> None:
     trace_id = await contribute(app)
     answers = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
-    assert 1 == sum(each["changed"] for each in answers)
-    assert {} == await tags(app)
-    totals = (await stored(app, "meta"))["trace_lexicon"]
+    assert 1 == sum(answer["changed"] for answer in answers)
+    assert {} == await tag_counts(app)
+    totals = (await stored_documents(app, "meta"))["trace_lexicon"]
     assert {"documents": 0, "length": 0} == totals
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_it_can_be_withdrawn_while_the_provider_is_down(
-    app: App, embedder: WordEmbedder
-) -> None:
+async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     trace_id = await contribute(app)
     embedder.down = True
     await withdraw(app, trace_id)
@@ -155,15 +155,15 @@ async def test_it_can_be_withdrawn_while_the_provider_is_down(
     assert (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 
-async def test_a_search_that_has_just_read_the_lists_does_not_show_it(app: App) -> None:
-    """It may be withdrawn after the lists were read, and before its document is."""
+async def test_withdrawn_trace_is_not_loaded_for_search(app: App) -> None:
+    """It may be withdrawn between the reads of postings and of documents."""
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
     traces = Traces(app.context(Caller(), Meter()).database)
     assert [] == await traces.get_all([trace_id])
 
 
-async def test_it_costs_four_round_trips_at_most(app: App) -> None:
+async def test_withdrawal_takes_at_most_four_round_trips(app: App) -> None:
     old = await contribute(app)
     plain = await contribute(app, 2)
     new = await contribute(app, 1, supersedes=old)

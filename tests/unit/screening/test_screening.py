@@ -17,9 +17,9 @@ from tests.support.secret_samples import (
     INNOCENT,
     Planted,
     all_planted,
-    drawn,
     json_web_token,
-    personal,
+    personal_data,
+    random_text,
     tokens,
 )
 
@@ -27,17 +27,19 @@ KEY = tokens()["AWS access key"]
 MAIL = "ida.loaf" + "@" + "gmail.com"
 
 
-@pytest.mark.parametrize("planted", [*all_planted(), *personal()], ids=lambda planted: planted.name)
-def test_a_secret_is_found_in_its_line(planted: Planted) -> None:
+@pytest.mark.parametrize(
+    "planted", [*all_planted(), *personal_data()], ids=lambda planted: planted.name
+)
+def test_secret_is_found_in_its_line(planted: Planted) -> None:
     assert planted.line in {finding.line for finding in screen_texts({"text": planted.text})}
 
 
 @pytest.mark.parametrize("text", INNOCENT)
-def test_an_innocent_text_is_not_refused(text: str) -> None:
+def test_innocent_text_is_not_refused(text: str) -> None:
     assert [] == screen_texts({"text": text})
 
 
-def test_findings_come_by_field_line_and_kind_without_doubles() -> None:
+def test_findings_are_ordered_without_duplicates() -> None:
     texts = {
         "title": f"Why {KEY} fails",
         "text": f"a\r\n{MAIL} {KEY} {MAIL}\r\n\r\n{KEY}",
@@ -51,9 +53,9 @@ def test_findings_come_by_field_line_and_kind_without_doubles() -> None:
     ] == screen_texts(texts)
 
 
-def test_what_is_known_exactly_is_told_once() -> None:
+def test_most_specific_kind_is_reported() -> None:
     token = tokens()["GitHub token"]
-    text = f"GITHUB_TOKEN={token}\nhttps://ida:{drawn(ALNUM, 12)}@acme.io"
+    text = f"GITHUB_TOKEN={token}\nhttps://ida:{random_text(ALNUM, 12)}@acme.io"
     assert ["GitHub token", "password in a URL"] == [f.kind for f in screen_texts({"text": text})]
 
 
@@ -67,50 +69,50 @@ def test_what_is_known_exactly_is_told_once() -> None:
     ],
     ids=["zero-width space", "soft hyphens", "full-width", "selectors"],
 )
-def test_a_disguised_secret_is_found_in_its_line(hidden: str) -> None:
+def test_disguised_secret_is_found_in_its_line(hidden: str) -> None:
     text = f"\u200bfirst\nsecond\u2028still the second\n{hidden}"
     assert [ScreeningFinding("text", 3, "AWS access key")] == screen_texts({"text": text})
 
 
-def test_a_secret_after_an_escaped_line_break_is_found() -> None:
+def test_secret_after_an_escaped_line_break_is_found() -> None:
     text = rf"'one\n{tokens()['npm token']}\n{json_web_token()}'"
     assert ["JSON web token", "npm token"] == [f.kind for f in screen_texts({"text": text})]
 
 
-def test_an_allowing_comment_allows_nothing() -> None:
+def test_allowlist_comment_is_ignored() -> None:
     text = f"key = '{KEY}'  # pragma: allowlist secret"
     assert [ScreeningFinding("text", 1, "AWS access key")] == screen_texts({"text": text})
 
 
-def test_a_web_token_of_endless_claims_is_no_fault() -> None:
+def test_deeply_nested_web_token_is_no_error() -> None:
     parts = ['{"alg":"none"}', '{"a":' + "[" * 30_000]
     token = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
     assert [] == screen_texts({"text": token})
 
 
-def test_a_refusal_says_where_what_stands_and_what_to_do() -> None:
+def test_refusal_lists_lines_kinds_and_next_step() -> None:
     error = refusal(screen_texts({"title": "fine", "text": f"\n\n{KEY}\n\n{MAIL}"}))
     assert {"text": "line 3: AWS access key; line 5: e-mail address"} == error.details
     assert "placeholder" in error.message
 
 
-def test_a_refusal_stays_short() -> None:
-    told = refusal(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
-    assert 20 == told.count("AWS access key")
-    assert told.endswith("line 20: AWS access key; and 5 more")
+def test_refusal_lists_at_most_twenty_lines() -> None:
+    listing = refusal(screen_texts({"text": f"{KEY}\n" * 25})).details["text"]
+    assert 20 == listing.count("AWS access key")
+    assert listing.endswith("line 20: AWS access key; and 5 more")
 
 
 @given(
-    st.sampled_from([*all_planted(), *personal()]),
+    st.sampled_from([*all_planted(), *personal_data()]),
     st.text(max_size=60).filter(lambda text: "\\" not in text),
     st.text(max_size=60),
 )
-def test_no_value_is_ever_repeated(planted: Planted, before: str, after: str) -> None:
-    found = screen_texts({"text": f"{before}\n{planted.text}\n{after}"})
-    error = refusal(found)
-    told = " ".join([repr(found), repr(error), str(error), json.dumps(error.to_wire())])
-    assert found
-    assert planted.value not in told
+def test_secret_value_is_never_repeated(planted: Planted, before: str, after: str) -> None:
+    findings = screen_texts({"text": f"{before}\n{planted.text}\n{after}"})
+    error = refusal(findings)
+    output = " ".join([repr(findings), repr(error), str(error), json.dumps(error.to_wire())])
+    assert findings
+    assert planted.value not in output
 
 
 @given(st.text(max_size=300))
@@ -119,8 +121,8 @@ def test_any_text_can_be_screened(text: str) -> None:
     assert all(1 <= finding.line <= lines for finding in screen_texts({"text": text}))
 
 
-def test_threads_do_not_disturb_one_another() -> None:
-    texts = [{"text": planted.text} for planted in all_planted()] + [{"text": drawn(HEX, 40)}]
-    alone = [screen_texts(each) for each in texts]
+def test_screening_is_thread_safe() -> None:
+    texts = [{"text": planted.text} for planted in all_planted()] + [{"text": random_text(HEX, 40)}]
+    alone = [screen_texts(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:
         assert alone * 4 == list(pool.map(screen_texts, texts * 4))

@@ -27,7 +27,7 @@ def seconds(part: str, length: int) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
-def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
+def test_time_is_proportional_to_length(part: str) -> None:
     """The square of it would be sixteen times."""
     screen_texts({"text": ""})
     short, long = seconds(part, SHORT), seconds(part, SHORT * TIMES)

@@ -1,4 +1,4 @@
-"""What can become of a task."""
+"""The transitions of a task."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TASK = Task(
 )
 
 
-def test_a_task_is_open_until_it_is_completed() -> None:
+def test_task_is_open_until_completed() -> None:
     completed = TASK.complete(LATER)
     assert (TaskStatus.OPEN, TaskStatus.COMPLETED) == (TASK.status, completed.status)
     assert (LATER, LATER) == (completed.completed_at, completed.updated_at)
     assert TaskStatus.OPEN is completed.reopen(LATER).status
 
 
-def test_a_deleted_task_remembers_what_it_was() -> None:
+def test_restored_task_is_as_before() -> None:
     completed = TASK.complete(NOON)
     for task in (TASK, completed):
         deleted = task.delete(NOON)
@@ -36,7 +36,7 @@ def test_a_deleted_task_remembers_what_it_was() -> None:
         assert task == deleted.restore(NOON)
 
 
-def test_what_changes_nothing_is_the_same_task() -> None:
+def test_transition_without_change_returns_itself() -> None:
     assert TASK is TASK.reopen(LATER)
     assert TASK is TASK.restore(LATER)
     completed, deleted = TASK.complete(NOON), TASK.delete(NOON)
@@ -44,7 +44,7 @@ def test_what_changes_nothing_is_the_same_task() -> None:
     assert deleted is deleted.delete(LATER)
 
 
-def test_a_deleted_task_is_expired_at_the_moment_and_not_before() -> None:
+def test_deleted_task_expires_after_the_period() -> None:
     deleted, end = TASK.delete(NOON), NOON + RESTORE_PERIOD
     moment = timedelta(microseconds=1)
     assert (False, True) == (deleted.is_expired(end - moment), deleted.is_expired(end))
@@ -55,17 +55,17 @@ def test_a_deleted_task_is_expired_at_the_moment_and_not_before() -> None:
     ("today", "expected"),
     [(date(2026, 3, 9), False), (date(2026, 3, 10), False), (date(2026, 3, 11), True)],
 )
-def test_a_task_is_late_when_its_day_is_over(today: date, *, expected: bool) -> None:
+def test_task_is_overdue_after_its_due_date(today: date, *, expected: bool) -> None:
     assert expected == TASK.is_overdue(today)
 
 
-def test_only_what_is_to_be_done_is_late() -> None:
+def test_only_open_tasks_are_overdue() -> None:
     today = date(2027, 1, 1)
     assert not TASK.complete(NOON).is_overdue(today)
     assert not TASK.delete(NOON).is_overdue(today)
 
 
-def test_texts_are_compared_without_case_and_width() -> None:
+def test_words_match_regardless_of_case_and_width() -> None:
     assert fold("straße") == fold("\uff33TRASSE")
     assert TASK.contains([])
     assert TASK.contains(["bak"])

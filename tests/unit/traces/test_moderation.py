@@ -1,4 +1,4 @@
-"""Moderation: votes and age move traces among their like, and no further."""
+"""Moderation: votes and age reorder traces of similar relevance only."""
 
 from __future__ import annotations
 
@@ -34,71 +34,69 @@ heads = st.integers(0, 10_000)
 tallies = st.builds(VoteTally, up=heads, down=heads, alarm=st.just(0))
 
 
-def test_a_new_trace_without_votes_is_taken_as_it_is() -> None:
+def test_new_trace_without_votes_has_factor_one() -> None:
     assert 1 == moderation_factor(TRACE, NOON)
 
 
-def test_votes_move_it_both_ways() -> None:
+def test_votes_change_the_factor_both_ways() -> None:
     liked, disliked = (replace(TRACE, tally=tally) for tally in (LIKED, DISLIKED))
     assert moderation_factor(disliked, NOON) < 1 < moderation_factor(liked, NOON)
 
 
-def test_it_ages_by_half_of_all_it_can_in_two_years() -> None:
+def test_half_of_the_age_penalty_after_two_years() -> None:
     later = NOON + timedelta(days=2 * 365.25)
     assert pytest.approx(1 - MAX_AGE_PENALTY / 2) == moderation_factor(TRACE, later)
 
 
-def test_a_clock_that_runs_behind_makes_nothing_younger_than_new() -> None:
+def test_future_date_counts_as_new() -> None:
     assert 1 == moderation_factor(TRACE, NOON - timedelta(days=1))
 
 
 @given(tallies, st.timedeltas(timedelta(0), timedelta(days=36_500)))
-def test_the_factor_is_bounded_whatever_the_votes(tally: VoteTally, age: timedelta) -> None:
+def test_factor_is_bounded(tally: VoteTally, age: timedelta) -> None:
     assert MIN_FACTOR <= moderation_factor(replace(TRACE, tally=tally), NOON + age) <= MAX_FACTOR
 
 
-def test_what_is_clearly_more_relevant_comes_first_despite_votes() -> None:
+def test_clearly_more_relevant_trace_ranks_first() -> None:
     unpopular = replace(TRACE, tally=VoteTally(down=10**9, downvotes=10**7))
     popular = replace(TRACE, tally=VoteTally(up=10**9, upvotes=10**7))
     old = NOON + timedelta(days=36_500)
     assert 0.68 * moderation_factor(unpopular, old) > 0.5 * moderation_factor(popular, NOON)
 
 
-def test_a_spam_vote_counts_against_it_too() -> None:
+def test_spam_vote_lowers_the_factor() -> None:
     spam = VoteTally().plus(Vote(VoteType.DOWN, FeedbackTag.SPAM, 50))
     assert moderation_factor(replace(TRACE, tally=spam), NOON) < 1
 
 
 @dataclass(frozen=True)
-class Found:
-    """Something that a search found."""
+class StubHit:
+    """A search hit with a given score."""
 
     id: str
     score: float
     similarity: float | None
 
 
-def first(*found: Found, liked: str) -> str:
-    traces = {
-        each.id: replace(TRACE, tally=LIKED if each.id == liked else DISLIKED) for each in found
-    }
-    scores = moderate_scores(found, traces, NOON)
+def best_hit(*hits: StubHit, liked: str) -> str:
+    traces = {hit.id: replace(TRACE, tally=LIKED if hit.id == liked else DISLIKED) for hit in hits}
+    scores = moderate_scores(hits, traces, NOON)
     return max(scores, key=scores.__getitem__)
 
 
-def test_of_two_that_fit_alike_votes_decide() -> None:
-    assert "b" == first(Found("a", 1, 0.60), Found("b", 0, 0.59), liked="b")
+def test_votes_decide_between_similar_hits() -> None:
+    assert "b" == best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), liked="b")
 
 
-def test_of_two_that_do_not_votes_do_not_decide() -> None:
-    assert "a" == first(Found("a", 1, 0.60), Found("b", 0, 0.30), liked="b")
+def test_votes_do_not_decide_between_different_hits() -> None:
+    assert "a" == best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), liked="b")
 
 
-def test_what_only_words_found_is_moderated_by_its_own_scores() -> None:
-    assert "b" == first(Found("a", 5.0, None), Found("b", 4.9, None), liked="b")
-    assert "a" == first(Found("a", 5.0, None), Found("b", 3.0, None), liked="b")
+def test_lexical_hits_are_moderated_by_score() -> None:
+    assert "b" == best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), liked="b")
+    assert "a" == best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), liked="b")
 
 
-def test_what_is_not_ordered_has_no_score_but_similarities() -> None:
-    found = [Found("a", 1, 0.60), Found("b", 0.9, 0.59), Found("hidden", 0, 0.0)]
-    assert {"a": 1.0, "b": 0.9} == moderate_scores(found, {"a": TRACE, "b": TRACE}, NOON)
+def test_hits_without_trace_only_widen_the_spread() -> None:
+    hits = [StubHit("a", 1, 0.60), StubHit("b", 0.9, 0.59), StubHit("hidden", 0, 0.0)]
+    assert {"a": 1.0, "b": 0.9} == moderate_scores(hits, {"a": TRACE, "b": TRACE}, NOON)

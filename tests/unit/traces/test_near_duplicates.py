@@ -1,4 +1,4 @@
-"""Near-duplicates: copies and what is told anew are found, and nothing that is only alike."""
+"""Near-duplicates: copies and rewordings are found, similar traces are not."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SOLUTION = (
 TRACE = TraceTerms.of(TITLE, CONTEXT, SOLUTION)
 
 
-def told(trace: dict[str, Any]) -> TraceTerms:
+def trace_terms(trace: dict[str, Any]) -> TraceTerms:
     return TraceTerms.of(trace["title"], trace["context_text"], trace["solution_text"])
 
 
-def test_an_exact_copy_is_a_near_duplicate() -> None:
+def test_exact_copy_is_a_near_duplicate() -> None:
     assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, SOLUTION))
 
 
-def test_white_space_and_case_and_code_fences_make_no_difference() -> None:
+def test_white_space_case_and_code_fences_are_ignored() -> None:
     copy = TraceTerms.of(
         TITLE.upper(), CONTEXT.replace(" ", "\n  "), f"```\n{SOLUTION.replace(' ', '  ')}\n```"
     )
@@ -39,13 +39,13 @@ def test_white_space_and_case_and_code_fences_make_no_difference() -> None:
     assert is_near_duplicate(TRACE, copy)
 
 
-def test_reordered_sentences_make_no_difference() -> None:
+def test_order_of_sentences_is_ignored() -> None:
     reordered = ". ".join(reversed(SOLUTION.split(". ")))
 
     assert is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, reordered))
 
 
-def test_a_few_typos_make_no_difference() -> None:
+def test_copy_with_typos_is_a_near_duplicate() -> None:
     copy = TraceTerms.of(
         TITLE.replace("Tests", "Test"),
         CONTEXT.replace("previous", "previuos"),
@@ -55,8 +55,8 @@ def test_a_few_typos_make_no_difference() -> None:
     assert is_near_duplicate(TRACE, copy)
 
 
-def test_a_solution_told_in_other_words_is_a_near_duplicate() -> None:
-    anew = TraceTerms.of(
+def test_reworded_solution_is_a_near_duplicate() -> None:
+    reworded = TraceTerms.of(
         "pytest loads a stale package",
         "My edits had no effect: the package was imported from site-packages.",
         "Uninstalled it (`pip uninstall billing`) and made an editable install with"
@@ -64,16 +64,16 @@ def test_a_solution_told_in_other_words_is_a_near_duplicate() -> None:
         " than pip 24.2; `pip list --editable` shows it.",
     )
 
-    assert is_near_duplicate(TRACE, anew)
+    assert is_near_duplicate(TRACE, reworded)
 
 
-def test_another_solution_of_a_problem_is_no_near_duplicate() -> None:
+def test_another_solution_is_no_near_duplicate() -> None:
     other = "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
 
     assert not is_near_duplicate(TRACE, TraceTerms.of(TITLE, CONTEXT, other))
 
 
-def test_a_solution_of_another_problem_is_no_near_duplicate() -> None:
+def test_another_problem_is_no_near_duplicate() -> None:
     other = TraceTerms.of(
         "Console script not found",
         "The shell says billing: command not found, though pyproject.toml declares the script.",
@@ -83,7 +83,7 @@ def test_a_solution_of_another_problem_is_no_near_duplicate() -> None:
     assert not is_near_duplicate(TRACE, other)
 
 
-def test_a_long_log_in_common_does_not_make_a_near_duplicate() -> None:
+def test_common_log_makes_no_near_duplicate() -> None:
     log = " ".join(f"pod-{number} OOMKilled restart {number}" for number in range(200))
     heap = TraceTerms.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
     leak = TraceTerms.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
@@ -91,8 +91,8 @@ def test_a_long_log_in_common_does_not_make_a_near_duplicate() -> None:
     assert not is_near_duplicate(heap, leak)
 
 
-def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
-    """Two names in common can be chance: a limit, and the file that it stands in."""
+def test_two_common_names_make_no_near_duplicate() -> None:
+    """Two names in common can be chance, such as a setting and its file."""
     nginx = TraceTerms.of(
         "413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf."
     )
@@ -107,20 +107,20 @@ def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
 
 
 @pytest.mark.parametrize("solution", ["", "...", "do it"])
-def test_a_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
-    wordless = TraceTerms.of(TITLE, CONTEXT, solution)
+def test_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
+    without_terms = TraceTerms.of(TITLE, CONTEXT, solution)
 
     assert [False, False] == [
-        is_near_duplicate(wordless, wordless),
-        is_near_duplicate(wordless, TRACE),
+        is_near_duplicate(without_terms, without_terms),
+        is_near_duplicate(without_terms, TRACE),
     ]
 
 
-def test_a_problem_without_terms_is_no_near_duplicate() -> None:
+def test_problem_without_terms_is_no_near_duplicate() -> None:
     assert not is_near_duplicate(TraceTerms.of("?", "...", SOLUTION), TRACE)
 
 
-def test_texts_without_spaces_are_compared_as_well() -> None:
+def test_texts_without_spaces_are_compared() -> None:
     trace = TraceTerms.of(
         "文字化け", "エクセルで文字化けする", "先頭にバイト順マークを付けて保存する"
     )
@@ -134,7 +134,7 @@ def test_texts_without_spaces_are_compared_as_well() -> None:
     assert [True, False] == [is_near_duplicate(trace, copy), is_near_duplicate(trace, other)]
 
 
-def test_names_are_what_others_would_spell_the_same() -> None:
+def test_names_are_found_in_prose() -> None:
     words = TraceTerms.of(
         "",
         "",
@@ -152,7 +152,7 @@ def test_names_are_what_others_would_spell_the_same() -> None:
     } == words.names
 
 
-def test_resemblance_is_the_share_that_both_have_in_common() -> None:
+def test_resemblance_is_the_common_share() -> None:
     assert [0.5, 1.0, 0.0, 0.0] == [
         resemblance({"a", "b", "c"}, {"b", "c", "d"}),
         resemblance({"a"}, {"a"}),
@@ -161,40 +161,40 @@ def test_resemblance_is_the_share_that_both_have_in_common() -> None:
     ]
 
 
-def test_no_confusable_trace_is_taken_for_the_one_beside_it() -> None:
+def test_no_confusable_trace_is_a_near_duplicate() -> None:
     data = trace_set()
-    traces = {trace["id"]: told(trace) for trace in data["traces"]}
+    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
 
-    taken = [
+    duplicates = [
         sibling["id"]
         for sibling in data["siblings"]
-        if is_near_duplicate(told(sibling), traces[sibling["near"]])
+        if is_near_duplicate(trace_terms(sibling), traces[sibling["near"]])
     ]
 
-    assert [] == taken
+    assert [] == duplicates
 
 
-def test_every_edited_copy_is_found_and_some_of_those_told_anew() -> None:
+def test_all_copies_and_some_rewordings_are_found() -> None:
     data = trace_set()
-    traces = {trace["id"]: told(trace) for trace in data["traces"]}
-    found = {
+    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
+    pairs = {
         kind: [
-            is_near_duplicate(told(copy), traces[copy["of"]])
+            is_near_duplicate(trace_terms(copy), traces[copy["of"]])
             for copy in data["duplicates"]
             if copy["kind"] == kind
         ]
         for kind in ("edited", "reworded")
     }
 
-    assert all(found["edited"])
-    assert sum(found["reworded"]) >= 8
+    assert all(pairs["edited"])
+    assert sum(pairs["reworded"]) >= 8
 
 
-def test_the_order_of_the_two_makes_no_difference() -> None:
+def test_order_of_arguments_is_ignored() -> None:
     data = trace_set()
-    traces = {trace["id"]: told(trace) for trace in data["traces"]}
+    traces = {trace["id"]: trace_terms(trace) for trace in data["traces"]}
     pairs = [
-        (told(copy), traces[copy["of"] if "of" in copy else copy["near"]])
+        (trace_terms(copy), traces[copy["of"] if "of" in copy else copy["near"]])
         for copy in data["duplicates"] + data["siblings"]
     ]
 

@@ -1,4 +1,4 @@
-"""Tags as people write them, and as they are compared."""
+"""Normalization of tags."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
 
 
 @given(st.lists(LEGAL, max_size=20))
-def test_what_is_written_as_stored_stays_and_stands_once(tags: list[str]) -> None:
+def test_normalized_tags_stay_without_duplicates(tags: list[str]) -> None:
     assert tuple(dict.fromkeys(tags)) == normalize_tags(tags)
 
 
 @given(st.lists(LEGAL, max_size=20))
-def test_neither_case_nor_width_nor_outer_space_matters(tags: list[str]) -> None:
+def test_case_width_and_outer_space_are_ignored(tags: list[str]) -> None:
     wide = [tag.upper().translate({code: code + 0xFEE0 for code in range(33, 127)}) for tag in tags]
     assert normalize_tags(tags) == normalize_tags(f" \t{tag}\n" for tag in wide)
 
 
 @given(st.lists(st.text(max_size=12), max_size=25))
-def test_whatever_is_sent_is_refused_or_legal_and_stays_so(sent: list[str]) -> None:
+def test_result_is_valid_and_idempotent(sent: list[str]) -> None:
     with suppress(InvalidInput):
         tags = normalize_tags(sent)
         assert len(tags) == len(set(tags)) <= 20
@@ -39,17 +39,17 @@ def test_whatever_is_sent_is_refused_or_legal_and_stays_so(sent: list[str]) -> N
     ("sent", "kept"),
     [("Google Cloud", "google-cloud"), ("a \n b", "a-b"), ("\u212aubernetes", "kubernetes")],
 )
-def test_white_space_inside_becomes_a_hyphen(sent: str, kept: str) -> None:
+def test_inner_white_space_becomes_a_hyphen(sent: str, kept: str) -> None:
     assert (kept,) == normalize_tags([sent])
 
 
-def test_every_wrong_one_is_named_by_its_place() -> None:
+def test_every_invalid_tag_is_named_by_its_index() -> None:
     with pytest.raises(InvalidInput) as caught:
         normalize_tags(["c++", "python", "c#", ""])
     assert {"tags.0", "tags.2", "tags.3"} == caught.value.details.keys()
 
 
-def test_twenty_are_enough_however_often_each_is_sent() -> None:
+def test_at_most_twenty_different_tags_are_accepted() -> None:
     tags = [f"t{number}" for number in range(20)]
     assert 20 == len(normalize_tags(tags * 3))
     with pytest.raises(InvalidInput) as caught:
@@ -57,6 +57,6 @@ def test_twenty_are_enough_however_often_each_is_sent() -> None:
     assert {"tags"} == caught.value.details.keys()
 
 
-def test_no_tag_is_longer_than_what_one_may_send() -> None:
+def test_tag_that_normalization_lengthens_is_refused() -> None:
     with pytest.raises(InvalidInput):
         normalize_tags(["㎉" * 60])

@@ -1,4 +1,4 @@
-"""Trust in traces: what votes make of it, and what no vote can."""
+"""Trust in traces, computed from votes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shared.traces.trust import (
 )
 
 BEST = NEWCOMER_WEIGHT + MAX_RECORD_BONUS
-"""More than anybody's weight."""
+"""An upper limit of every weight."""
 
 ballots = st.one_of(
     st.builds(Vote, st.just(VoteType.UP), st.none(), st.integers(NEWCOMER_WEIGHT, BEST)),
@@ -54,28 +54,28 @@ def tally(*votes: Vote) -> VoteTally:
 
 
 @given(st.floats(0.001, 1), st.floats(0.1, 1e5))
-def test_the_interval_ends_as_far_off_as_z_allows(share: float, total: float) -> None:
-    """Wilson's definition: the least p whose distance from the share is z standard errors of p."""
+def test_bound_is_z_standard_errors_below_the_share(share: float, total: float) -> None:
+    """Wilson's definition: the smallest p whose distance to the share is z standard errors of p."""
     low = wilson(share * total, total)
     assert math.isclose(share - low, Z * math.sqrt(low * (1 - low) / total), abs_tol=1e-6)
 
 
-def test_ten_of_ten_are_not_yet_all() -> None:
+def test_ten_of_ten_is_less_than_certain() -> None:
     assert (0.2065, 0.7225) == (round(wilson(1, 1), 4), round(wilson(10, 10), 4))
 
 
 @pytest.mark.parametrize(("part", "total"), [(2, 1), (-1, 1)])
-def test_more_than_all_is_no_share(part: float, total: float) -> None:
+def test_part_outside_of_the_total_is_refused(part: float, total: float) -> None:
     with pytest.raises(ValueError, match="between 0 and its total"):
         wilson(part, total)
 
 
 @given(st.floats(0, 1), st.floats(0.01, 1e6))
-def test_the_lower_end_lies_below_the_share(share: float, total: float) -> None:
+def test_bound_never_exceeds_the_share(share: float, total: float) -> None:
     assert 0 <= wilson(share * total, total) <= share + 1e-9
 
 
-def test_no_vote_is_no_trust_and_no_doubt() -> None:
+def test_no_votes_are_no_trust_and_no_doubt() -> None:
     assert (0, 0, TraceStatus.PENDING) == (VoteTally().trust, VoteTally().doubt, VoteTally().status)
 
 
@@ -102,22 +102,22 @@ def test_one_vote_neither_validates_nor_flags(ballot: Vote) -> None:
         ([up()] * 9 + [down(FeedbackTag.SPAM)], TraceStatus.VALIDATED),
     ],
 )
-def test_the_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -> None:
+def test_status_follows_from_the_votes(votes: list[Vote], status: TraceStatus) -> None:
     assert status == tally(*votes).status
 
 
 @given(st.lists(ballots, max_size=12), ballots)
-def test_a_vote_that_is_taken_back_leaves_no_trace(votes: list[Vote], ballot: Vote) -> None:
+def test_minus_reverses_plus(votes: list[Vote], ballot: Vote) -> None:
     assert tally(*votes) == tally(*votes).plus(ballot).minus(ballot)
 
 
 @given(st.lists(ballots, max_size=12))
-def test_the_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
+def test_order_of_votes_does_not_matter(votes: list[Vote]) -> None:
     assert tally(*votes) == tally(*reversed(votes))
 
 
 @given(st.lists(ballots, min_size=1, max_size=12))
-def test_a_vote_for_never_lowers_trust_nor_one_against_raises_it(votes: list[Vote]) -> None:
+def test_trust_is_monotonic_in_votes(votes: list[Vote]) -> None:
     before = tally(*votes)
     assert before.plus(up()).trust >= before.trust - 1e-9
     assert before.plus(down()).trust <= before.trust + 1e-9
@@ -126,7 +126,7 @@ def test_a_vote_for_never_lowers_trust_nor_one_against_raises_it(votes: list[Vot
 @given(
     st.lists(ballots, max_size=12), st.sampled_from(FeedbackTag), st.integers(NEWCOMER_WEIGHT, BEST)
 )
-def test_no_vote_against_it_makes_a_trace_look_better(
+def test_downvote_never_improves_the_status(
     votes: list[Vote], tag: FeedbackTag, weight: int
 ) -> None:
     order = [TraceStatus.FLAGGED, TraceStatus.PENDING, TraceStatus.VALIDATED]
@@ -136,11 +136,11 @@ def test_no_vote_against_it_makes_a_trace_look_better(
 
 
 @given(st.integers(-3, 10_000), st.integers(-3, 10_000))
-def test_nobodys_vote_counts_as_a_whole_one(ups: int, downs: int) -> None:
+def test_weight_is_half_to_less_than_one_vote(ups: int, downs: int) -> None:
     assert NEWCOMER_WEIGHT <= ContributorRecord(ups, downs).weight < 100
 
 
-def test_a_good_record_weighs_more_than_a_short_or_a_bad_one() -> None:
+def test_good_record_weighs_most() -> None:
     newcomer, short, bad, good = (
         ContributorRecord(),
         ContributorRecord(1),
@@ -152,7 +152,7 @@ def test_a_good_record_weighs_more_than_a_short_or_a_bad_one() -> None:
     assert BEST > good.weight
 
 
-def test_two_of_the_best_can_validate_and_one_cannot_flag() -> None:
+def test_two_best_voters_validate_and_one_cannot_flag() -> None:
     best = ContributorRecord(10**6).weight
     assert tally(up(best), up(best)).trust >= VALIDATION_TRUST
     [alarm] = {tally(down(tag, best)).status for tag in ALARM_TAGS}
