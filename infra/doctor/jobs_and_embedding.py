@@ -77,7 +77,7 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
     state, embedder = asyncio.run(_embedding_state(live))
     configured = (embedder.model, embedder.dimension)
     if state.move:
-        model, _ = state.move.to
+        model, _ = state.move.target
         return failed(f"re-embedding to {model} is in progress", "carrel --cloud jobs show reembed")
     if state.space is None:
         return passed("nothing is embedded yet")
@@ -101,7 +101,7 @@ async def _embedding_state(live: LiveDeployment) -> tuple[EmbeddingState, Embedd
     app = App(live.settings)
     try:
         database = Database(app.connection, Meter())
-        return await EmbeddingSpace(database).standing(), app.embedder
+        return await EmbeddingSpace(database).state(), app.embedder
     finally:
         await app.aclose()
 

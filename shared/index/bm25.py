@@ -1,6 +1,4 @@
-"""BM25 over postings, and postings as Firestore stores them.
-
-BM25: how well the terms of a query fit a document.
+"""BM25: how well a document matches the terms of a query, computed from postings.
 
     score = sum over the query's terms of idf(t) * tf / (tf + k1 * (1 - b + b * length / average))
     idf(t) = ln(1 + (documents - df + 0.5) / (df + 0.5))
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CAP: Final = 1_000
-"""Entries that a list holds at most, but for what was added since it was last cut."""
+"""Entries that postings keep when they are truncated."""
 
 _LENGTH_BITS: Final = 20
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
@@ -30,11 +28,11 @@ _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The collection a document is scored in.
+    """The size of a corpus.
 
     Attributes:
-        documents: How many documents it holds.
-        length: How many terms they hold together.
+        documents: The number of documents.
+        length: The number of terms in all of them.
     """
 
     documents: int
@@ -42,20 +40,20 @@ class Totals:
 
     @property
     def average(self) -> float:
-        """The mean length of a document; 1 where there is nothing to average."""
+        """The mean length of a document; 1 for an empty corpus."""
         return self.length / self.documents if self.documents and self.length else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The documents that hold a term, or bear a facet.
+    """The documents that have a term or a facet.
 
     Attributes:
-        df: How many there are.
-        entries: Document id to what the list says of it: for a term packed (tf, length), for a
-            facet the document's date in microseconds since 1970. Where `df` exceeds them, the list
-            was cut: a term's to its best entries, a facet's to its newest.
-        since: From which entry on a facet's list misses nothing, even if it was cut.
+        df: The document frequency: how many documents there are.
+        entries: Document id to entry: for a term the packed (tf, length), for a facet the
+            document's date in microseconds since 1970. If there are fewer than `df`, the postings
+            are truncated: a term's to its best entries, a facet's to its newest.
+        since: The date from which a facet's postings are complete, even if truncated.
     """
 
     df: int
@@ -69,7 +67,7 @@ class Postings:
 
 
 def pack(tf: int, length: int) -> int:
-    """Put a term's frequency and its document's length into one integer.
+    """Pack a term's frequency and its document's length into one integer.
 
     Raises:
         ValueError: Not `1 <= tf <= length < 2**20`.
@@ -80,34 +78,33 @@ def pack(tf: int, length: int) -> int:
 
 
 def unpack(entry: int) -> tuple[int, int]:
-    """Take (tf, length) out of the integer again."""
+    """Unpack (tf, length) from the integer."""
     return entry >> _LENGTH_BITS, entry & _LENGTH_MASK
 
 
 K1: Final = 1.2
-"""How fast repeats of a term in one document stop counting."""
+"""BM25's k1: how fast repeats of a term in one document stop counting."""
 
 B: Final = 0.75
-"""How much a document's length counts: 0 not at all, 1 fully."""
+"""BM25's b: how much a document's length counts, from 0, not at all, to 1, fully."""
 
 
 def idf(df: int, documents: int) -> float:
-    """How much a term says: the more, the fewer of the documents hold it.
+    """Inverse document frequency: the rarer a term, the more it tells.
 
-    Counts that were read at different moments may disagree: no more documents hold a term than
-    there are.
+    The two counts may be read at different moments, so `df` may exceed `documents`.
     """
     rest = max(documents - df, 0)
     return math.log1p((rest + 0.5) / (df + 0.5))
 
 
 def impact(tf: int, length: int, average: float) -> float:
-    """What a document makes of a term's idf: 0 where the term is missing, always below 1."""
+    """The share of a term's idf in a document's score: 0 without the term, always below 1."""
     return tf / (tf + K1 * (1 - B + B * length / average))
 
 
 def best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
-    """Keep the entries of highest impact; of equal ones, those of the lowest ids."""
+    """The entries of the highest impact; of equal ones, those of the lowest ids."""
 
     def order(item: tuple[str, int]) -> tuple[float, str]:
         return -impact(*unpack(item[1]), average), item[0]
@@ -118,16 +115,16 @@ def best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[s
 def score(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
-    """Score every document that a list of the query's terms holds.
+    """Score every document in the postings of a query's terms.
 
     Args:
         query: The query's terms, repeats included.
-        postings: The lists of those terms that any document holds.
-        totals: The collection.
+        postings: The postings of those terms that any document has.
+        totals: The size of the corpus.
 
     Returns:
-        Document id to score, unordered. Where a list is cut, its term is missing from the score of
-        the documents that were left out; `score_document` adds it.
+        Document id to score, unordered. If postings are truncated, the score of a document that
+        they lack misses the term; `score_document` adds it.
     """
     average = totals.average
     scores: dict[str, float] = {}
@@ -145,14 +142,14 @@ def score_document(
     postings: Mapping[str, Postings],
     totals: Totals,
 ) -> float:
-    """Score one document by its own terms, in or out of the lists.
+    """Score one document by its own terms, whether the postings list it or not.
 
     Args:
         query: The query's terms, repeats included.
-        counts: How often the document holds each term.
-        length: How many terms it holds, repeats included.
-        postings: The lists of the query's terms, for their document frequencies.
-        totals: The collection.
+        counts: How often the document has each term.
+        length: The number of its terms, repeats included.
+        postings: The postings of the query's terms, for their document frequencies.
+        totals: The size of the corpus.
     """
     weights = _weights(query, postings, totals)
     return sum(

@@ -1,13 +1,13 @@
 """`meta/embedding`: the model this database is embedded with. It keeps vector spaces apart.
 
-`{model, dimension}` is what vectors are compared with. While the base moves to another model there
-is `moving_to {model, dimension, since, places, cleared}` beside it. A move lets go of every vector
-of the old space before one of the new space is stored, so that no two spaces ever stand side by
-side; and while it lasts, nobody searches by meaning. `shared.pipeline.embedding.migration` moves
-the base.
+`{model, dimension}` names the space in which vectors are compared. While the base moves to another
+model, `moving_to {model, dimension, since, places, cleared}` stands beside it. A move deletes every
+vector of the old space before the first vector of the new space is stored, so the database never
+holds vectors of both; while it lasts, nothing can be searched by meaning. The package
+`shared.pipeline.embedding` carries out the move.
 
-A process trusts for FRESH_SECONDS what it found here. So a move begins to work when that time, and
-that of a call which began in it, is over.
+A process trusts what it has read here for FRESH_SECONDS. A move therefore starts only after that
+time, plus the longest call that may have begun within it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     """A model, and the length of its vectors."""
 
 FRESH_SECONDS: Final = 15.0
-"""How long a process trusts what it found: a base may be embedded anew while it lives."""
+"""How long a process trusts the space that it has read: the base may move while the process
+lives."""
 COMMAND: Final = "carrel jobs run reembed"
 _COLLECTION, _DOCUMENT = "meta", "embedding"
 _MOVE: Final = "moving_to"
@@ -50,162 +51,160 @@ class SpaceMove:
     """A move to another space.
 
     Attributes:
-        to: The space that it leads to.
-        since: When it was announced.
-        cleared: Whether no vector of another space is left.
-        places: How far each walk through a collection has come: the id that was reached, None where
-            it is complete; nothing where it has not begun.
+        target: The new space.
+        since: When the move was announced.
+        cleared: Whether all vectors of other spaces are deleted.
+        progress: The last id that each pass over a collection has reached; None: the pass is
+            complete. A pass that has not begun is missing.
     """
 
-    to: Space
+    target: Space
     since: datetime
     cleared: bool = False
-    places: Mapping[str, str | None] = field(default_factory=dict)
+    progress: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
-    """What is known of the database's space.
+    """The database's space and the move that is under way.
 
     Attributes:
-        space: The space of its vectors; None if nothing was embedded yet.
-        move: The move that is under way, if one is.
-        seen: The document that says so.
+        space: The space of its vectors; None if nothing has been embedded yet.
+        move: The move that is under way, if any.
+        snapshot: The document that says so.
     """
 
     space: Space | None
     move: SpaceMove | None
-    seen: DocumentSnapshot[Any]
+    snapshot: DocumentSnapshot[Any]
 
 
 class EmbeddingSpace:
     """The guard against comparing vectors of different models."""
 
     def __init__(self, database: Database) -> None:
-        """Remember for the whole process which space was found to match, and when."""
+        """Guard this database; the process remembers which spaces it has confirmed, and when."""
         self._database = database
         self._confirmed: dict[Space, float] = database.cache("embedding_space")
         self._reference = database.document(_COLLECTION, _DOCUMENT)
 
-    async def stamp(self) -> Space | None:
-        """The model and dimension this database is embedded with, if it is."""
-        return (await self.standing()).space
+    async def current(self) -> Space | None:
+        """The space of the database; None if nothing has been embedded yet. One round trip."""
+        return (await self.state()).space
 
-    async def standing(self) -> EmbeddingState:
-        """The space, and whether the base is moving to another. One round trip."""
-        seen = await self._database.get(self._reference)
-        data = seen.to_dict() or {}
-        space = (data["model"], data["dimension"]) if seen.exists else None
-        return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, seen)
+    async def state(self) -> EmbeddingState:
+        """The space, and the move to another one if there is one. One round trip."""
+        snapshot = await self._database.get(self._reference)
+        data = snapshot.to_dict() or {}
+        space = (data["model"], data["dimension"]) if snapshot.exists else None
+        return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, snapshot)
 
     async def expect(self, embedder: Embedder) -> bool:
-        """Check that the database is embedded with this model; False if it is not embedded yet.
+        """Check that the database is embedded with this model; False if nothing is embedded yet.
 
         Raises:
-            Moving: It is being embedded anew, with this model or after it.
-            Conflict: It is embedded with another one.
+            ReembeddingInProgress: The base moves from or to this model.
+            Conflict: The base is embedded with another model.
         """
-        wanted = _space(embedder)
-        if self._is_confirmed(wanted):
+        space = _space(embedder)
+        if self._is_confirmed(space):
             return True
-        standing = await self.standing()
-        if standing.space is None:
+        state = await self.state()
+        if state.space is None:
             return False
-        self._confirm(standing, wanted)
+        self._confirm(state, space)
         return True
 
     async def claim(self, embedder: Embedder) -> None:
-        """Stamp the database with this model, or check that its vectors may be stored.
+        """Record this model for a new database, or check that its vectors may be stored.
 
         Raises:
-            Moving: It is being embedded anew, and is not ready for this model.
-            Conflict: It is embedded with another one.
+            ReembeddingInProgress: The base is moving, and does not take vectors of this model yet.
+            Conflict: The base is embedded with another model.
         """
         move = await self.join(embedder)
         if move and not move.cleared:
-            raise _moving(move)
+            raise _reembedding(move)
 
     async def join(self, embedder: Embedder) -> SpaceMove | None:
-        """What `claim` does, and besides, for a run under the lease of embed: join a move.
+        """Do what `claim` does, or join a move to this model. The caller holds the lease of embed.
 
         Returns:
-            The move to this model that is under way, if one is.
+            The move to this model that is under way, if any.
 
         Raises:
-            Moving: The base moves to another model.
-            Conflict: It is embedded with another one.
+            ReembeddingInProgress: The base moves to another model.
+            Conflict: The base is embedded with another model.
         """
-        wanted = _space(embedder)
-        if self._is_confirmed(wanted):
+        space = _space(embedder)
+        if self._is_confirmed(space):
             return None
-        standing = await self.standing()
-        if standing.space is None:
-            if await self._stamp(wanted):
+        state = await self.state()
+        if state.space is None:
+            if await self._create(space):
                 return None
-            standing = await self.standing()  # another was faster
-        if standing.move and standing.move.to == wanted:
-            return standing.move
-        self._confirm(standing, wanted)
+            state = await self.state()  # Another process was faster.
+        if state.move and state.move.target == space:
+            return state.move
+        self._confirm(state, space)
         return None
 
-    async def announce(
-        self, standing: EmbeddingState, embedder: Embedder, now: datetime
+    async def start_move(
+        self, state: EmbeddingState, embedder: Embedder, now: datetime
     ) -> SpaceMove:
-        """Say that the base moves to this model. Nothing is to be changed for a while yet.
+        """Announce a move to this model. Vectors must not change until FRESH_SECONDS have passed.
 
         Raises:
-            WriteConflict: Somebody changed the space since it was read.
+            WriteConflict: The space has changed since it was read.
         """
         model, dimension = _space(embedder)
         move = {"model": model, "dimension": dimension, "since": now, "cleared": False}
-        await self._change(standing, {_MOVE: move | {"places": {}}})
+        change = {_MOVE: move | {"places": {}}}
+        option = LastUpdateOption(state.snapshot.update_time)
+        await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
         return SpaceMove((model, dimension), now)
 
-    async def reach(self, walk: str, place: str | None) -> None:
-        """Remember how far a walk of the move has come; None: it is complete."""
-        await self._say({f"{_MOVE}.places.{walk}": place})
+    async def save_progress(self, name: str, last_id: str | None) -> None:
+        """Store how far a pass of the move has come; None: it is complete."""
+        await self._update({f"{_MOVE}.places.{name}": last_id})
 
-    async def clear(self) -> None:
-        """Say that no vector of another space is left: from now on, vectors may be stored."""
-        await self._say({f"{_MOVE}.cleared": True})
+    async def mark_cleared(self) -> None:
+        """Record that all vectors of other spaces are deleted: new vectors may be stored."""
+        await self._update({f"{_MOVE}.cleared": True})
 
-    async def settle(self, move: SpaceMove) -> None:
-        """Say that the move is complete: from now on, vectors are compared in the new space."""
-        model, dimension = move.to
-        stamp = {"model": model, "dimension": dimension}
-        await self._database.commit([lambda batch: batch.set(self._reference, stamp)])
+    async def complete_move(self, move: SpaceMove) -> None:
+        """End a move: from now on, vectors are compared in the new space."""
+        model, dimension = move.target
+        document = {"model": model, "dimension": dimension}
+        await self._database.commit([lambda batch: batch.set(self._reference, document)])
 
-    async def _stamp(self, wanted: Space) -> bool:
-        """Stamp a new database; False if somebody else did."""
-        stamp = dict(zip(("model", "dimension"), wanted, strict=True))
+    async def _create(self, space: Space) -> bool:
+        """Record the space of a new database; False if another process already has."""
+        document = dict(zip(("model", "dimension"), space, strict=True))
         try:
-            await self._database.commit([lambda batch: batch.create(self._reference, stamp)])
+            await self._database.commit([lambda batch: batch.create(self._reference, document)])
         except WriteConflict:
             return False
-        self._confirmed[wanted] = time.monotonic()
+        self._confirmed[space] = time.monotonic()
         return True
 
-    def _is_confirmed(self, wanted: Space) -> bool:
-        return time.monotonic() - self._confirmed.get(wanted, -math.inf) < FRESH_SECONDS
+    def _is_confirmed(self, space: Space) -> bool:
+        return time.monotonic() - self._confirmed.get(space, -math.inf) < FRESH_SECONDS
 
-    def _confirm(self, standing: EmbeddingState, wanted: Space) -> None:
-        """Remember that a space is the database's.
+    def _confirm(self, state: EmbeddingState, space: Space) -> None:
+        """Remember that this space is the database's.
 
         Raises:
-            Moving: It is no more, or not yet.
-            Conflict: Another one is.
+            ReembeddingInProgress: The base is moving from or to this space.
+            Conflict: The base has another space.
         """
-        if standing.move and wanted in (standing.space, standing.move.to):
-            raise _moving(standing.move)
-        if standing.space != wanted:
-            raise _conflict(standing, wanted)
-        self._confirmed[wanted] = time.monotonic()
+        if state.move and space in (state.space, state.move.target):
+            raise _reembedding(state.move)
+        if state.space != space:
+            raise _conflict(state, space)
+        self._confirmed[space] = time.monotonic()
 
-    async def _change(self, standing: EmbeddingState, change: dict[str, Any]) -> None:
-        option = LastUpdateOption(standing.seen.update_time)
-        await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
-
-    async def _say(self, change: dict[str, Any]) -> None:
+    async def _update(self, change: dict[str, Any]) -> None:
         await self._database.commit([lambda batch: batch.update(self._reference, change)])
 
 
@@ -215,27 +214,27 @@ def _space(embedder: Embedder) -> Space:
 
 def _move(data: Mapping[str, Any]) -> SpaceMove:
     return SpaceMove(
-        to=(data["model"], data["dimension"]),
+        target=(data["model"], data["dimension"]),
         since=data["since"],
         cleared=data["cleared"],
-        places=data["places"],
+        progress=data["places"],
     )
 
 
-def _moving(move: SpaceMove) -> ReembeddingInProgress:
+def _reembedding(move: SpaceMove) -> ReembeddingInProgress:
     return ReembeddingInProgress(
-        f"This knowledge base is being embedded anew, with {move.to[0]}: until that is done, only"
-        " words can be searched.",
+        f"This knowledge base is being embedded again, with {move.target[0]}. Until that is done,"
+        " only words can be searched.",
         retry_after=60,
     )
 
 
-def _conflict(standing: EmbeddingState, wanted: Space) -> Conflict:
-    present = standing.move.to if standing.move else standing.space
-    model, dimension = present or ("", 0)
-    told = "being embedded anew" if standing.move else "embedded"
+def _conflict(state: EmbeddingState, space: Space) -> Conflict:
+    current = state.move.target if state.move else state.space
+    model, dimension = current or ("", 0)
+    verb = "being embedded" if state.move else "embedded"
     return Conflict(
-        f"This knowledge base is {told} with {model} ({dimension} dimensions), but the configured"
-        f" model is {wanted[0]} ({wanted[1]}). Configure that one again, or move the base to this"
-        f" one: {COMMAND}"
+        f"This knowledge base is {verb} with {model} ({dimension} dimensions), but the configured"
+        f" model is {space[0]} ({space[1]}). Configure {model} again, or move the base to"
+        f" {space[0]}: {COMMAND}"
     )

@@ -1,4 +1,4 @@
-"""Facets: what can be filtered by, such as a tag, an author or the month of a date."""
+"""Facets: values that documents are filtered by, such as a tag, an author or a month."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from datetime import datetime
 
-_LONGEST: Final = 400
-"""Bytes of an id beyond which a hash stands for the key; Firestore takes 1,500."""
-_LONGEST_KEY: Final = 1_200
-"""Bytes of a folded name, which may have 18 characters for each that was written: Firestore indexes
-and compares 1,500, and who looks for what begins so appends some."""
+_MAX_ID_BYTES: Final = 400
+"""Length of an id from which on a hash replaces the key; Firestore takes 1,500 bytes."""
+_MAX_KEY_BYTES: Final = 1_200
+"""Length to which a folded name is cut. Folding may make 18 characters of one. Firestore indexes
+and compares 1,500 bytes, and a search for a prefix appends some."""
 
 
 class Kind(StrEnum):
-    """What a facet says of a document."""
+    """The kind of a facet."""
 
     TAG = "tag"
     AUTHOR = "author"
@@ -37,8 +37,8 @@ class Facet:
     """One value to filter by.
 
     Attributes:
-        kind: What it says.
-        key: The value as it is compared: names folded, ids and months as they are.
+        kind: The kind of value.
+        key: The value as it is compared: names folded, ids and months unchanged.
     """
 
     kind: Kind
@@ -46,37 +46,38 @@ class Facet:
 
     @property
     def id(self) -> str:
-        """A legal Firestore document id, and what a document's `facets` hold."""
+        """The facet as a legal Firestore document id, and as an entry of a document's `facets`."""
         plain = f"{self.kind}:{self.key.replace('%', '%25').replace('/', '%2F')}"
-        if len(plain.encode()) <= _LONGEST:
+        if len(plain.encode()) <= _MAX_ID_BYTES:
             return plain
         return f"{self.kind}:%{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 HAS_CARD: Final = Facet(Kind.CARD, "yes")
+"""The facet of documents that have a knowledge card."""
 
 
 def named_facet(kind: Kind, name: str) -> Facet:
-    """The facet of a name that people write: case, width and white space do not matter.
+    """The facet of a name as people write it.
 
-    Nor does what comes after the first 1,200 bytes.
+    Case, width, white space, and anything after the first 1,200 bytes do not matter.
     """
     key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    return Facet(kind, key.encode()[:_LONGEST_KEY].decode(errors="ignore").rstrip())
+    return Facet(kind, key.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip())
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:
-    """The facet of an id: where that is a hash, one of its names tells the key."""
+    """The facet of an id. If the id is a hash, the key follows from a name of the facet."""
     kind, _, rest = facet_id.partition(":")
     plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
     return plain if plain.id == facet_id else named_facet(plain.kind, name)
 
 
 def month_facet(moment: datetime) -> Facet:
-    """The month a moment lies in, in its own time zone."""
+    """The month of a moment, in the moment's time zone."""
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
 
 def id_facet(document_id: str) -> str:
-    """The entry among a document's `facets` that no other document has."""
+    """An entry of a document's `facets` that no other document has."""
     return f"id:{document_id}"

@@ -1,25 +1,32 @@
-"""`indexed` of a document: what the lists know of it, so that an edit is a difference."""
+"""`indexed`: the terms and facets with which a document is in the index.
+
+It is stored with the document, so that an edit changes only the postings that differ.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from shared.index.postings import IndexCollections, PostingsRef
+    from shared.index.searchable import Searchable
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedState:
-    """What the lists know of a document.
+    """The terms and facets with which a document is in the index.
 
     Attributes:
-        terms: How often it holds each term.
-        facets: The ids of its facets, each with the name that people know it by.
+        terms: Each term and how often the document has it.
+        facets: The ids of its facets, each with its name as written.
         dated_at: Its date, in microseconds since 1970.
     """
 
@@ -29,11 +36,11 @@ class IndexedState:
 
     @property
     def length(self) -> int:
-        """How many terms it holds, repeats included."""
+        """The number of terms, repeats included."""
         return sum(self.terms.values())
 
     def entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
-        """The lists it stands on, and what each says of it."""
+        """The postings that list the document, each with its entry."""
         length = self.length
         for term, tf in self.terms.items():
             yield (names.lexicon, term), pack(tf, length)
@@ -41,7 +48,7 @@ class IndexedState:
             yield (names.facets, facet), self.dated_at
 
     def document(self) -> dict[str, Any]:
-        """How it is stored."""
+        """The state as it is stored."""
         return {
             "terms": dict(self.terms),
             "facets": dict(self.facets),
@@ -50,8 +57,18 @@ class IndexedState:
 
 
 NOT_INDEXED: Final = IndexedState()
+"""The state of a document that is not in the index."""
+
+
+def indexed_state(document: Searchable) -> IndexedState:
+    """The state in which a document belongs in the index: some milliseconds for a long text."""
+    return IndexedState(
+        terms=Counter(terms(document.indexed_text)),
+        facets={facet.id: name for facet, name in document.facets.items()},
+        dated_at=to_microseconds(document.dated_at) if document.dated_at else 0,
+    )
 
 
 def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
-    """What the lists know of a document, by its fields."""
+    """The state in which a document is in the index, from its stored fields."""
     return IndexedState(**data["indexed"]) if "indexed" in data else NOT_INDEXED

@@ -1,14 +1,13 @@
-"""Changes of postings: what they are, how they are written, and how postings too long are cut.
+"""Changes to postings: how they are written, and how long postings are truncated.
 
-The writes by which documents enter the lists, change in them and leave them.
-
-They add to what is there and read nothing, so that several writers do not undo one another: none of
-them has to know what the others write.
+Writes add to what is stored and read nothing, so concurrent writers do not undo one another's
+changes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.index.bm25 import CAP
+from shared.index.bm25 import CAP, best
 from shared.index.facets import parse_facet_id
 from shared.index.postings import TRACES, to_totals
 
@@ -35,17 +34,17 @@ if TYPE_CHECKING:
     from shared.index.postings import IndexCollections, PostingsRef
 
     TruncationPolicy = Callable[[Mapping[str, int], float, int], Mapping[str, int]]
-    """Of a list's entries, the mean length of a document and a number, what to keep."""
+    """Selects the entries to keep, from postings, the mean length of a document and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDifference:
-    """What the lists are to learn of a document.
+    """The change of a document in the index.
 
     Attributes:
-        document_id: Which.
-        before: What they know of it; `NOTHING` of one that is new.
-        after: What they are to know of it; `NOTHING` of one that goes.
+        document_id: The document's id.
+        before: Its present state; NOT_INDEXED for a new document.
+        after: Its new state; NOT_INDEXED for a document to remove.
     """
 
     document_id: str
@@ -55,7 +54,7 @@ class IndexDifference:
     def entries(
         self, names: IndexCollections
     ) -> Iterator[tuple[PostingsRef, int | None, int | None]]:
-        """The lists that change: what each said of the document, and what it is to say."""
+        """The postings that change, each with its present and its new entry."""
         old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
         for name in old.keys() | new.keys():
             before, after = old.get(name), new.get(name)
@@ -63,38 +62,38 @@ class IndexDifference:
                 yield name, before, after
 
     def descriptions(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
-        """What to say of those of its facets whose name is new here."""
+        """The kind, key and name of each facet whose name is new for this document."""
         for facet_id, name in self.after.facets.items():
             if self.before.facets.get(facet_id) != name:
                 facet = parse_facet_id(facet_id, name)
-                said = {"kind": facet.kind.value, "key": facet.key, "name": name}
-                yield (names.facets, facet_id), said
+                fields = {"kind": facet.kind.value, "key": facet.key, "name": name}
+                yield (names.facets, facet_id), fields
 
 
 @dataclass(slots=True)
 class PostingsChange:
-    """What one list gains and loses.
+    """The change of one term's or facet's postings.
 
     Attributes:
-        df: How many documents more stand on it, or fewer.
-        entries: Document id to what it says from now on, or that it says nothing.
-        fields: What else it says.
+        df: The change of the document frequency.
+        entries: Document id to the new entry, or to DELETE_FIELD.
+        fields: Other fields to set.
     """
 
     df: int = 0
     entries: dict[str, Any] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
 
-    def note(self, document_id: str, before: int | None, after: int | None) -> None:
-        """Take in that a document's entry comes, changes or goes."""
+    def add(self, document_id: str, before: int | None, after: int | None) -> None:
+        """Add the change of one document's entry."""
         self.entries[document_id] = DELETE_FIELD if after is None else after
         self.df += (after is not None) - (before is not None)
 
     def document(self) -> dict[str, Any]:
-        """What to merge into the list.
+        """The fields to merge into the stored postings.
 
-        Firestore adds up in the order of the fields' names and answers with the sums: `held` is
-        always the last of them.
+        Firestore applies increments in the order of the fields' names and returns the results:
+        that of `held` is always the last.
         """
         if not self.entries:
             return dict(self.fields)
@@ -106,19 +105,19 @@ class PostingsChange:
 def postings_changes(
     names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> dict[PostingsRef, PostingsChange]:
-    """What the lists gain and lose by some documents together."""
-    lists: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
+    """The changes of postings by several documents together."""
+    changes: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
     for difference in differences:
         for name, before, after in difference.entries(names):
-            lists[name].note(difference.document_id, before, after)
-        for name, said in difference.descriptions(names):
-            lists[name].fields |= said
-    return lists
+            changes[name].add(difference.document_id, before, after)
+        for name, fields in difference.descriptions(names):
+            changes[name].fields |= fields
+    return changes
 
 
 def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
-    """By how much the totals change; one without any term is none of the documents."""
-    pairs = [(each.before.length, each.after.length) for each in differences]
+    """The change of the totals; a document without terms does not count."""
+    pairs = [(difference.before.length, difference.after.length) for difference in differences]
     counts = {
         "documents": sum((new > 0) - (old > 0) for old, new in pairs),
         "length": sum(new - old for old, new in pairs),
@@ -129,19 +128,19 @@ def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
 def postings_writes(
     database: Database, names: IndexCollections, difference: IndexDifference
 ) -> list[Write]:
-    """Bring the lists up to date with one document; nothing to write where nothing changes.
+    """The writes that index one document; none where nothing changes.
 
-    `difference.before` must be what the lists know of the document by the time of the commit: the
-    commit writes `difference.after` into the document too, on the condition that it is still as it
-    was read.
+    `difference.before` must be the document's state at the time of the commit. The same commit
+    therefore also stores `difference.after` in the document, on the condition that the document
+    has not changed since it was read.
     """
-    lists = postings_changes(names, [difference])
-    writes = [postings_write(database, name, change) for name, change in lists.items()]
+    changes = postings_changes(names, [difference])
+    writes = [postings_write(database, name, change) for name, change in changes.items()]
     return writes + totals_writes(database, names, [difference])
 
 
 def postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
-    """Merge a change into a list, which comes into being where it is missing."""
+    """The write that merges a change into postings, and creates them if they are missing."""
     reference, data = database.document(*name), change.document()
     return lambda batch: batch.set(reference, data, merge=True)
 
@@ -149,7 +148,7 @@ def postings_write(database: Database, name: PostingsRef, change: PostingsChange
 def totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """Add to the totals; no write where they stay as they are."""
+    """The write that adds to the totals; none where they stay the same."""
     counts = totals_change(differences)
     data = {name: Increment(count) for name, count in counts.items()}
     reference = database.document(*names.totals)
@@ -157,83 +156,105 @@ def totals_writes(
 
 
 SLACK: Final = 250
-"""Entries that a list takes beyond its cap before it is cut again."""
-SHORTENED: Final = 20
-"""Lists that are cut in one commit: a thousand entries of a hundred bytes each."""
+"""Entries that postings may have beyond the cap before they are truncated again."""
+TRUNCATED_AT_ONCE: Final = 20
+"""Postings that one commit truncates: each has a thousand entries of a hundred bytes."""
 
 
 class PostingsTruncation:
-    """Finds and cuts the long lists of a corpus.
+    """Finds and truncates the long postings of a corpus.
 
     Attributes:
-        most: With as many entries a list is too long.
+        max_entries: The number of entries from which postings are truncated.
     """
 
     def __init__(
         self, database: Database, names: IndexCollections, cap: int = CAP, slack: int = SLACK
     ) -> None:
-        """Keep those of these names, in this database, no longer than `cap + slack` for long."""
-        self.most = cap + slack
+        """Truncate postings of `cap + slack` entries to `cap`."""
+        self.max_entries = cap + slack
         self._database = database
         self._names = names
         self._cap = cap
 
     async def overlong(self, limit: int) -> list[PostingsRef]:
-        """The lists that may have grown too long, of either kind `limit` at most. One round trip.
+        """The postings that may be too long, of terms and of facets `limit` each. One round trip.
 
-        A corpus of one writer need not ask: `Indexing.apply` tells.
+        A corpus with a single writer does not need this: `Indexing.apply` returns them.
         """
         collections = self._names.lexicon, self._names.facets
-        found = await asyncio.gather(*(self._overlong(name, limit) for name in collections))
-        return [name for names in found for name in names]
+        overlong = await asyncio.gather(*(self._overlong(name, limit) for name in collections))
+        return [reference for references in overlong for reference in references]
 
-    async def shorten(
-        self, lists: Sequence[PostingsRef], keep: Mapping[str, TruncationPolicy]
+    async def truncate(
+        self, references: Sequence[PostingsRef], policies: Mapping[str, TruncationPolicy]
     ) -> None:
-        """Cut lists that may have grown too long; what somebody changes meanwhile stays as it is.
+        """Truncate postings that may be too long; those that change meanwhile are skipped.
 
         Args:
-            lists: Which.
-            keep: For each collection what its lists keep.
+            references: The postings.
+            policies: The truncation policy of each collection.
         """
-        for start in range(0, len(lists), SHORTENED):
-            names = [*lists[start : start + SHORTENED], self._names.totals]
-            found = await self._database.get_all([self._database.document(*name) for name in names])
-            stored = {(each.reference.parent.id, each.id): each for each in found}
+        for start in range(0, len(references), TRUNCATED_AT_ONCE):
+            names = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
+            snapshots = await self._database.get_all(
+                [self._database.document(*name) for name in names]
+            )
+            stored = {
+                (snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots
+            }
             totals = stored.pop(self._names.totals, None)
             average = to_totals(totals.to_dict() if totals else None).average
-            writes = [self._cut(each, keep, average) for each in stored.values()]
+            writes = [self._cut(snapshot, policies, average) for snapshot in stored.values()]
             await self._database.commit_skipping_conflicts(writes)
 
     async def _overlong(self, collection: str, limit: int) -> list[PostingsRef]:
-        query = overlong_query(self._database.collection(collection), self.most, limit)
-        return [(collection, each.id) for each in await self._database.find(query)]
+        query = overlong_query(self._database.collection(collection), self.max_entries, limit)
+        return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
     def _cut(
-        self, snapshot: DocumentSnapshot[Any], keep: Mapping[str, TruncationPolicy], average: float
+        self,
+        snapshot: DocumentSnapshot[Any],
+        policies: Mapping[str, TruncationPolicy],
+        average: float,
     ) -> Write:
         collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
         entries = data.get("postings", {})
-        kept = keep[collection](entries, average, self._cap)
+        kept = policies[collection](entries, average, self._cap)
         change: dict[str, Any] = {"postings": dict(kept), "held": len(kept)}
         dropped = [entry for name, entry in entries.items() if name not in kept]
         if dropped and collection == self._names.facets:
-            # Of several of one date some may have been kept: only later ones are all there.
+            # Of several entries with one date, some may be dropped: only later dates are complete.
             since = max(dropped) + 1
             change["since"] = max(data.get("since", since), since)
         option = LastUpdateOption(snapshot.update_time)
         return lambda batch: batch.update(snapshot.reference, change, option)
 
 
-def overlong_query(lists: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
-    """The lists of a collection that may hold as many entries, without these."""
-    return lists.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
+def newest_entries(
+    entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP
+) -> dict[str, int]:
+    """The entries of the latest dates; of one date, those of the highest ids."""
+    return dict(heapq.nlargest(limit, entries.items(), key=lambda entry: (entry[1], entry[0])))
+
+
+def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolicy]:
+    """The policy of each collection: terms keep their best entries, facets their newest.
+
+    The job that truncates postings and the one that rebuilds them must agree.
+    """
+    return {names.lexicon: best, names.facets: newest_entries}
+
+
+def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
+    """The postings of a collection that may have so many entries; the entries are not read."""
+    return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index.
 
-    The knowledge base's lists are not looked for: their one writer learns which have grown.
+    Those of the knowledge base are not queried: their single writer knows which have grown.
     """
     yield overlong_query(client.collection(TRACES.lexicon), 1, 1)
     yield overlong_query(client.collection(TRACES.facets), 1, 1)

@@ -1,14 +1,14 @@
-"""`lexicon/{term}` and `facets/{facet}`: the lists that search reads, one document each.
+"""`lexicon/{term}` and `facets/{facet}`: the postings that search reads, one document each.
 
-A list holds `df` (how many documents stand on it), `postings` (document id to entry), `held` (at
-least as many as there are entries: what it held when it was last cut, and what was added since)
-and, once it was cut, `since` (a facet's list misses nothing from that entry on). `meta/lexicon`
-holds the totals. Each corpus has such lists; those of traces are `trace_lexicon`, `trace_facets`
-and `meta/trace_lexicon`.
+A document holds `df` (the document frequency), `postings` (document id to entry), `held` (an upper
+bound of the number of entries: their number at the last truncation plus those added since) and,
+once it was truncated, `since` (the date from which a facet's postings are complete). `meta/lexicon`
+holds the totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
+`trace_facets` and `meta/trace_lexicon`.
 
-The knowledge base's have one writer, the index job, which deletes a list that nothing is left on.
-Where several write, nobody can know that: such a list stays, with a `df` of 0, until the repair job
-removes it, and to readers it is missing.
+The knowledge base has a single writer, the index job, which deletes postings that become empty.
+With several writers, none can know that: empty postings stay, with a `df` of 0, until the repair
+job deletes them, and readers treat them as missing.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 PostingsRef = tuple[str, str]
-"""A list by its collection and its document id."""
+"""Postings by their collection and document id."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCollections:
-    """Where the lists of a corpus stand.
+    """The collections of a corpus's index.
 
     Attributes:
-        lexicon: The collection of its terms' lists.
-        facets: The collection of its facets' lists.
-        totals: The document of its totals.
+        lexicon: The collection of the terms' postings.
+        facets: The collection of the facets' postings.
+        totals: The document of the totals.
     """
 
     lexicon: str
@@ -58,12 +58,12 @@ TRACES: Final = IndexCollections("trace_lexicon", "trace_facets", ("meta", "trac
 
 @dataclass(frozen=True, slots=True)
 class SearchPostings:
-    """What was read for one search.
+    """The postings of one search.
 
     Attributes:
-        terms: The postings of the terms that any document holds.
-        facets: The postings of the facets that any document bears.
-        totals: Of the whole corpus.
+        terms: The postings of those terms that any document has.
+        facets: The postings of those facets that any document has.
+        totals: The totals of the whole corpus.
     """
 
     terms: Mapping[str, Postings]
@@ -72,12 +72,12 @@ class SearchPostings:
 
 
 NO_POSTINGS: Final = SearchPostings({}, {}, Totals(0, 0))
-"""What a search goes on with that could not read any in time."""
+"""The postings of a search that could not read any in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A value that exists, as people write it, and how many documents bear it."""
+    """A facet, its name as written, and how many documents have it."""
 
     facet: Facet
     name: str
@@ -85,43 +85,48 @@ class FacetValue:
 
 
 class InvertedIndex:
-    """Reads the lists of a corpus."""
+    """Reads the postings of a corpus."""
 
     def __init__(self, database: Database, names: IndexCollections) -> None:
-        """Read those of these names from this database."""
+        """Read these collections of this database."""
         self._database = database
         self._names = names
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """The lists of these terms and facets, and the totals. One round trip."""
+        """The postings of these terms and facets, and the totals. One round trip."""
         by_id = {facet.id: facet for facet in facets}
         references = [
             *(self._database.document(self._names.lexicon, term) for term in dict.fromkeys(terms)),
             *(self._database.document(self._names.facets, name) for name in by_id),
             self._database.document(*self._names.totals),
         ]
-        found = await self._database.get_all(references)
-        held, borne = (_present(found, each) for each in (self._names.lexicon, self._names.facets))
-        totals = next((each for each in found if _collection(each) == self._names.totals[0]), None)
+        snapshots = await self._database.get_all(references)
+        totals = next(
+            (snapshot for snapshot in snapshots if _collection(snapshot) == self._names.totals[0]),
+            None,
+        )
         return SearchPostings(
-            held,
-            {by_id[name]: postings for name, postings in borne.items()},
+            _in_use(snapshots, self._names.lexicon),
+            {
+                by_id[name]: postings
+                for name, postings in _in_use(snapshots, self._names.facets).items()
+            },
             to_totals(totals.to_dict() if totals else None),
         )
 
     async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
-        """The values of a kind that most documents bear, most first. One round trip."""
+        """The most common values of a kind, most common first. One round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
         return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self, kind: Kind) -> int:
-        """How many values of a kind there are. One round trip."""
+        """The number of values of a kind. One round trip."""
         return await self._database.count(commonest_query(self._facets, kind))
 
     async def names_from(
         self, kind: Kind, prefix: str, limit: int, after: str = ""
     ) -> list[FacetValue]:
-        """The values of a kind whose key begins with `prefix`, by key, those after `after` alone.
+        """The values of a kind whose key begins with `prefix` and follows `after`, by key.
 
         One round trip.
         """
@@ -137,7 +142,7 @@ _NAME_FIELDS: Final = ("key", "name", "df")
 
 
 def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
-    """The facets of a kind that any document bears, those of most documents first."""
+    """The facets of a kind that any document has, the most common first."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("df", ">", 0))
@@ -148,10 +153,7 @@ def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
 def prefix_query(
     facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
 ) -> AsyncQuery:
-    """The facets of a kind whose keys begin alike, from the one after `after`, without postings.
-
-    That of facets which no document bears any more there may be many is the server's matter.
-    """
+    """The facets of a kind whose keys begin with a prefix and follow `after`, without entries."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))
@@ -174,15 +176,19 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def to_totals(data: dict[str, Any] | None) -> Totals:
-    """The totals as their document has them; none where there is no document."""
-    found = data or {}
-    return Totals(found.get("documents", 0), found.get("length", 0))
+    """The totals from their document; zero if it is missing."""
+    fields = data or {}
+    return Totals(fields.get("documents", 0), fields.get("length", 0))
 
 
-def _present(found: Iterable[DocumentSnapshot[Any]], collection: str) -> dict[str, Postings]:
-    """The lists of a collection that any document stands on, by id."""
-    lists = {each.id: _postings(each) for each in found if _collection(each) == collection}
-    return {name: postings for name, postings in lists.items() if postings.df > 0}
+def _in_use(snapshots: Iterable[DocumentSnapshot[Any]], collection: str) -> dict[str, Postings]:
+    """The postings of a collection that are not empty, by id."""
+    by_id = {
+        snapshot.id: _postings(snapshot)
+        for snapshot in snapshots
+        if _collection(snapshot) == collection
+    }
+    return {name: postings for name, postings in by_id.items() if postings.df > 0}
 
 
 def _collection(snapshot: DocumentSnapshot[Any]) -> str:
@@ -190,7 +196,7 @@ def _collection(snapshot: DocumentSnapshot[Any]) -> str:
 
 
 def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
-    """A list as far as it is whole: what somebody damaged must not fail a search."""
+    """The postings of a document. Missing fields, if it is damaged, must not fail a search."""
     data = snapshot.to_dict() or {}
     entries = data.get("postings", {})
     return Postings(data.get("df", len(entries)), entries, data.get("since", 0))

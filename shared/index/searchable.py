@@ -1,4 +1,4 @@
-"""What can be searched: chunks of the knowledge base, and whatever else has a text and facets."""
+"""The protocol of documents that can be searched, such as the chunks of the knowledge base."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 class Searchable(Protocol):
-    """A document that is found by its words, by its meaning and by its facets."""
+    """A document that is found by its words, meaning and facets."""
 
     @property
     def id(self) -> str:
-        """Its id, which no other of its corpus has."""
+        """Its id, unique in its corpus."""
 
     @property
     def indexed_text(self) -> str:
-        """What is indexed by its words."""
+        """The text whose words are indexed."""
 
     @property
     def dated_at(self) -> datetime | None:
-        """The date that people mean; None before it is stored."""
+        """Its date; None before it is stored."""
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """What it can be filtered by, each with the name that people know it by."""
+        """The facets it can be filtered by, each with its name as written."""
 
 
 DocumentT = TypeVar("DocumentT", bound=Searchable)
-"""The documents of one corpus."""
+"""The type of the documents of one corpus."""

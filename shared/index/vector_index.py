@@ -1,7 +1,7 @@
-"""Documents that can be searched: read by id, found by their vectors and listed by date.
+"""Searchable documents in Firestore: by id, by vector and by date.
 
-Beside what a reader sees of it, such a document holds `embedding`, `facets` (the ids of its facets
-and the one that is its own) and `dated_at`.
+Besides the fields that readers see, such a document holds `embedding`, `facets` (the ids of its
+facets, and one entry that no other document has) and `dated_at`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
     DateCursor = tuple[int, str]
-    """Where a document stands among all by date: microseconds since 1970, and its id."""
+    """A place in a listing by date: microseconds since 1970, and a document id."""
 
 MAX_ANY: Final = 30
-"""Values that Firestore compares with at once."""
+"""Values that Firestore accepts in one `array_contains_any`."""
 _DISTANCE: Final = "distance"
 _DOWN: Final = BaseQuery.DESCENDING
 
@@ -42,7 +42,7 @@ class Neighbour(Generic[DocumentT]):
 
     Attributes:
         document: The document.
-        similarity: The cosine, from 0 to 1: opposite directions count as unrelated.
+        similarity: The cosine, from 0 to 1; negative ones become 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
     """
 
@@ -52,13 +52,13 @@ class Neighbour(Generic[DocumentT]):
 
 
 def compare(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
-    """A document whose vector is at hand, compared with another unit vector."""
+    """Compare a document's vector with another unit vector."""
     return _neighbour(document, 1.0 - sum(map(mul, vector, other)))
 
 
-def distance_key(each: Neighbour[Any]) -> tuple[float, str]:
-    """The order in which the server gives neighbours too."""
-    return each.distance, each.document.id
+def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
+    """The sort key of neighbours, nearest first, as the server sorts them."""
+    return neighbour.distance, neighbour.document.id
 
 
 def _neighbour(document: DocumentT, distance: float) -> Neighbour[DocumentT]:
@@ -66,7 +66,7 @@ def _neighbour(document: DocumentT, distance: float) -> Neighbour[DocumentT]:
 
 
 class Documents(Generic[DocumentT]):
-    """Reads the documents of a corpus, and finds them by vector and by date."""
+    """Reads the documents of a corpus by id, by vector and by date."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class Documents(Generic[DocumentT]):
         fields: Sequence[str],
         read: Callable[[str, dict[str, Any]], DocumentT | None],
     ) -> None:
-        """Read them from this database.
+        """Read documents from this database.
 
         Args:
             database: The database.
-            collection: Where they stand.
-            fields: What is read of them.
-            read: Makes a document of its id and these fields; None of one that is deleted.
+            collection: Their collection.
+            fields: The fields to read.
+            read: Makes a document from its id and fields; None if it is deleted.
         """
         self._database = database
         self._collection = collection
@@ -89,23 +89,22 @@ class Documents(Generic[DocumentT]):
         self._read = read
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """The documents that exist among those named, in the order named. One round trip."""
+        """The documents that exist among these, in this order. One round trip."""
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, self._fields)
-        found = {snapshot.id: snapshot for snapshot in snapshots}
-        return self._documents(found[name] for name in ids if name in found)
+        by_id = {snapshot.id: snapshot for snapshot in snapshots}
+        return self._documents(by_id[name] for name in ids if name in by_id)
 
     async def nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """The documents whose vectors are closest to `vector`, best first. One round trip.
 
-        Similarity is max(0, 1 - cosine distance): opposite directions count as unrelated.
-
         Args:
             vector: A unit vector.
-            limit: How many at most; Firestore gives 1,000.
-            facets: The ids of at most 30 facets, one of which a document must bear; none: any.
+            limit: Maximum number of documents; Firestore returns at most 1,000.
+            facets: The ids of at most 30 facets, one of which a document must have; none: all
+                documents.
         """
         collection = self._database.collection(self._collection)
         query = nearest_query(collection, self._fields, vector, limit, facets)
@@ -117,9 +116,9 @@ class Documents(Generic[DocumentT]):
         ]
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """These documents, best first, compared here; not those without a vector. One round trip.
+        """These documents compared with a vector, best first, without those that have no vector.
 
-        Reading them with their vectors is cheaper than a vector search prefiltered by their ids.
+        One round trip. Reading vectors is cheaper than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, [*self._fields, "embedding"])
@@ -129,7 +128,7 @@ class Documents(Generic[DocumentT]):
     def _compared(
         self, snapshot: DocumentSnapshot[Any], vector: Vector
     ) -> Neighbour[DocumentT] | None:
-        """The document compared with `vector`; None of one that is deleted or not embedded yet."""
+        """The document compared with `vector`; None if it is deleted or not embedded yet."""
         data = snapshot.to_dict() or {}
         embedding, document = data.get("embedding"), self._read(snapshot.id, data)
         if document is None or embedding is None:
@@ -143,26 +142,26 @@ class Documents(Generic[DocumentT]):
         span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
     ) -> list[DocumentT]:
-        """Documents, those of the latest date first. One round trip.
+        """Documents, the newest first. One round trip.
 
         Args:
-            limit: How many.
-            facets: The ids of at most 30 facets, one of which they bear, as far as they are
-                indexed; none: any document.
+            limit: Maximum number of documents.
+            facets: The ids of at most 30 facets, one of which a document must have, as of the last
+                indexing; none: all documents.
             span: The days of their dates.
-            after: Where the last document that was seen stands.
+            after: The cursor of the previous page's last document.
         """
         collection = self._database.collection(self._collection)
         query = newest_query(collection, limit, facets, span, after).select(self._fields)
         return self._documents(await self._database.find(query))
 
     def _documents(self, snapshots: Iterable[DocumentSnapshot[Any]]) -> list[DocumentT]:
-        found = (self._read(each.id, each.to_dict() or {}) for each in snapshots)
-        return [document for document in found if document is not None]
+        documents = (self._read(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots)
+        return [document for document in documents if document is not None]
 
 
 def date_cursor(document: Searchable) -> DateCursor:
-    """Where a document that was listed by date stands."""
+    """The cursor after a document in a listing by date."""
     return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 
 
@@ -173,7 +172,7 @@ def nearest_query(
     limit: int,
     facets: Sequence[str] = (),
 ) -> AsyncVectorQuery:
-    """Neighbours of a vector, without their vectors."""
+    """The neighbours of a vector, without their vectors."""
     query = documents.select([*fields, _DISTANCE])
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
@@ -193,7 +192,7 @@ def newest_query(
     span: DateSpan,
     after: DateCursor | None,
 ) -> AsyncQuery:
-    """Documents by date, downwards."""
+    """Documents by date, newest first."""
     query = dated_query(documents, span).order_by("dated_at", direction=_DOWN)
     query = query.order_by("__name__", direction=_DOWN)
     if facets:
@@ -205,7 +204,7 @@ def newest_query(
 
 
 def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
-    """The documents whose date lies in these days."""
+    """The documents dated in these days."""
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
     )

@@ -1,4 +1,4 @@
-"""A chunk: the passage of a source that is embedded, found and read."""
+"""A chunk: a passage of a source, the unit that is embedded, searched and read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeCard:
-    """What a chunk says, in short: a summary and a few takeaways."""
+    """A summary and a few takeaways of a chunk."""
 
     summary: str
     takeaways: tuple[str, ...] = ()
@@ -30,17 +30,17 @@ class KnowledgeCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(SourceFields):
-    """A passage of a source, with what a reader wants to see beside it.
+    """A passage of a source.
 
     Attributes:
-        chunk_id: Source id, hash of the content and, for repeats, a counter: it survives edits
+        chunk_id: Source id, hash of the content and, for repeats, a counter: the id survives edits
             elsewhere in the source.
-        start: Where it starts in the source's text, in code points.
-        end: Where it ends; `source.text[start:end] == content`.
+        start: Offset of the first character in the source's text, in code points.
+        end: Offset after the last one; `source.text[start:end] == content`.
         position: Its place among the source's chunks, from 1.
         total: How many chunks the source has.
-        dated_at: When it was highlighted, else written, as far as its file told when it was first
-            stored, else put in: the date that people mean. Before it is stored, what the file says.
+        dated_at: When it was highlighted, else written, if its file said so when it was first
+            stored, else added. Before it is stored, the date in the file.
     """
 
     chunk_id: str
@@ -57,7 +57,7 @@ class Chunk(SourceFields):
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The chunk id."""
         return self.chunk_id
 
     @property
@@ -72,23 +72,23 @@ class Chunk(SourceFields):
 
     @property
     def summary(self) -> str | None:
-        """The summary of its knowledge card, once one was made."""
+        """The summary of its knowledge card, if it has one."""
         return self.knowledge_card.summary if self.knowledge_card else None
 
     @property
     def embedding_text(self) -> str:
-        """What is embedded of this chunk."""
+        """The text that is embedded."""
         return embedding_text(self.title, self.content)
 
     @property
     def indexed_text(self) -> str:
-        """What is indexed by its words: the author too, by whom people ask."""
+        """The text whose words are indexed. It includes the author, whom people search for."""
         return f"{self.embedding_text} {self.author or ''}"
 
     @property
     def facets(self) -> Mapping[Facet, str]:
-        """What it can be filtered by, each with the name that people know it by."""
-        # Facets are stored in this order: another would write every chunk anew.
+        """The facets it can be filtered by, each with its name as written."""
+        # Facets are stored in this order: another order would rewrite every chunk.
         names = {
             Facet(Kind.SOURCE, self.source_id): self.title,
             named_facet(Kind.TITLE, self.title): self.title,
@@ -109,12 +109,12 @@ class Chunk(SourceFields):
 
     @property
     def content_hash(self) -> str:
-        """Changes exactly when what is embedded changes."""
+        """A hash of the text that is embedded."""
         return _digest(self.embedding_text)
 
 
 def embedding_text(title: str, content: str) -> str:
-    """What is embedded of a chunk: the title gives a short passage its subject."""
+    """The text that is embedded of a chunk: the title gives a short passage its subject."""
     return f"{title} {content}"
 
 
@@ -126,13 +126,13 @@ def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
         spans: For each of the source's sections, the spans of its chunks.
     """
     chunks: list[Chunk] = []
-    seen: dict[str, int] = {}
+    occurrences: dict[str, int] = {}
     offset = 0
     text = source.text
     for section, section_spans in zip(source.sections, spans, strict=True):
         for span in section_spans:
             chunk = _chunk(source, section, text, offset + span.start, offset + span.end)
-            seen[chunk.chunk_id] = occurrence = seen.get(chunk.chunk_id, 0) + 1
+            occurrences[chunk.chunk_id] = occurrence = occurrences.get(chunk.chunk_id, 0) + 1
             suffix = f"-{occurrence}" if occurrence > 1 else ""
             position = len(chunks) + 1
             chunks.append(replace(chunk, chunk_id=chunk.chunk_id + suffix, position=position))
@@ -141,18 +141,18 @@ def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
 
 
 def source_id_of(chunk_id: str) -> str:
-    """The source that a chunk belongs to, from an id that `chunks_of` made; others stay whole."""
+    """The source id in a chunk id that `chunks_of` made; another id is returned as it is."""
     match = _CHUNK_ID.fullmatch(chunk_id)
     return match[1] if match else chunk_id
 
 
 def _chunk(source: Source, section: Section, text: str, start: int, end: int) -> Chunk:
     content = text[start:end]
-    described = {name: getattr(source, name) for name in SOURCE_FIELDS}
-    described["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
-    described["readwise_url"] = section.readwise_url or source.readwise_url
+    source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
+    source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
+    source_fields["readwise_url"] = section.readwise_url or source.readwise_url
     return Chunk(
-        **described,
+        **source_fields,
         chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
         start=start,
         end=end,

@@ -1,4 +1,4 @@
-"""A cluster: a topic that chunks of several sources share."""
+"""A cluster: a group of chunks that are close in meaning."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A topic.
+    """A group of chunks that are close in meaning.
 
     Attributes:
         name: A few words.
         description: A sentence or two.
-        keywords: What its chunks talk about, the most telling first.
-        size: How many chunks belong to it.
-        x: Its place on a map of all clusters, from left to right. Neighbours on the map are alike.
+        keywords: The most typical words of its chunks, best first.
+        size: How many chunks it had when it was made.
+        x: Its place on a map of all clusters, from left to right. Similar clusters are close.
         y: The same, from bottom to top.
         run_id: The run that made it; a run replaces the clusters of the one before.
         created_at: When that run wrote it.

@@ -70,7 +70,7 @@ class ClusterWithCentroid:
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedCluster:
+class ClusterNeighbour:
     """A cluster found by its centroid; similarity is the cosine, from 0 to 1."""
 
     cluster: Cluster
@@ -140,7 +140,7 @@ class Clusters:
         query = largest_query(self._database.client, limit, after)
         return [_cluster(snapshot) for snapshot in await self._database.find(query)]
 
-    async def nearest(self, centroid: Vector, limit: int) -> list[RelatedCluster]:
+    async def nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
         """The clusters whose centroids are closest, best first. One round trip."""
         query = nearest_query(self._database.client, centroid, limit)
         return [_related(snapshot) for snapshot in await self._database.find(query)]
@@ -369,6 +369,6 @@ def _centred(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
     )
 
 
-def _related(snapshot: DocumentSnapshot[Any]) -> RelatedCluster:
+def _related(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
     similarity = min(1.0, max(0.0, 1.0 - _fields(snapshot)[_DISTANCE]))
-    return RelatedCluster(_cluster(snapshot), similarity)
+    return ClusterNeighbour(_cluster(snapshot), similarity)

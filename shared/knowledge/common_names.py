@@ -1,4 +1,4 @@
-"""The names that most chunks bear, remembered for a minute: where hints and completion begin."""
+"""The most common names of tags, authors and so on, cached for a minute."""
 
 from __future__ import annotations
 
@@ -13,35 +13,39 @@ from shared.knowledge.cluster_repository import Clusters
 if TYPE_CHECKING:
     from shared.firestore.database import Database
 
-Remembered = dict[Kind, tuple[float, Sequence[FacetValue]]]
-"""The names of a kind, and when they were read."""
-MOST: Final = 300
-"""How many names of a kind are read."""
+NamesCache = dict[Kind, tuple[float, Sequence[FacetValue]]]
+"""The names of each kind, and when they were read."""
+MAX_NAMES: Final = 300
+"""Names of one kind that are read at most."""
 FRESH_SECONDS: Final = 60.0
+"""How long names stay in the cache."""
 
 
 class CommonNames:
-    """The commonest tags, authors, categories and sources, and the largest clusters."""
+    """The most common tags, authors, categories and sources, and the largest clusters."""
 
     def __init__(self, database: Database) -> None:
-        """Remember for the whole process what was read and when."""
-        self._lists = InvertedIndex(database, KNOWLEDGE)
+        """Read names from this database, through the cache of the process."""
+        self._index = InvertedIndex(database, KNOWLEDGE)
         self._clusters = Clusters(database)
-        self._remembered: Remembered = database.cache("common_names")
+        self._cache: NamesCache = database.cache("common_names")
 
     async def of(self, kind: Kind) -> Sequence[FacetValue]:
-        """The names of a kind, those of most chunks first. One round trip, or none.
+        """The names of a kind, the most common first. One round trip, or none.
 
-        A source's name is its title, and a cluster's what it is called; their keys are their ids.
+        The name of a source is its title. The keys of sources and clusters are their ids.
         """
-        read_at, names = self._remembered.get(kind, (0.0, ()))
+        read_at, names = self._cache.get(kind, (0.0, ()))
         if not names or time.monotonic() - read_at >= FRESH_SECONDS:
             names = await self._read(kind)
-            self._remembered[kind] = time.monotonic(), names
+            self._cache[kind] = time.monotonic(), names
         return names
 
     async def _read(self, kind: Kind) -> Sequence[FacetValue]:
         if kind is not Kind.CLUSTER:
-            return await self._lists.names(kind, MOST)
-        clusters = await self._clusters.largest(MOST)
-        return [FacetValue(Facet(kind, each.cluster_id), each.name, each.size) for each in clusters]
+            return await self._index.names(kind, MAX_NAMES)
+        clusters = await self._clusters.largest(MAX_NAMES)
+        return [
+            FacetValue(Facet(kind, cluster.cluster_id), cluster.name, cluster.size)
+            for cluster in clusters
+        ]

@@ -1,4 +1,4 @@
-"""The knowledge base as a corpus: what hybrid search and lists of chunks read."""
+"""The knowledge base as a corpus for search."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def knowledge(database: Database) -> DatedCorpus[Chunk]:
-    """The knowledge base."""
+    """The chunks of the knowledge base and their index."""
     return DatedCorpus(Chunks(database), InvertedIndex(database, KNOWLEDGE))

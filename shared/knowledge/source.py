@@ -1,4 +1,4 @@
-"""A source: a book, an article or a document, as it was read."""
+"""A source: a book, an article or a document, as it was ingested."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SECTION_SEPARATOR: Final = "\n\n"
-"""What stands between two sections in a source's text."""
+"""The separator of two sections in a source's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A stretch of a source that no chunk may cross: one highlight, or a whole document.
+    """A part of a source that no chunk crosses: one highlight, or a whole document.
 
     Attributes:
-        text: The words themselves, not empty.
-        tags: Tags of this section alone; a chunk carries them beside the source's.
+        text: The text, not empty.
+        tags: Tags of this section alone; a chunk has them in addition to the source's.
         readwise_url: The highlight's page in Readwise.
-        highlight_url: Where the highlight stands in the original, as a deep link.
-        highlighted_at: When the reader marked it.
-        written_at: When it was written, as far as its file tells. It is the date of what nobody
-            marked, decided when that is first stored.
+        highlight_url: The highlight in the original, as a deep link.
+        highlighted_at: When the reader highlighted it.
+        written_at: When it was written, if its file says so. It becomes the date of a text that is
+            not a highlight, when that is first stored.
     """
 
     text: str
@@ -39,11 +39,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class SourceFields:
-    """What is known of a source, and repeated in each of its chunks.
+    """The fields of a source, which each of its chunks repeats.
 
     Attributes:
         source_id: A legal Firestore document id (see `safe_id`), stable across runs.
-        title: What people call it, not empty.
+        title: Its title, not empty.
         author: Who wrote it, if known.
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
         category: What it is: `books`, `articles`, `documents` ...
@@ -79,8 +79,8 @@ class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
 
     Attributes:
-        sections: The text, piece by piece. None left means that the source was deleted.
-        warnings: What could not be read of it, for people; the rest is here.
+        sections: The text in sections; none means that the source was deleted.
+        warnings: What could not be read, for people.
     """
 
     sections: tuple[Section, ...] = ()
@@ -88,5 +88,5 @@ class Source(SourceFields):
 
     @property
     def text(self) -> str:
-        """The source's text: its sections, separated by a blank line. Chunks are slices of it."""
+        """The whole text: the sections, separated by a blank line. Chunks are slices of it."""
         return SECTION_SEPARATOR.join(section.text for section in self.sections)

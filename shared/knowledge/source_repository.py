@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
     SourceCursor = tuple[int | str, str]
-    """Where a source stands in an order: what it is ordered by, and its id."""
+    """The place of a source in an order: its sort key and its id."""
 
 COLLECTION: Final = "sources"
 _KEY_LENGTH: Final = 300
-"""Characters of a title that sources are sorted by: a cursor holds them, too."""
+"""Characters of a title by which sources are sorted; cursors hold them too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
 
 
-class Order(StrEnum):
-    """How sources are listed."""
+class SourceOrder(StrEnum):
+    """The order of a list of sources."""
 
     RECENT = "recent"
     TITLE = "title"
 
 
-_ORDERS: Final = {Order.RECENT: ("updated_at", _DOWN), Order.TITLE: ("title_key", _UP)}
+_ORDERS: Final = {SourceOrder.RECENT: ("updated_at", _DOWN), SourceOrder.TITLE: ("title_key", _UP)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource(SourceFields):
-    """A source as it stands in the database, without its text.
+    """A stored source, without its text.
 
     Attributes:
         facets: The ids of its author, its category and the tags of it and its highlights.
-        title_key: The title as it is compared.
+        title_key: The title as it is compared and sorted.
         updated_at: When it last changed.
     """
 
@@ -61,12 +61,12 @@ class StoredSource(SourceFields):
         """The day of `updated_at`, for people: `2026-01-31`, in UTC."""
         return f"{self.updated_at:%Y-%m-%d}"
 
-    def place(self, order: Order) -> SourceCursor:
-        """Where it stands in an order."""
+    def cursor(self, order: SourceOrder) -> SourceCursor:
+        """The cursor after this source in an order."""
         match order:
-            case Order.RECENT:
+            case SourceOrder.RECENT:
                 return to_microseconds(self.updated_at), self.source_id
-            case Order.TITLE:
+            case SourceOrder.TITLE:
                 return self.title_key, self.source_id
 
 
@@ -78,7 +78,7 @@ _CODEC: Final = Codec(
 
 
 def source_fields(source: SourceFields) -> dict[str, Any]:
-    """What is known of a source, as it is stored."""
+    """The fields of a source, as they are stored."""
     return _CODEC.write(source, SOURCE_FIELDS)
 
 
@@ -88,10 +88,10 @@ def removed_fields(source: SourceFields) -> dict[str, Any]:
 
 
 class Sources:
-    """Reads sources; ingest writes them."""
+    """Reads sources. `Ingestion` writes them."""
 
     def __init__(self, database: Database) -> None:
-        """Read them from this database."""
+        """Read sources from this database."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredSource | None:
@@ -99,15 +99,15 @@ class Sources:
         return next(iter(await self.get_all([source_id])), None)
 
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
-        """The sources that exist among those named, in the order named, in one round trip."""
-        references = [self._database.document(COLLECTION, name) for name in source_ids]
+        """The sources that exist among these, in this order. One round trip."""
+        references = [self._database.document(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, _CODEC.stored_names)
-        found = {snapshot.id: _source(snapshot) for snapshot in snapshots}
-        return [found[name] for name in source_ids if name in found]
+        sources = {snapshot.id: _source(snapshot) for snapshot in snapshots}
+        return [sources[source_id] for source_id in source_ids if source_id in sources]
 
     async def page(
         self,
-        order: Order,
+        order: SourceOrder,
         limit: int,
         facet: Facet | None = None,
         after: SourceCursor | None = None,
@@ -115,33 +115,37 @@ class Sources:
         """A page of sources. One round trip.
 
         Args:
-            order: Which first: the last changed, or by title.
-            limit: How many.
-            facet: An author, a category or a tag that they bear.
-            after: Where the last source that was seen stands.
+            order: The order: last changed first, or by title.
+            limit: Maximum number of sources.
+            facet: An author, a category or a tag that the sources have.
+            after: The cursor of the previous page's last source.
         """
         query = list_query(self._database.client, order, limit, facet, after)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
-        """The sources whose title begins so, as titles are compared, by title. One round trip."""
+        """The sources whose title begins with this, in any case, by title. One round trip."""
         query = titled_query(self._database.client, title_key(beginning), limit)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
-        """How many sources there are. One round trip."""
+        """The number of sources. One round trip."""
         return await self._database.count(sources_query(self._database.client))
 
 
 def title_key(title: str) -> str:
-    """A title, or its beginning, as sources are sorted by it."""
+    """The sort key of a title, or of the beginning of one."""
     return named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
 def list_query(
-    client: AsyncClient, order: Order, limit: int, facet: Facet | None, after: SourceCursor | None
+    client: AsyncClient,
+    order: SourceOrder,
+    limit: int,
+    facet: Facet | None,
+    after: SourceCursor | None,
 ) -> AsyncQuery:
-    """A page of sources; `__name__` follows the direction of its order."""
+    """A page of sources; `__name__` is sorted in the same direction."""
     collection = client.collection(COLLECTION)
     field, direction = _ORDERS[order]
     query = collection.order_by(field, direction=direction)
@@ -149,13 +153,13 @@ def list_query(
     if facet:
         query = query.where(filter=FieldFilter("facets", "array_contains", facet.id))
     if after:
-        value = from_microseconds(int(after[0])) if order is Order.RECENT else after[0]
+        value = from_microseconds(int(after[0])) if order is SourceOrder.RECENT else after[0]
         query = query.start_after({field: value, "__name__": collection.document(after[1])})
     return query.select(_CODEC.stored_names).limit(limit)
 
 
 def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """The sources whose folded titles begin alike."""
+    """The sources whose sort key begins with a prefix."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("title_key", ">=", prefix))
@@ -173,7 +177,7 @@ def sources_query(client: AsyncClient) -> AsyncQuery:
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    for order, value in ((Order.RECENT, 0), (Order.TITLE, "a")):
+    for order, value in ((SourceOrder.RECENT, 0), (SourceOrder.TITLE, "a")):
         for facet in (None, Facet(Kind.TAG, "a")):
             yield list_query(client, order, 1, facet, None)
             yield list_query(client, order, 1, facet, (value, "a"))

@@ -1,4 +1,4 @@
-"""Chunks and sources as tools show them."""
+"""The results by which several tools show chunks, sources and clusters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Addresses(Result):
 
 
 class Passage(Addresses):
-    """A passage in short."""
+    """A chunk in brief."""
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
     source_id: str = Field(description="Id of its source, for get_source.")
@@ -31,11 +31,9 @@ class Passage(Addresses):
     source: str = Field(description="Where its source came from, such as kindle, reader or file.")
     tags: list[str] = Field(description="Tags of the source and of the highlight.")
     chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
-    date: str | None = Field(
-        description="When it was highlighted, else when it was put in: YYYY-MM-DD, in UTC."
-    )
+    date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
     snippet: str = Field(description="An excerpt; get_chunk returns the whole text.")
-    summary: str | None = Field(description="The summary of its knowledge card, once one was made.")
+    summary: str | None = Field(description="The summary of its knowledge card, if it has one.")
 
 
 PassageT = TypeVar("PassageT", bound=Passage)
@@ -49,7 +47,7 @@ def passage(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
 
 
 class SourceSummary(Result):
-    """A source in short."""
+    """A source in brief."""
 
     source_id: str = Field(description="Its id, for get_source.")
     title: str = Field(description="Its title.")
@@ -65,10 +63,10 @@ class SourceSummary(Result):
 
 
 class ClusterSummary(Result):
-    """A topic in short."""
+    """A cluster in brief."""
 
     cluster_id: str = Field(description="Its id, for get_cluster.")
-    name: str = Field(description="A few words.")
+    name: str = Field(description="Its name, a few words.")
     description: str | None = Field(description="What it is about.")
-    keywords: list[str] = Field(description="What its passages talk of, the most telling first.")
-    size: int = Field(description="How many passages belonged to it when topics were last made.")
+    keywords: list[str] = Field(description="Typical words of its passages, best first.")
+    size: int = Field(description="How many passages it had when clusters were last made.")

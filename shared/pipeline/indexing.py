@@ -131,7 +131,7 @@ class Indexing:
                 writes += removal_writes(self._database, change.pending.extracted)
         results = await self._database.commit(writes)
         lengths = zip(postings, results[len(changes) :], strict=False)
-        return [ref for ref, result in lengths if _length(result) >= self.truncation.most]
+        return [ref for ref, result in lengths if _length(result) >= self.truncation.max_entries]
 
     async def analysis(self) -> int | None:
         """Load the version of text analysis that the index was made with; None if it is empty."""

@@ -55,7 +55,7 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
 async def _require_database(ctx: Context, cause: Exception) -> None:
     """Raise `cause` if the database does not answer an unrelated read."""
     try:
-        await EmbeddingSpace(ctx.database).stamp()
+        await EmbeddingSpace(ctx.database).current()
     except CarrelError:
         raise cause from None
 

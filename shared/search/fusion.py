@@ -1,17 +1,16 @@
 """Score fusion and source diversity: from two scores a candidate to one order.
 
-Both scores of every candidate are brought to 0..1 by the least and the greatest among the
-candidates, and added by weight. Every candidate must come with both: one that only one leg found
-has its other score computed, for a missing score is not a low one.
+Both scores of every candidate are scaled to 0..1 by the minimum and maximum among the candidates,
+and added by weight. Every candidate needs both scores, since a missing score is not a low one: if
+only one search found a candidate, its other score is computed.
 
 Min-max normalisation and a weighted sum: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for
 Hybrid Retrieval", ACM TOIS 42(1), 2023.
 
-Diversity: no source crowds out the others while they have as much to say. A ranking falls into two
-tiers: hits whose score is at least half of the best one, then the rest. Within a tier the sources
-take turns of two: first the best two hits of every source, in the order of the ranking, then every
-source's third and fourth, and so on. So a third hit of a source gives way to others that are worth
-it, and to nothing else.
+Diversity: one source does not crowd out others that match as well. A ranking has two tiers: hits
+with at least half of the best score, and the rest. Within a tier the sources take turns of two: the
+best two hits of every source come first, in the order of the ranking, then the third and fourth of
+every source, and so on. A third hit of a source is therefore preceded only by hits of its own tier.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from shared.search.query import Candidate
 
 DENSE_WEIGHT: Final = 0.5
-"""What the similarity counts for with the local embedder; BM25 counts for the rest.
+"""The weight of the similarity with the local embedder; BM25 has the rest.
 
 Chosen on the 809 training claims of SciFact, pool of the best 100 of each leg, nDCG@10: 0.734 at
 0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, 95% +0.001 to +0.015).
@@ -36,11 +35,11 @@ Chosen on the 809 training claims of SciFact, pool of the best 100 of each leg, 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What the two legs say of a candidate.
+    """Both scores of a candidate.
 
     Attributes:
         similarity: Cosine similarity of query and document.
-        bm25: Its BM25 score; 0 where it holds no term of the query.
+        bm25: BM25 score; 0 if the document has no term of the query.
     """
 
     similarity: float
@@ -50,27 +49,27 @@ class Scores:
 def fuse(
     pool: Mapping[str, Scores],
     dense_weight: float = DENSE_WEIGHT,
-    least_spread: float = 0.0,
+    min_spread: float = 0.0,
 ) -> list[tuple[str, float]]:
-    """Order the candidates, best first; equal ones by id.
+    """Sort the candidates, best first; equal ones by id.
 
     Args:
-        pool: Candidate id to both its scores.
-        dense_weight: What the similarity counts for, 0 to 1.
-        least_spread: Similarities that lie closer together than this are not stretched to 0..1:
-            where nothing is near, their differences are noise, and must not outweigh words.
+        pool: Candidate id to both scores.
+        dense_weight: The weight of the similarity, 0 to 1.
+        min_spread: Similarities that are closer together than this are not stretched to 0..1:
+            where nothing is near, their differences are noise and must not outweigh words.
 
     Returns:
-        Candidate id and fused score, 0 to 1. It ranks within this pool and says nothing beyond.
+        Candidate id and fused score, 0 to 1, comparable only within this pool.
 
     Raises:
-        ValueError: The weight is not within 0 and 1.
+        ValueError: The weight is not between 0 and 1.
     """
     if not 0 <= dense_weight <= 1:
-        raise ValueError(f"the dense weight lies between 0 and 1; got {dense_weight}")
+        raise ValueError(f"the dense weight must be between 0 and 1; got {dense_weight}")
     similarities = {member: scores.similarity for member, scores in pool.items()}
-    similarity = _normal(similarities, least_spread)
-    bm25 = _normal({member: scores.bm25 for member, scores in pool.items()})
+    similarity = _normalize(similarities, min_spread)
+    bm25 = _normalize({member: scores.bm25 for member, scores in pool.items()})
     fused = [
         (member, dense_weight * similarity[member] + (1 - dense_weight) * bm25[member])
         for member in pool
@@ -78,56 +77,56 @@ def fuse(
     return sorted(fused, key=lambda item: (-item[1], item[0]))
 
 
-def _normal(values: dict[str, float], least: float = 0.0) -> dict[str, float]:
-    """Bring values to 0..1; where all are equal, they are 1, or 0 if they say nothing."""
+def _normalize(values: dict[str, float], min_spread: float = 0.0) -> dict[str, float]:
+    """Scale values to 0..1. Equal values become 1, or 0 if all are 0."""
     low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
     if low == high:
         return dict.fromkeys(values, float(high > 0))
-    spread = max(high - low, least)
+    spread = max(high - low, min_spread)
     return {member: (value - low) / spread for member, value in values.items()}
 
 
 HITS_PER_TURN: Final = 2
-"""Hits of one source before the others have their turn."""
+"""Hits of one source before the other sources have a turn."""
 
 TIER_SHARE: Final = 0.5
-"""What share of the best score makes a hit worth giving way to."""
+"""The share of the best score from which a hit belongs to the first tier."""
 
-Ranked = tuple[str, float]
+ScoredId = tuple[str, float]
 """An id and its score."""
 
 
-def diversify(ranked: Sequence[Ranked], sources: Mapping[str, str]) -> list[Ranked]:
-    """Let the sources of a ranking take turns.
+def diversify(ranked: Sequence[ScoredId], sources: Mapping[str, str]) -> list[ScoredId]:
+    """Reorder a ranking so that sources take turns.
 
     Args:
         ranked: Ids and scores, best first; scores are 0 or more.
-        sources: Id to the id of its source.
+        sources: Id to source id.
     """
-    line = TIER_SHARE * ranked[0][1] if ranked else 0.0
-    worthy = [hit for hit in ranked if hit[1] >= line]
-    rest = [hit for hit in ranked if hit[1] < line]
-    return [*_in_turns(worthy, sources), *_in_turns(rest, sources)]
+    threshold = TIER_SHARE * ranked[0][1] if ranked else 0.0
+    first_tier = [hit for hit in ranked if hit[1] >= threshold]
+    second_tier = [hit for hit in ranked if hit[1] < threshold]
+    return [*_take_turns(first_tier, sources), *_take_turns(second_tier, sources)]
 
 
-def _in_turns(hits: Iterable[Ranked], sources: Mapping[str, str]) -> list[Ranked]:
-    taken: Counter[str] = Counter()
-    turns: list[tuple[int, Ranked]] = []
+def _take_turns(hits: Iterable[ScoredId], sources: Mapping[str, str]) -> list[ScoredId]:
+    counts: Counter[str] = Counter()
+    turns: list[tuple[int, ScoredId]] = []
     for hit in hits:
         source = sources[hit[0]]
-        turns.append((taken[source] // HITS_PER_TURN, hit))
-        taken[source] += 1
+        turns.append((counts[source] // HITS_PER_TURN, hit))
+        counts[source] += 1
     return [hit for _, hit in sorted(turns, key=lambda turn: turn[0])]
 
 
 def diversify_hits(
     hits: Sequence[Candidate[DocumentT]], source_of: Callable[[str], str]
 ) -> list[Candidate[DocumentT]]:
-    """Let sources take turns: none crowds out the others.
+    """Reorder hits so that sources take turns.
 
     Args:
-        hits: Best first.
-        source_of: Tells the source of a document by its id.
+        hits: Hits, best first.
+        source_of: Returns the source id of a document id.
     """
     by_id = {hit.id: hit for hit in hits}
     sources = {name: source_of(name) for name in by_id}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.index.analysis import indexed_state
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Kind, named_facet
+from shared.index.indexed_state import indexed_state
 from shared.index.postings import TRACES, InvertedIndex
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import FacetFilter, Selection

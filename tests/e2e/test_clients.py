@@ -78,7 +78,7 @@ async def test_every_tool_says_what_it_does_to_data(client: Client) -> None:
         "idempotent_hint": True,
         "open_world_hint": False,
     }
-    assert {"title": "Get a chunk", **reading} == hints["get_chunk"]
+    assert {"title": "Get a passage", **reading} == hints["get_chunk"]
     assert {"title": "Search the knowledge base", **reading} == hints["search_kb"]
 
 

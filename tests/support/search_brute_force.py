@@ -10,9 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.index.posting_changes import PostingsTruncation
+from shared.index.posting_changes import PostingsTruncation, truncation_policies
 from shared.index.postings import KNOWLEDGE
-from shared.index.truncation import truncation_policies
 from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
 from shared.search.fusion import Scores, diversify, fuse
@@ -98,7 +97,7 @@ async def cut_lists(ctx: Context, collection: str, cap: int) -> None:
     """Cut all lists of a collection as the index job cuts those that have grown too long."""
     client = ctx.database.client
     names = [(collection, each.id) async for each in client.collection(collection).stream()]
-    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).shorten(
+    await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(
         names, truncation_policies(KNOWLEDGE)
     )
 

@@ -11,10 +11,9 @@ from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
-from shared.index.analysis import indexed_state
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Facet, Kind, id_facet, month_facet, named_facet
-from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
+from shared.index.indexed_state import NOT_INDEXED, IndexedState, indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
 from shared.index.vector_index import Documents

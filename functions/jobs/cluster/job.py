@@ -35,7 +35,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     from functions.jobs.cluster.schedule import REEMBEDDING, is_due, load_state
 
     report = Report()
-    embedding = await EmbeddingSpace(ctx.database).standing()
+    embedding = await EmbeddingSpace(ctx.database).state()
     if embedding.space is None or embedding.move:
         report.note = REEMBEDDING if embedding.move else ""
         return report

@@ -10,11 +10,9 @@ from shared.core.bisection import bisect
 from shared.core.errors import PlatformFault
 from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
-from shared.index.analysis import indexed_state
-from shared.index.indexed_state import NOT_INDEXED
-from shared.index.posting_changes import PostingsTruncation
+from shared.index.indexed_state import NOT_INDEXED, indexed_state
+from shared.index.posting_changes import PostingsTruncation, truncation_policies
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.index.truncation import truncation_policies
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.indexing import STEP, IndexChange, Indexing
 from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
@@ -75,7 +73,7 @@ async def _truncate_trace_postings(ctx: Context, report: Report) -> None:
     """Truncate overlong postings of traces, which traces write themselves."""
     truncation = PostingsTruncation(ctx.database, TRACES)
     overlong = await truncation.overlong(MAX_TRUNCATED)
-    await truncation.shorten(overlong, truncation_policies(TRACES))
+    await truncation.truncate(overlong, truncation_policies(TRACES))
     if overlong:
         report.counts["shortened"] += len(overlong)
 
@@ -106,7 +104,7 @@ async def _apply(
     refusal = (WriteConflict, PlatformFault, ValueError)
     async for batch, outcome in bisect(changes, indexing.apply, refusal):
         if isinstance(outcome, list):
-            await indexing.truncation.shorten(outcome, truncation_policies(KNOWLEDGE))
+            await indexing.truncation.truncate(outcome, truncation_policies(KNOWLEDGE))
             report.counts["indexed"] += len(batch)
             budget.progress(len(batch))
         elif not isinstance(outcome, WriteConflict):

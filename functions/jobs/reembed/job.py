@@ -34,7 +34,7 @@ async def reembed(ctx: Context, budget: Budget) -> Report:
 
 async def count_documents(ctx: Context) -> int:
     """Count the documents to embed again; 0 if the base has the configured model already."""
-    standing = await EmbeddingSpace(ctx.database).standing()
+    standing = await EmbeddingSpace(ctx.database).state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if standing.space is None or (standing.space == target and not standing.move):
         return 0

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import parse_facet_id
-from shared.index.posting_changes import SLACK
-from shared.index.truncation import truncation_policies
+from shared.index.posting_changes import SLACK, truncation_policies
 
 if TYPE_CHECKING:
     from collections.abc import Collection

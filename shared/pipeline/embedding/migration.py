@@ -47,13 +47,13 @@ async def announce_move(ctx: Context) -> SpaceMove | None:
         WriteConflict: Another process changed the embedding space meanwhile.
     """
     space = EmbeddingSpace(ctx.database)
-    standing = await space.standing()
+    standing = await space.state()
     target = (ctx.embedder.model, ctx.embedder.dimension)
-    if standing.move and standing.move.to == target:
+    if standing.move and standing.move.target == target:
         return standing.move
     if standing.space is None or (standing.space == target and not standing.move):
         return None
-    return await space.announce(standing, ctx.embedder, ctx.clock())
+    return await space.start_move(standing, ctx.embedder, ctx.clock())
 
 
 async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: Report) -> None:
@@ -70,8 +70,8 @@ async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: R
     if report.finished:
         report.finished = await run.embed()
     if report.finished:
-        await EmbeddingSpace(ctx.database).settle(move)
-        report.note = f"The knowledge base is now embedded with {move.to[0]}."
+        await EmbeddingSpace(ctx.database).complete_move(move)
+        report.note = f"The knowledge base is now embedded with {move.target[0]}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class _MoveRun:
         for corpus in CORPORA:
             if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
                 return False
-        await EmbeddingSpace(self.ctx.database).clear()
+        await EmbeddingSpace(self.ctx.database).mark_cleared()
         return True
 
     async def embed(self) -> bool:
@@ -117,12 +117,12 @@ class _MoveRun:
 
     async def _walk(self, name: str, step: PageStep) -> bool:
         """Process page after page and store the position; return whether the end was reached."""
-        position = self.move.places.get(name, "")
+        position = self.move.progress.get(name, "")
         while position is not None:
             if self.budget.spent:
                 return False
             position = await step(position)
-            await EmbeddingSpace(self.ctx.database).reach(name, position)
+            await EmbeddingSpace(self.ctx.database).save_progress(name, position)
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:

@@ -164,10 +164,10 @@ def _clear_workspace_document(
     data: Fields, move: SpaceMove, now: datetime
 ) -> dict[str, Any] | None:
     """Complete documents wait for new vectors; the caller uploads incomplete ones again."""
-    model, dimension = move.to
+    model, dimension = move.target
     making = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if not complete or (making.get("model"), making.get("dimension")) == move.to:
+    if not complete or (making.get("model"), making.get("dimension")) == move.target:
         return None
     made = {"making": {**making, "model": model, "dimension": dimension}}
     waits = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}

@@ -12,9 +12,8 @@ from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import postings_changes
+from shared.index.posting_changes import postings_changes, truncation_policies
 from shared.index.postings import KNOWLEDGE
-from shared.index.truncation import truncation_policies
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import IndexChange, Indexing
@@ -132,7 +131,7 @@ async def test_lists_that_have_grown_too_long_are_named(ctx: Context) -> None:
     assert [] == await indexing.apply([change(each, 5) for each in found[:4]])
     grown = await indexing.apply([change(found[4], 5)])
     assert [RYE_LIST, BREAD] == sorted(grown)
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     assert [3, 3] == [data["held"] for data in (await stored_lists(ctx)).values()]
     assert [] == await indexing.apply([change(found[5], 5)])
 
@@ -141,7 +140,7 @@ async def test_chunks_that_leave_a_long_list_do_not_make_it_grow(ctx: Context) -
     """The count of chunks is not taken for the number of entries, however high it is."""
     indexing = Indexing(ctx.database, cap=2, slack=1)
     grown = await indexing.apply([change(each, 5) for each in await waiting(ctx, 9)])
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     found = await again(ctx)
     assert [] == await indexing.apply([removal(each) for each in found[:3]])
     assert [6, 6] == [data["df"] for data in (await stored_lists(ctx)).values()]
@@ -153,7 +152,7 @@ async def test_a_cut_list_keeps_its_best_or_newest_entries(ctx: Context) -> None
     grown = await indexing.apply(
         [change(each, 10 + number, tf=9 - number) for number, each in enumerate(found)]
     )
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     lists = await stored_lists(ctx)
     names = [each.chunk_id for each in found]
     assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
@@ -165,7 +164,7 @@ async def test_a_cut_list_misses_nothing_after_the_newest_that_went(ctx: Context
     """Where chunks of one date are kept in part, the list is whole only from the next moment on."""
     indexing = Indexing(ctx.database, cap=2, slack=1)
     grown = await indexing.apply([change(each, 5) for each in await waiting(ctx, 4)])
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     assert 6 == (await stored_lists(ctx))[RYE_LIST]["since"]
 
 
@@ -173,7 +172,7 @@ async def test_what_a_list_misses_is_kept_when_it_is_cut_again(ctx: Context) -> 
     indexing = Indexing(ctx.database, cap=3, slack=1)
     found = await waiting(ctx, 8)
     grown = await indexing.apply([change(each, 50) for each in found[:4]])
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     assert 51 == (await stored_lists(ctx))[RYE_LIST]["since"]
     kept = (await stored_lists(ctx))[RYE_LIST]["postings"]
     present = [each for each in await again(ctx) if each.chunk_id in kept]
@@ -181,7 +180,7 @@ async def test_what_a_list_misses_is_kept_when_it_is_cut_again(ctx: Context) -> 
     fresh = [each for each in await again(ctx) if each.chunk_id not in kept]
     late = [each for each in fresh if each.indexed == NOT_INDEXED]
     grown = await indexing.apply([change(each, 20) for each in late])
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     assert 51 == (await stored_lists(ctx))[RYE_LIST]["since"]
 
 
@@ -191,13 +190,13 @@ async def test_a_list_that_was_not_too_long_after_all_stays_whole(ctx: Context) 
     await indexing.apply([change(each, 5) for each in await waiting(ctx, 2)])
     grown = await indexing.apply([change(each, 6) for each in await again(ctx)])
     assert [RYE_LIST] == grown
-    await indexing.truncation.shorten(grown, KEEP)
+    await indexing.truncation.truncate(grown, KEEP)
     found = (await stored_lists(ctx))[RYE_LIST]
     assert (2, 2, "since" in found) == (found["held"], len(found["postings"]), False)
 
 
 async def test_a_list_that_is_gone_is_not_shortened(ctx: Context) -> None:
-    await Indexing(ctx.database).truncation.shorten([BREAD], KEEP)
+    await Indexing(ctx.database).truncation.truncate([BREAD], KEEP)
     assert {} == await stored_lists(ctx)
 
 

@@ -9,8 +9,12 @@ import pytest
 from shared.firestore.database import Database
 from shared.index.facets import Kind, named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
-from shared.index.posting_changes import IndexDifference, PostingsTruncation, postings_writes
-from shared.index.truncation import truncation_policies
+from shared.index.posting_changes import (
+    IndexDifference,
+    PostingsTruncation,
+    postings_writes,
+    truncation_policies,
+)
 from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES
 from tests.support.stored_documents import documents
@@ -78,7 +82,7 @@ async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Contex
     assert {SEA_LIST, BREAD} == set(await lists.overlong(9))
     await write(ctx, 6, "rye")
     assert 2 == len(await lists.overlong(1))
-    await lists.shorten(await lists.overlong(9), KEEP)
+    await lists.truncate(await lists.overlong(9), KEEP)
     assert [] == await lists.overlong(9)
 
 
@@ -86,7 +90,7 @@ async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) 
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
         await write(ctx, number, "rye")
-    await lists.shorten([RYE, SEA_LIST], KEEP)
+    await lists.truncate([RYE, SEA_LIST], KEEP)
     assert ({"d4", "d5"}, {"d4", "d5"}) == (await entries(ctx, RYE), await entries(ctx, SEA_LIST))
     sea = (await documents(ctx, NAMES.facets))[SEA.id]
     assert (5, 2, 4) == (sea["df"], sea["held"], sea["since"])
@@ -105,14 +109,14 @@ async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Cont
         await write(ctx, 9, "rye")
 
     database.race = another
-    await lists.shorten([RYE, BREAD], KEEP)
+    await lists.truncate([RYE, BREAD], KEEP)
     assert {"d1", "d2", "d3", "d4", "d9"} == await entries(ctx, RYE)
     assert {"d13", "d14"} == await entries(ctx, BREAD)
     assert RYE in await lists.overlong(9)
-    await lists.shorten([RYE], KEEP)
+    await lists.truncate([RYE], KEEP)
     assert {"d4", "d9"} == await entries(ctx, RYE)
 
 
 async def test_a_list_that_is_gone_is_not_made_anew(ctx: Context) -> None:
-    await PostingsTruncation(ctx.database, NAMES).shorten([RYE], KEEP)
+    await PostingsTruncation(ctx.database, NAMES).truncate([RYE], KEEP)
     assert {} == await documents(ctx, NAMES.lexicon)

@@ -11,7 +11,7 @@ import pytest
 from shared.core.dates import ALL_DATES, DateSpan
 from shared.index.facets import HAS_CARD, Kind, named_facet
 from shared.index.vector_index import date_cursor
-from shared.knowledge.chunk_repository import ChunkLists, Chunks
+from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, texts
 from tests.support.many_sources import NOON, index_all, shelve, source
@@ -59,20 +59,20 @@ async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> No
 
 async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
     chunks = await shelve(ctx, BAKING, source("b"))
-    found = await ChunkLists(ctx.database).of_source("baking", 5)
+    found = await Chunks(ctx.database).of_source("baking", 5)
     assert texts(found) == texts(chunks[:3])
-    assert await ChunkLists(ctx.database).of_source("baking", 1, first=2) == found[1:2]
+    assert await Chunks(ctx.database).of_source("baking", 1, first=2) == found[1:2]
 
 
 async def test_the_positions_of_chunks_that_exist_are_told(ctx: Context) -> None:
     first, _, third = (chunk.chunk_id for chunk in await shelve(ctx, BAKING))
-    found = await ChunkLists(ctx.database).positions([third, "nobody", first])
+    found = await Chunks(ctx.database).positions([third, "nobody", first])
     assert found == {first: 1, third: 3}
 
 
 async def test_chunks_are_counted_by_days_and_by_what_they_bear(ctx: Context) -> None:
     await diary(ctx)
-    lists = ChunkLists(ctx.database)
+    lists = Chunks(ctx.database)
     assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
     assert (await lists.count_with_facet(KEPT), await lists.count_with_facet(HAS_CARD)) == (3, 0)
 
@@ -81,9 +81,9 @@ async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
     ctx: Context,
 ) -> None:
     await diary(ctx)
-    gone = (await ChunkLists(ctx.database).of_source("a", 1))[0].chunk_id
+    gone = (await Chunks(ctx.database).of_source("a", 1))[0].chunk_id
     await Ingestion(ctx.database).save([in_chunks(replace(source("a"), sections=()))], NOON)
-    lists = ChunkLists(ctx.database)
+    lists = Chunks(ctx.database)
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]
         assert await walk(ctx, TAGGED) == []

@@ -174,7 +174,7 @@ async def test_an_empty_period_says_when_the_newest_passage_came_in(ctx: Context
     out = await get_recent(In(), ctx)
     assert (out.chunks, out.activity and out.activity.total) == ([], 0)
     assert out.message == (
-        "No passage is of this period. The newest is of 2023-01-29: call search_kb"
+        "No passage is in this period. The newest is of 2023-01-29: call search_kb"
         " without a query and with filters.date_range to list passages of any days."
     )
 

@@ -13,7 +13,7 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.leases import Leases
-from shared.knowledge.chunk_repository import AT_FIRST, Chunks
+from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
@@ -106,7 +106,7 @@ async def test_a_sources_document_describes_it(ctx: Context) -> None:
 async def test_a_new_chunk_waits_for_every_step_at_once(ctx: Context) -> None:
     await save(ctx, SAILING)
     for data in (await documents(ctx, "chunks")).values():
-        assert data["pending"] == dict.fromkeys(AT_FIRST, NOON)
+        assert data["pending"] == dict.fromkeys(FIRST_STEPS, NOON)
         assert (data["tries"], data["parked"], "deleted_at" in data) == ({}, {}, False)
         assert (data["created_at"], data["updated_at"]) == (NOON, NOON)
         assert "embedding" not in data

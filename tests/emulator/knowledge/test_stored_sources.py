@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.knowledge.source_repository import Order, Sources
+from shared.knowledge.source_repository import SourceOrder, Sources
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.many_sources import NOON, shelve, source
 from tests.support.stored_documents import documents
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def walk(ctx: Context, order: Order) -> list[str]:
+async def walk(ctx: Context, order: SourceOrder) -> list[str]:
     """The ids of all sources, read one by one."""
     ids: list[str] = []
     after: SourceCursor | None = None
     while page := await Sources(ctx.database).page(order, 1, after=after):
         ids.append(page[0].source_id)
-        after = page[0].place(order)
+        after = page[0].cursor(order)
     return ids
 
 
@@ -39,15 +39,17 @@ async def test_ingest_writes_what_sources_are_listed_by(ctx: Context) -> None:
 async def test_a_title_too_long_for_an_index_is_listed_and_read_whole(ctx: Context) -> None:
     title = "é" * 2_000
     await shelve(ctx, source("long", title=title))
-    assert [each.title for each in await Sources(ctx.database).page(Order.TITLE, 5)] == [title]
-    assert await walk(ctx, Order.TITLE) == ["long"]
+    assert [each.title for each in await Sources(ctx.database).page(SourceOrder.TITLE, 5)] == [
+        title
+    ]
+    assert await walk(ctx, SourceOrder.TITLE) == ["long"]
 
 
 async def test_a_walk_in_either_order_meets_each_source_once(ctx: Context) -> None:
     await shelve(ctx, source("b", title="Same"), source("a", title="Same"))
     await shelve(ctx, source("c", title="Before"), now=NOON + timedelta(microseconds=1))
-    assert await walk(ctx, Order.TITLE) == ["c", "a", "b"]
-    assert await walk(ctx, Order.RECENT) == ["c", "b", "a"]
+    assert await walk(ctx, SourceOrder.TITLE) == ["c", "a", "b"]
+    assert await walk(ctx, SourceOrder.RECENT) == ["c", "b", "a"]
 
 
 async def test_sources_are_read_in_the_order_asked_but_missing_ones(

@@ -277,8 +277,8 @@ async def test_during_a_move_to_another_model_topics_stay_as_they_are(
 ) -> None:
     await put_in(ctx, about("boats", range(2 * SIZE)))
     before = await standing(ctx)
-    there = await EmbeddingSpace(ctx.database).standing()
-    await EmbeddingSpace(ctx.database).announce(there, WordEmbedder(), NOON)
+    there = await EmbeddingSpace(ctx.database).state()
+    await EmbeddingSpace(ctx.database).start_move(there, WordEmbedder(), NOON)
     assert REEMBEDDING == (await run(ctx)).note
     assert {**before, "meta/embedding": ...} == {**await standing(ctx), "meta/embedding": ...}
 

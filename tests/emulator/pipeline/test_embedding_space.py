@@ -46,13 +46,13 @@ class Named:
 
 
 async def test_a_new_database_is_not_embedded(ctx: Context) -> None:
-    assert await EmbeddingSpace(ctx.database).stamp() is None
+    assert await EmbeddingSpace(ctx.database).current() is None
     assert await EmbeddingSpace(ctx.database).expect(Named()) is False
 
 
 async def test_a_claim_stamps_the_database(ctx: Context) -> None:
     await EmbeddingSpace(ctx.database).claim(Named())
-    assert await EmbeddingSpace(ctx.database).stamp() == ("model-1", 3)
+    assert await EmbeddingSpace(ctx.database).current() == ("model-1", 3)
     assert await EmbeddingSpace(ctx.database).expect(Named()) is True
 
 
@@ -65,7 +65,7 @@ async def test_another_model_or_dimension_is_refused(ctx: Context, other: Named)
     assert caught.value.message.endswith("carrel jobs run reembed")
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)"):
         await space.claim(other)
-    assert await space.stamp() == ("model-1", 3)
+    assert await space.current() == ("model-1", 3)
 
 
 async def test_a_process_asks_once(ctx: Context, app: App) -> None:
@@ -96,7 +96,7 @@ async def moving(ctx: Context) -> EmbeddingSpace:
     """A database that moves from the former model to the present one; nobody knows of it yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
-    await space.announce(await space.standing(), PRESENT, NOON)
+    await space.start_move(await space.state(), PRESENT, NOON)
     return space
 
 
@@ -108,17 +108,17 @@ def later(app: App) -> EmbeddingSpace:
 
 async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await moving(ctx)
-    standing = await space.standing()
-    assert (("model-1", 3), SpaceMove(("model-2", 4), NOON)) == (standing.space, standing.move)
-    assert ("model-1", 3) == await space.stamp()
+    state = await space.state()
+    assert (("model-1", 3), SpaceMove(("model-2", 4), NOON)) == (state.space, state.move)
+    assert ("model-1", 3) == await space.current()
 
 
 async def test_while_the_base_moves_nobody_compares_vectors(ctx: Context, app: App) -> None:
     await moving(ctx)
     for embedder in (FORMER, PRESENT):
-        with pytest.raises(ReembeddingInProgress, match="being embedded anew, with model-2"):
+        with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):
             await later(app).expect(embedder)
-    with pytest.raises(Conflict, match="being embedded anew with model-2"):
+    with pytest.raises(Conflict, match="being embedded with model-2"):
         await later(app).expect(OTHER)
 
 
@@ -127,7 +127,7 @@ async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress):
             await later(app).claim(embedder)
-    await space.clear()
+    await space.mark_cleared()
     await later(app).claim(PRESENT)
     with pytest.raises(ReembeddingInProgress):
         await later(app).claim(FORMER)
@@ -146,16 +146,16 @@ async def test_a_run_joins_a_move_to_its_own_model_only(ctx: Context, app: App) 
 
 async def test_how_far_walks_have_come_is_remembered(ctx: Context) -> None:
     space = await moving(ctx)
-    await space.reach("clear_chunks", "chunks/a")
-    await space.reach("clear_traces", None)
-    standing = await space.standing()
-    assert standing.move
-    assert {"clear_chunks": "chunks/a", "clear_traces": None} == standing.move.places
+    await space.save_progress("clear_chunks", "chunks/a")
+    await space.save_progress("clear_traces", None)
+    state = await space.state()
+    assert state.move
+    assert {"clear_chunks": "chunks/a", "clear_traces": None} == state.move.progress
 
 
 async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: App) -> None:
     space = await moving(ctx)
-    await space.settle(SpaceMove(("model-2", 4), NOON))
+    await space.complete_move(SpaceMove(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert expected == await documents(ctx, "meta")
     assert await later(app).expect(PRESENT) is True
@@ -165,10 +165,10 @@ async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: Ap
 
 async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> None:
     space = await moving(ctx)
-    standing = await space.standing()
-    await space.announce(standing, OTHER, NOON)
+    state = await space.state()
+    await space.start_move(state, OTHER, NOON)
     with pytest.raises(WriteConflict):
-        await space.announce(standing, PRESENT, NOON)
+        await space.start_move(state, PRESENT, NOON)
 
 
 async def test_a_process_asks_again_after_a_while(ctx: Context, app: App) -> None:

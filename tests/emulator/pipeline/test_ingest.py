@@ -18,7 +18,7 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.chunk_repository import AT_FIRST
+from shared.knowledge.chunk_repository import FIRST_STEPS
 from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.source_files import book, export, lines, written
@@ -121,7 +121,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_its_details(
         "highlight_url": "https://example.com/sails#10",
         "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
         "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
-        "pending": dict.fromkeys(AT_FIRST, data["created_at"]),
+        "pending": dict.fromkeys(FIRST_STEPS, data["created_at"]),
         "tries": {},
         "parked": {},
     }
@@ -168,7 +168,7 @@ async def test_an_edited_highlight_alone_is_embedded_anew(ctx: Context, tmp_path
     after = await chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
-    assert set(after[edited].get("pending")) == set(AT_FIRST)
+    assert set(after[edited].get("pending")) == set(FIRST_STEPS)
     for text in (REEF, TESTS):
         assert before[text].update_time == after[text].update_time
 

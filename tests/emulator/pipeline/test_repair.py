@@ -16,7 +16,7 @@ from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
-from shared.index.truncation import newest_entries
+from shared.index.posting_changes import newest_entries
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from tests.support.index_lists import (

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
-from shared.knowledge.common_names import MOST
+from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered, shelve, source
 
@@ -83,10 +83,10 @@ async def test_an_empty_base_has_no_names(ctx: Context) -> None:
 
 
 async def test_rare_names_are_found_behind_the_commonest(ctx: Context) -> None:
-    tags = tuple(f"common {n}" for n in range(MOST))
+    tags = tuple(f"common {n}" for n in range(MAX_NAMES))
     await shelve(ctx, source("a", "x", "y", tags=tags))
     await shelve(ctx, source("rare-id", title="Rare Title", tags=("rare tag",)))
-    for n in range(MOST):
+    for n in range(MAX_NAMES):
         name = f"source:filler{n}"
         data = {"kind": "source", "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
         await write(ctx, f"facets/{name}", data)
@@ -106,7 +106,7 @@ async def test_a_rare_name_is_found_by_a_very_long_beginning(ctx: Context, kind:
     long = "\ufdfa" * 200
     said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
     await shelve(ctx, source("long", title=long, **said), source("other", title="\ufdfa bread"))
-    for n in range(MOST):
+    for n in range(MAX_NAMES):
         data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
         await write(ctx, f"facets/{kind}:filler{n}", data)
     out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), ctx)
@@ -114,7 +114,7 @@ async def test_a_rare_name_is_found_by_a_very_long_beginning(ctx: Context, kind:
 
 
 async def test_of_many_rare_names_the_total_tells_that_there_are_more(ctx: Context) -> None:
-    await shelve(ctx, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MOST))))
+    await shelve(ctx, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MAX_NAMES))))
     await shelve(ctx, source("b", tags=tuple(f"rare {n}" for n in range(3))))
     out = await complete_name(In(kind="tag", prefix="rare", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)

@@ -10,8 +10,7 @@ import pytest
 
 from shared.core.dates import DateSpan
 from shared.index.facets import Kind, named_facet
-from shared.index.posting_changes import PostingsTruncation
-from shared.index.truncation import truncation_policies
+from shared.index.posting_changes import PostingsTruncation, truncation_policies
 from shared.knowledge.corpus import knowledge
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
@@ -132,7 +131,7 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Contex
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
     before = [await search(ctx, "rye", *way) for way in ways]
     lists = PostingsTruncation(ctx.database, NAMES, cap=3, slack=0)
-    await lists.shorten([(NAMES.lexicon, "rye")], truncation_policies(NAMES))
+    await lists.truncate([(NAMES.lexicon, "rye")], truncation_policies(NAMES))
     for way, expected in zip(ways, before, strict=True):
         after = await search(ctx, "rye", *way)
         assert found(expected) == found(after)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.index import analysis
+from shared.index import indexed_state
 from shared.traces import near_duplicates, screening
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import STRANGER, call, call_error, call_result
@@ -275,7 +275,7 @@ async def test_screening_and_comparison_run_in_threads(
         monkeypatch.setattr(module, name, recorded)
 
     record_threads(screening, "screen_texts")
-    record_threads(analysis, "terms")
+    record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)
     await call_result(app, "amend_trace", trace_id=trace_id, **sample(2))

@@ -1,4 +1,4 @@
-"""Read one topic: what it is about, its passages, and the topics near it."""
+"""Read a cluster: its summary, its passages, and the clusters near it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from shared.runtime.schemas import Arguments, DocumentId
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
+    from shared.index.vector_index import DateCursor
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.cluster_repository import ClusterWithCentroid, RelatedCluster
+    from shared.knowledge.cluster_repository import ClusterNeighbour, ClusterWithCentroid
     from shared.runtime.context import Context
 
-_PLACE: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
-"""The date and the id of the last passage that was shown."""
+_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
+"""The shape of a cursor: the date and the id of a page's last passage."""
 
 
 class In(Arguments):
-    """Which topic, and how much of it."""
+    """A cluster, and how much of it."""
 
     cluster_id: DocumentId = Field(
-        description="The topic's id, as list_clusters and search_kb return it.",
+        description="The cluster's id, from list_clusters or search_kb.",
         validation_alias=AliasChoices("cluster_id", "id"),
     )
     include_members: bool = Field(default=True, description="Whether to list its passages.")
@@ -45,35 +46,39 @@ class In(Arguments):
         default=20,
         ge=1,
         le=50,
-        description="How many passages at most.",
+        description="Maximum number of passages.",
         validation_alias=AliasChoices("member_limit", "limit"),
     )
     cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the page before, for more of its passages."
+        default=None, description="next_cursor of the previous page of the same cluster."
     )
     include_related: bool = Field(
         default=True,
-        description="Whether to look for topics close in meaning. They come with the first page.",
+        description="Whether to return clusters close in meaning; on the first page only.",
     )
     related_limit: int = Field(
-        default=5, ge=1, le=20, description="How many related topics at most."
+        default=5, ge=1, le=20, description="Maximum number of related clusters."
     )
 
 
-class Related(ClusterSummary):
-    """A topic close in meaning."""
+class RelatedCluster(ClusterSummary):
+    """A cluster close in meaning."""
 
     similarity: float = Field(
-        description="Cosine similarity of the topics' centres: 1 the same, 0 unrelated.", ge=0, le=1
+        description="Cosine similarity of the clusters' centroids: 1 the same, 0 unrelated.",
+        ge=0,
+        le=1,
     )
 
 
 class Out(ClusterSummary):
-    """A topic with a page of its passages."""
+    """A cluster with a page of its passages."""
 
-    members: list[Passage] = Field(description="Its passages, those of the latest date first.")
-    next_cursor: str | None = Field(description="Where the passages go on; missing at their end.")
-    related_clusters: list[Related] = Field(description="Topics close in meaning, best first.")
+    members: list[Passage] = Field(description="Its passages, newest first.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
+    related_clusters: list[RelatedCluster] = Field(
+        description="Clusters close in meaning, best first."
+    )
 
 
 async def get_cluster(args: In, ctx: Context) -> Out:
@@ -81,28 +86,32 @@ async def get_cluster(args: In, ctx: Context) -> Out:
 
     It reads 1 + (member_limit + 1) + (related_limit + 1) documents.
     """
-    walk = In(cluster_id=args.cluster_id)  # what a cursor belongs to, whatever else is asked for
-    after = decode_cursor(walk, args.cursor, _PLACE)
+    # A cursor belongs to the cluster, whatever the other arguments are.
+    cursor_args = In(cluster_id=args.cluster_id)
+    after = decode_cursor(cursor_args, args.cursor, _POSITION)
     stored, chunks = await asyncio.gather(
         Clusters(ctx.database).get(args.cluster_id), _members(args, after, ctx)
     )
     if stored is None:
         raise NotFound(
-            f"There is no cluster {args.cluster_id}. Clusters are made anew from time to time: find"
+            f"There is no cluster {args.cluster_id}. Clusters are replaced from time to time: find"
             " the present ones with list_clusters.",
             details={"cluster_id": args.cluster_id},
         )
     members = fit_page([passage(Passage, chunk) for chunk in chunks[: args.member_limit]])
-    more = len(members) < len(chunks)
+    last = chunks[len(members) - 1] if len(members) < len(chunks) else None
     return Out.of(
         stored.cluster,
         members=members,
-        next_cursor=encode_cursor(walk, date_cursor(chunks[len(members) - 1])) if more else None,
-        related_clusters=[_related(each) for each in await _neighbours(stored, args, ctx)],
+        next_cursor=encode_cursor(cursor_args, date_cursor(last)) if last else None,
+        related_clusters=[
+            RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
+            for neighbour in await _neighbours(stored, args, ctx)
+        ],
     )
 
 
-async def _members(args: In, after: tuple[int, str] | None, ctx: Context) -> list[Chunk]:
+async def _members(args: In, after: DateCursor | None, ctx: Context) -> list[Chunk]:
     """The passages of a page, and one more if there is one."""
     if not args.include_members:
         return []
@@ -110,28 +119,25 @@ async def _members(args: In, after: tuple[int, str] | None, ctx: Context) -> lis
     return await Chunks(ctx.database).newest(args.member_limit + 1, facets, after=after)
 
 
-async def _neighbours(stored: ClusterWithCentroid, args: In, ctx: Context) -> list[RelatedCluster]:
-    """Neighbours of the cluster, without itself, which is asked for since it comes first."""
+async def _neighbours(
+    stored: ClusterWithCentroid, args: In, ctx: Context
+) -> list[ClusterNeighbour]:
+    """The nearest clusters. The search returns the cluster itself as well, mostly first."""
     if not args.include_related or args.cursor:
         return []
-    found = await Clusters(ctx.database).nearest(stored.centroid, args.related_limit + 1)
-    others = [each for each in found if each.cluster.cluster_id != args.cluster_id]
+    neighbours = await Clusters(ctx.database).nearest(stored.centroid, args.related_limit + 1)
+    others = [hit for hit in neighbours if hit.cluster.cluster_id != args.cluster_id]
     return others[: args.related_limit]
-
-
-def _related(neighbour: RelatedCluster) -> Related:
-    return Related.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
 
 
 TOOL = Tool(
     name="get_cluster",
-    title="Get a topic",
+    title="Get a cluster",
     description=(
-        "Read one topic of the knowledge base: what it is about, its keywords, its passages, latest"
-        " first, and the topics close to it. Use it to explore what the owner has read on a topic,"
-        " and to walk from one topic to the next. It needs a cluster_id, from list_clusters or"
-        " from a hit of search_kb. To search within a topic, use search_kb with the filter"
-        " cluster_id."
+        "Read one cluster, a group of passages about the same thing: name, description, keywords,"
+        " passages (newest first) and the clusters near it. Use it to explore a theme; cluster_id"
+        " comes from list_clusters or a search_kb hit. To search inside a cluster, use search_kb"
+        " with the filter cluster_id."
     ),
     input=In,
     output=Out,
@@ -141,8 +147,8 @@ TOOL = Tool(
     resource=ResourceTemplate(
         uri="carrel://cluster/{cluster_id}",
         name="cluster",
-        title="Topic",
-        description="A topic with its latest passages and the topics close to it.",
+        title="Cluster",
+        description="A cluster with its latest passages and the clusters near it.",
     ),
     links=Links(items="members", uri="carrel://chunk/{chunk_id}", name="title"),
 )

@@ -1,96 +1,124 @@
-"""How much came in, when, and of what: counted from lists that the index keeps."""
+"""How many passages are dated in a period, by day, source and author, counted from postings."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
+
+from pydantic import Field
 
 from shared.core.dates import DateSpan
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk import source_id_of
-from shared.knowledge.chunk_repository import ChunkLists
+from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import Sources
+from shared.runtime.schemas import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.index.bm25 import Postings
-    from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
     Months = Mapping[str, Postings]
-    """By month, as YYYY-MM, the dates of its chunks; a month without chunks has no list."""
+    """Month, as YYYY-MM, to the dates of its chunks; a month without chunks is missing."""
 
-MOST_SOURCES: Final = 100
-"""How many sources are read to learn their authors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What came in during a span of days.
-
-    Attributes:
-        total: How many chunks came in.
-        timeline: How many chunks each day had, or each month, that had any, as far as they are
-            indexed.
-        sources: The sources with the most chunks, most first, and how many.
-        authors: The same for authors.
-        partial: Whether the others do not add up to the total: what came in or went since the last
-            indexing is not counted; of a month with more chunks than its list takes, sources and
-            authors count the newest; and authors are those of the 100 busiest sources.
-    """
-
-    total: int
-    timeline: Mapping[str, int]
-    sources: list[tuple[StoredSource, int]]
-    authors: list[tuple[str, int]]
-    partial: bool
+MAX_SOURCES: Final = 100
+"""Sources that are read to learn their authors."""
+TOP: Final = 5
+"""Sources and authors that are returned."""
 
 
-async def activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
-    """Count what came in: two round trips, at most 14 lists, one count and 100 sources.
+class TimelineEntry(Result):
+    """A day, or a month of last_year."""
 
-    A day or month that its list does not cover, since the list was cut, is counted by the database.
+    date: str = Field(description="YYYY-MM-DD, or YYYY-MM for last_year.")
+    chunks: int = Field(description="How many passages are dated in it.")
+
+
+class TopSource(Result):
+    """A source with passages in the period."""
+
+    source_id: str = Field(description="Its id, for get_source.")
+    title: str = Field(description="Its title.")
+    author: str | None = Field(description="Who wrote it, if known.")
+    chunks: int = Field(description="How many of its passages are in the period.")
+
+
+class TopAuthor(Result):
+    """An author with passages in the period."""
+
+    author: str = Field(description="The author.")
+    chunks: int = Field(description="How many of their passages are in the period.")
+
+
+class Activity(Result):
+    """How many passages a period has, when and from where."""
+
+    total: int = Field(description="How many passages are in the period.")
+    timeline: list[TimelineEntry] = Field(
+        description="Passages by day, by month for last_year; days without any are left out."
+    )
+    top_sources: list[TopSource] = Field(description="The five sources with the most of them.")
+    top_authors: list[TopAuthor] = Field(description="The five authors with the most of them.")
+    partial: bool = Field(
+        description="Whether timeline and tops may not add up to total: recent changes are counted"
+        " once they are indexed, and of a period with very many passages the tops count the"
+        " newest."
+    )
+
+
+async def activity_of(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
+    """Count the passages of a span.
+
+    Two round trips, at most 14 postings, one count and 100 sources. The database counts the days or
+    months that truncated postings do not cover.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
-    lists, total = await asyncio.gather(
-        InvertedIndex(ctx.database, KNOWLEDGE).read([], facets),
-        ChunkLists(ctx.database).count(span),
+    postings, total = await asyncio.gather(
+        InvertedIndex(ctx.database, KNOWLEDGE).read([], facets), Chunks(ctx.database).count(span)
     )
-    months = {facet.key: postings for facet, postings in lists.facets.items()}
+    months = {facet.key: of_month for facet, of_month in postings.facets.items()}
     units = _months_of(span) if by_month else _days_of(span)
     per_source = _per_source(months, span)
-    busiest = dict(_most_first(per_source)[:MOST_SOURCES])
+    busiest = dict(_most_first(per_source)[:MAX_SOURCES])
     counts, sources = await asyncio.gather(
         asyncio.gather(*(_count(unit, months, ctx) for unit in units.values())),
         Sources(ctx.database).get_all(list(busiest)),
     )
-    authors = Counter[str]()
+    per_author = Counter[str]()
     for source in sources:
         if source.author:
-            authors[source.author] += busiest[source.source_id]
+            per_author[source.author] += busiest[source.source_id]
     return Activity(
         total=total,
-        timeline={name: count for name, count in zip(units, counts, strict=True) if count},
-        sources=[(source, busiest[source.source_id]) for source in sources],
-        authors=_most_first(authors),
+        timeline=[
+            TimelineEntry(date=name, chunks=count)
+            for name, count in zip(units, counts, strict=True)
+            if count
+        ],
+        top_sources=[TopSource.of(source, chunks=busiest[source.source_id]) for source in sources][
+            :TOP
+        ],
+        top_authors=[
+            TopAuthor(author=name, chunks=count) for name, count in _most_first(per_author)[:TOP]
+        ],
         partial=sum(counts) != total
-        or len(per_source) > MOST_SOURCES
+        or len(per_source) > MAX_SOURCES
         or not all(_covers(months, unit) for unit in units.values()),
     )
 
 
 def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _days_of(span: DateSpan) -> dict[str, DateSpan]:
     count = (span.last - span.first).days + 1
-    days = [span.first + timedelta(days=n) for n in range(count)]
+    days = [span.first + timedelta(days=number) for number in range(count)]
     return {day.isoformat(): DateSpan(day, day) for day in days}
 
 
@@ -105,25 +133,25 @@ def _month(name: str) -> DateSpan:
 
 
 def _covers(months: Months, unit: DateSpan) -> bool:
-    """Whether the list of the month that a day, or a month, lies in misses none of its chunks."""
+    """Whether the postings of its month have all chunks of a day or a month."""
     postings = months.get(unit.months[0])
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
 
 async def _count(unit: DateSpan, months: Months, ctx: Context) -> int:
     if not _covers(months, unit):
-        return await ChunkLists(ctx.database).count(unit)
+        return await Chunks(ctx.database).count(unit)
     postings = months.get(unit.months[0])
-    wanted = unit.microseconds
-    return sum(entry in wanted for entry in postings.entries.values()) if postings else 0
+    moments = unit.microseconds
+    return sum(date in moments for date in postings.entries.values()) if postings else 0
 
 
 def _per_source(months: Months, span: DateSpan) -> Counter[str]:
-    """How many chunks each source has in a span, as far as the lists go."""
-    wanted = span.microseconds
+    """How many chunks each source has in a span, as far as the postings tell."""
+    moments = span.microseconds
     return Counter(
         source_id_of(chunk_id)
         for postings in months.values()
-        for chunk_id, entry in postings.entries.items()
-        if entry in wanted and (postings.complete or entry >= postings.since)
+        for chunk_id, date in postings.entries.items()
+        if date in moments and (postings.complete or date >= postings.since)
     )

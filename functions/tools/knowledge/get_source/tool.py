@@ -1,4 +1,4 @@
-"""Read one source: what it is, and its passages in their order."""
+"""Read a source and its passages in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
-from shared.knowledge.chunk_repository import ChunkLists
+from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import SourceSummary
 from shared.runtime.pagination import (
@@ -30,37 +30,36 @@ if TYPE_CHECKING:
     Position = tuple[str, str, int]
 
 _POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
-"""The last chunk that was shown, the one that came after it, and where the last one stood."""
+"""The shape of a cursor: the last chunk of a page, the chunk after it, and the last one's
+position."""
 
 
 class In(Arguments):
-    """Which source, and which of its passages."""
+    """A source, and which of its passages."""
 
     source_id: DocumentId = Field(
-        description="The source's id, as search_kb and list_sources return it.",
+        description="The source's id, from search_kb or list_sources.",
         validation_alias=AliasChoices("source_id", "id"),
     )
     detail: Literal["lean", "full"] = Field(
         default="lean", description="`lean`: excerpts and summaries; `full`: the whole text."
     )
-    limit: int = Field(default=20, ge=1, le=50, description="How many passages at most.")
+    limit: int = Field(default=20, ge=1, le=50, description="Maximum number of passages.")
     cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the page before, with the same source_id."
+        default=None, description="next_cursor of the previous page of the same source."
     )
 
 
-class Passage(Result):
+class SourcePassage(Result):
     """A passage of the source."""
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
     chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
-    text: str = Field(description="How it begins; with detail full, its whole text.")
+    text: str = Field(description="How it begins; its whole text with detail full.")
     tags: list[str] = Field(description="Tags of the source and of the highlight.")
-    date: str | None = Field(
-        description="When it was highlighted, else when it was put in: YYYY-MM-DD, in UTC."
-    )
-    summary: str | None = Field(description="The summary of its knowledge card, once one was made.")
-    takeaways: list[str] = Field(description="What to remember of it, with detail full.")
+    date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
+    summary: str | None = Field(description="The summary of its knowledge card, if it has one.")
+    takeaways: list[str] = Field(description="Its main points, with detail full.")
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     highlight_url: str | None = Field(description="Its place in the original.")
 
@@ -68,19 +67,22 @@ class Passage(Result):
 class Out(SourceSummary):
     """A source with a page of its passages."""
 
-    chunks: list[Passage] = Field(description="Its passages, in the order of the source.")
-    next_cursor: str | None = Field(description="Where the passages go on; missing at their end.")
+    chunks: list[SourcePassage] = Field(description="Its passages, in the order of the source.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
 
 async def get_source(args: In, ctx: Context) -> Out:
-    """Read a source: one round trip, two with a cursor; limit + 2 documents, 4 with a cursor."""
+    """Read a source.
+
+    One round trip and limit + 2 documents; with a cursor two round trips and limit + 4 documents.
+    """
     position = decode_cursor(args, args.cursor, _POSITION)
     source, chunks = await asyncio.gather(
         Sources(ctx.database).get(args.source_id), _chunks(args, position, ctx)
     )
     if source is None:
         raise NotFound(
-            f"There is no source {args.source_id}. Find those that there are with list_sources.",
+            f"There is no source {args.source_id}. Find source ids with list_sources.",
             details={"source_id": args.source_id},
         )
     passages = fit_page([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
@@ -88,51 +90,51 @@ async def get_source(args: In, ctx: Context) -> Out:
         source,
         source=source.origin,
         chunks=passages,
-        next_cursor=_next(args, chunks, len(passages)),
+        next_cursor=_next_cursor(args, chunks, len(passages)),
     )
 
 
-async def _chunks(args: In, shown: Position | None, ctx: Context) -> list[Chunk]:
+async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:
     """The chunks of a page, and one more if there is one."""
-    first = 1
-    if shown:
-        last, following, position = shown
-        present = await ChunkLists(ctx.database).positions([last, following])
-        first = _first(present.get(last), present.get(following), position)
-    return await ChunkLists(ctx.database).of_source(args.source_id, args.limit + 1, first)
+    chunks, first = Chunks(ctx.database), 1
+    if previous:
+        last, following, position = previous
+        positions = await chunks.positions([last, following])
+        first = _first_position(positions.get(last), positions.get(following), position)
+    return await chunks.of_source(args.source_id, args.limit + 1, first)
 
 
-def _first(last: int | None, following: int | None, position: int) -> int:
-    """Where a page begins, though the source was edited since the one before ended.
+def _first_position(last: int | None, following: int | None, position: int) -> int:
+    """Where a page begins, even if the source was edited after the previous page.
 
     Args:
-        last: Where the last chunk that was shown stands now; None if it is gone.
-        following: Where the one that came after it stands now.
-        position: Where the last one stood.
+        last: The present position of the previous page's last chunk; None if it is gone.
+        following: The present position of the chunk that came after it; None if it is gone.
+        position: The earlier position of the previous page's last chunk.
 
     Raises:
-        Conflict: Both are gone: there is no telling how far the reader came.
+        Conflict: Both are gone, so the reader's place cannot be told.
     """
     if last is not None:
         return last + 1
     if following is not None:
-        # What stands in the place of the last one now was never shown.
+        # The chunk that has taken the last one's position was on no page yet.
         return min(position, following)
     raise Conflict(
         "The source was edited where this page begins. Call get_source again without the cursor."
     )
 
 
-def _next(args: In, chunks: list[Chunk], shown: int) -> str | None:
-    if shown >= len(chunks):
+def _next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | None:
+    if returned >= len(chunks):
         return None
-    last, following = chunks[shown - 1], chunks[shown]
+    last, following = chunks[returned - 1], chunks[returned]
     return encode_cursor(args, [last.chunk_id, following.chunk_id, last.position])
 
 
-def _passage(chunk: Chunk, detail: Literal["lean", "full"]) -> Passage:
+def _passage(chunk: Chunk, detail: Literal["lean", "full"]) -> SourcePassage:
     card, full = chunk.knowledge_card, detail == "full"
-    return Passage.of(
+    return SourcePassage.of(
         chunk,
         text=chunk.content if full else snippet(chunk.content),
         takeaways=card.takeaways if card and full else [],
@@ -143,11 +145,9 @@ TOOL = Tool(
     name="get_source",
     title="Get a source",
     description=(
-        "Read one book, article or document of the knowledge base: its title, author, tags and"
-        " links, and its passages in their order, with the summaries of their knowledge cards. Use"
-        " it to go through a whole source, or to read what surrounds a hit of search_kb. It needs"
-        " a source_id: list_sources finds sources by author, category or tag, search_kb passages"
-        " by what they say. To read one passage, get_chunk is enough."
+        "Read one book, article or document: title, author, tags, links, and its passages in order"
+        " with their summaries. Use it to go through a source, or to read around a hit of"
+        " search_kb; for a single passage, use get_chunk. list_sources finds the source_id."
     ),
     input=In,
     output=Out,

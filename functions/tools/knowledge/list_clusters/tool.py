@@ -1,4 +1,4 @@
-"""List the topics of the knowledge base."""
+"""List the clusters of the knowledge base."""
 
 from __future__ import annotations
 
@@ -22,47 +22,46 @@ from shared.runtime.tool import Effect, Links, Tool
 if TYPE_CHECKING:
     from shared.runtime.context import Context
 
-EMPTY: Final = "There are no topics yet: a job makes them of the passages that are there."
-_PLACE: Final = TypeAdapter(tuple[CursorCount, DocumentId])
-"""Size and id of the last topic that was shown."""
+EMPTY: Final = "There are no clusters yet: the job `cluster` makes them from the passages."
+_POSITION: Final = TypeAdapter(tuple[CursorCount, DocumentId])
+"""The shape of a cursor: the size and the id of a page's last cluster."""
 
 
 class In(Arguments):
-    """How many topics, and from where on."""
+    """A page of clusters."""
 
-    limit: int = Field(default=20, ge=1, le=50, description="How many topics at most.")
-    cursor: CursorText | None = Field(default=None, description="next_cursor of the page before.")
+    limit: int = Field(default=20, ge=1, le=50, description="Maximum number of clusters.")
+    cursor: CursorText | None = Field(default=None, description="next_cursor of the previous page.")
 
 
 class Out(Result):
-    """A page of topics."""
+    """A page of clusters."""
 
-    clusters: list[ClusterSummary] = Field(description="The topics, those of most passages first.")
-    next_cursor: str | None = Field(description="Where the list goes on; missing at its end.")
-    message: str | None = Field(description="What to know when none is listed.")
+    clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
+    message: str | None = Field(description="What to know if the list is empty.")
 
 
 async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
-    after = decode_cursor(args, args.cursor, _PLACE)
-    found = await Clusters(ctx.database).largest(args.limit + 1, after)
-    clusters = fit_page([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
-    end = found[len(clusters) - 1] if len(clusters) < len(found) else None
+    after = decode_cursor(args, args.cursor, _POSITION)
+    stored = await Clusters(ctx.database).largest(args.limit + 1, after)
+    page = fit_page([ClusterSummary.of(cluster) for cluster in stored[: args.limit]])
+    last = stored[len(page) - 1] if len(page) < len(stored) else None
     return Out(
-        clusters=clusters,
-        next_cursor=encode_cursor(args, [end.size, end.cluster_id]) if end else None,
-        message=None if found or args.cursor else EMPTY,
+        clusters=page,
+        next_cursor=encode_cursor(args, [last.size, last.cluster_id]) if last else None,
+        message=None if stored or args.cursor else EMPTY,
     )
 
 
 TOOL = Tool(
     name="list_clusters",
-    title="List topics",
+    title="List clusters",
     description=(
-        "List the topics that the passages of the knowledge base fall into, the largest first, each"
-        " with its keywords. Use it for an overview of what the owner reads about. To open a topic"
-        " use get_cluster with its cluster_id; for passages about a subject of your own, or"
-        " within a topic, use search_kb."
+        "List the clusters, groups of passages about the same thing, largest first, with keywords."
+        " Use it for an overview of what the owner reads about. Open a cluster with get_cluster;"
+        " for a subject of your own, use search_kb."
     ),
     input=In,
     output=Out,

@@ -11,7 +11,7 @@ from shared.core.caller import Tier
 from shared.index.facets import Facet, Kind, named_facet
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
-from shared.knowledge.source_repository import Order, Sources
+from shared.knowledge.source_repository import SourceOrder, Sources
 from shared.knowledge.views import SourceSummary
 from shared.runtime.pagination import (
     CursorMoment,
@@ -30,130 +30,130 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import SourceCursor, StoredSource
     from shared.runtime.context import Context
 
-EMPTY: Final = "There are no sources yet. The owner puts texts in with `carrel ingest PATH`."
+EMPTY: Final = "There are no sources yet. The owner adds texts with `carrel ingest PATH`."
 BLOCK: Final = 100
-"""How many sources are read at once where several filters must hold."""
-MOST_READ: Final = 300
-"""How many are read in one call, at most."""
-_PLACES: Final[dict[Order, TypeAdapter[Any]]] = {
-    Order.RECENT: TypeAdapter(tuple[CursorMoment, DocumentId]),
-    Order.TITLE: TypeAdapter(tuple[str, DocumentId]),
+"""Sources that are read at once where there are several filters."""
+MAX_READ: Final = 300
+"""Sources that one call reads at most."""
+_POSITIONS: Final[dict[SourceOrder, TypeAdapter[Any]]] = {
+    SourceOrder.RECENT: TypeAdapter(tuple[CursorMoment, DocumentId]),
+    SourceOrder.TITLE: TypeAdapter(tuple[str, DocumentId]),
 }
-"""By what the last source that was shown is ordered, and its id."""
+"""The shape of a cursor in each order: the sort key and the id of a page's last source."""
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
 class In(Arguments):
-    """Which sources, and in which order."""
+    """Filters and the order of the sources."""
 
-    author: Name | None = Field(default=None, description="Only those of this author.")
+    author: Name | None = Field(default=None, description="Only sources by this author.")
     category: Name | None = Field(
-        default=None, description="Only those of this kind, such as books or articles."
+        default=None, description="Only sources of this kind, such as books or articles."
     )
     tag: Name | None = Field(
-        default=None, description="Only those that bear this tag, or of which a passage does."
+        default=None, description="Only sources that have this tag, or a passage that has it."
     )
-    order: Order = Field(
-        default=Order.RECENT,
-        description="`recent`: those that changed last come first; `title`: by title.",
+    order: SourceOrder = Field(
+        default=SourceOrder.RECENT,
+        description="`recent`: last changed first; `title`: by title.",
         validation_alias=AliasChoices("order", "sort"),
     )
-    limit: int = Field(default=20, ge=1, le=50, description="How many sources at most.")
+    limit: int = Field(default=20, ge=1, le=50, description="Maximum number of sources.")
     cursor: CursorText | None = Field(
-        default=None, description="next_cursor of the page before, with the same filters and order."
+        default=None,
+        description="next_cursor of the previous page, with the same filters and order.",
     )
 
 
 class Out(Result):
     """A page of sources."""
 
-    sources: list[SourceSummary] = Field(description="The sources, in the order asked for.")
+    sources: list[SourceSummary] = Field(description="The sources, in the requested order.")
     next_cursor: str | None = Field(
-        description="Where the list goes on; missing at its end. A short page may not be the last."
+        description="For the next page; missing on the last. A short page may not be the last."
     )
-    message: str | None = Field(description="What to know when none is listed.")
+    message: str | None = Field(description="What to know if the list is empty.")
 
 
 async def list_sources(args: In, ctx: Context) -> Out:
     """List sources: one round trip and limit + 1 documents, with no filter or with one.
 
-    The database applies one filter; the others are looked up on at most 300 documents, in up to
-    three round trips. Where a filtered list is empty, one more finds out why.
+    The database applies one filter. Others are checked on at most 300 documents, in up to three
+    round trips. An empty list with filters takes one more, to find out why.
     """
     filters = _filters(args)
-    after = decode_cursor(args, args.cursor, _PLACES[args.order])
-    found, end = await _walk(args, list(filters), after, ctx)
-    sources = fit_page([SourceSummary.of(source, source=source.origin) for source in found])
-    if len(sources) < len(found):
-        end = found[len(sources) - 1].place(args.order)
+    after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
+    matching, end = await _find(args, list(filters), after, ctx)
+    page = fit_page([SourceSummary.of(source, source=source.origin) for source in matching])
+    if len(page) < len(matching):
+        end = matching[len(page) - 1].cursor(args.order)
     return Out(
-        sources=sources,
+        sources=page,
         next_cursor=encode_cursor(args, end) if end else None,
-        message=None if sources or args.cursor else await _why(filters, end, ctx),
+        message=None if page or args.cursor else await _empty_message(filters, end, ctx),
     )
 
 
 def _filters(args: In) -> dict[Facet, str]:
-    """What a source must bear, as people wrote it; first what the fewest are likely to bear."""
-    given = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
-    return {named_facet(kind, name): name for kind, name in given.items() if name}
+    """The facets that a source must have, with their names as given, likely the rarest first."""
+    names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
+    return {named_facet(kind, name): name for kind, name in names.items() if name}
 
 
-async def _walk(
-    args: In, wanted: Sequence[Facet], after: SourceCursor | None, ctx: Context
+async def _find(
+    args: In, facets: Sequence[Facet], after: SourceCursor | None, ctx: Context
 ) -> tuple[list[StoredSource], SourceCursor | None]:
-    """The sources of a page, and where the next one begins, if there may be more."""
-    facet, others = (wanted[0] if wanted else None), {each.id for each in wanted[1:]}
+    """The sources of a page, and the cursor of the next one if there may be more."""
+    facet, others = (facets[0] if facets else None), {facet.id for facet in facets[1:]}
     size = BLOCK if others else args.limit + 1
-    found: list[StoredSource] = []
-    for _ in range(0, MOST_READ, size):
+    matching: list[StoredSource] = []
+    for _ in range(0, MAX_READ, size):
         block = await Sources(ctx.database).page(args.order, size, facet, after)
-        found += [each for each in block if others <= each.facets]
-        if len(found) > args.limit:
-            return found[: args.limit], found[args.limit - 1].place(args.order)
+        matching += [source for source in block if others <= source.facets]
+        if len(matching) > args.limit:
+            return matching[: args.limit], matching[args.limit - 1].cursor(args.order)
         if len(block) < size:
-            return found, None
-        after = block[-1].place(args.order)
-    return found, after
+            return matching, None
+        after = block[-1].cursor(args.order)
+    return matching, after
 
 
-async def _why(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
+async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ctx: Context) -> str:
+    """Say why no source is listed."""
     if end:
-        return f"None among the first {MOST_READ} that were looked at. Go on with next_cursor."
+        return f"None of the first {MAX_READ} sources matches. Continue with next_cursor."
     hints = await asyncio.gather(*(_hint(facet, name, ctx) for facet, name in filters.items()))
     if any(hints):
         return " ".join(filter(None, hints))
-    named = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
+    names = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
     match len(filters):
         case 0:
             return EMPTY
         case 1:
-            return f"No source has {named} any more. List without a filter to see what there is."
+            return f"No source has {names} any more. List without a filter to see what there is."
         case _:
-            return f"No source has {named} together. Leave one of them out."
+            return f"No source has {names} together. Leave one of them out."
 
 
 async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
-    """What to use instead of a name that nothing bears."""
+    """Suggest similar names if nothing has this one."""
     common, same = await asyncio.gather(
         CommonNames(ctx.database).of(facet.kind),
         InvertedIndex(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
     )
-    if any(each.facet == facet for each in (*common, *same)):
+    if any(existing.facet == facet for existing in (*common, *same)):
         return None
-    return unknown_name_message(facet.kind, name, [each.name for each in common])
+    return unknown_name_message(facet.kind, name, [existing.name for existing in common])
 
 
 TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List the books, articles and documents of the knowledge base, by author, category or tag"
-        " (all that are given must hold), last changed first or by title. Use it to see what is"
-        " there, or to find a source's id by its author. To find out what texts say, use"
-        " search_kb; to read a source, get_source with its source_id; for what was read lately,"
-        " get_recent."
+        "List books, articles and documents, last changed first or by title, filtered by author,"
+        " category or tag (all must match). Use it to see what is there or to find a source_id for"
+        " get_source. To find out what texts say, use search_kb; for recent reading, get_recent."
     ),
     input=In,
     output=Out,

@@ -102,9 +102,9 @@ async def test_the_embed_job_of_the_former_model_stands_back(
 ) -> None:
     await (cleared(new, clock) if is_cleared else begin(new))
     before = await spaces(old)
-    with pytest.raises(Unavailable, match="being embedded anew"):
+    with pytest.raises(Unavailable, match="being embedded again"):
         await embed(of_job(old), ample())
-    with pytest.raises(Unavailable, match="being embedded anew"):
+    with pytest.raises(Unavailable, match="being embedded again"):
         await ingest_materials(of_job(old), ample())
     assert before == await spaces(old)
 

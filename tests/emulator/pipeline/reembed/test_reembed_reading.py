@@ -86,7 +86,7 @@ async def assert_words_alone(app: App) -> None:
     assert out.message
     message = "The knowledge base is being embedded with another model right now."
     assert message in out.message
-    with pytest.raises(Unavailable, match="being embedded anew, with words-2"):
+    with pytest.raises(Unavailable, match="being embedded again, with words-2"):
         await search(app, "semantic")
     trace = sample(0)
     found = await call_result(app, "search_traces", None, query=trace["title"])
