@@ -1,9 +1,9 @@
-"""What it costs to know who is calling: the same call without a credential, by token, by key.
+"""The cost of authentication: the same call without a credential, with a token, and with a key.
 
 Usage: python -m benchmarks.access [ROUNDS]
 
-The tool answers at once and reads nothing, so what is left is the gateway. The floor is one read of
-a small document, made bare: a token costs one such read, and a key two, one beside the other.
+The tool answers at once and reads nothing, so only the gateway's work remains. The floor is one
+bare read of a small document. A token costs one such read, a key two concurrent ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 from pydantic import SecretStr
 
-from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
 from functions.gateway.access import Access
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.accounts.access_key import new_key
@@ -43,7 +43,7 @@ _ENDLESS: Final = {"READS_PER_MINUTE": "1000000"}
 
 
 async def measure(laptop: str, cloud: str, rounds: int) -> None:
-    """Call the same tool in every way, in turns."""
+    """Call the same tool with each kind of credential, interleaved."""
     url = cloud.removesuffix("/mcp")
     access = Access(
         Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
@@ -63,9 +63,12 @@ async def measure(laptop: str, cloud: str, rounds: int) -> None:
             "key": partial(asking, cloud, {"authorization": f"Bearer {key}"}),
         }
         turns = {name: timed(way) for name, way in ways.items()}
-        taken = await interleaved(turns, rounds, WARM_UP)
-    base = taken["no credential, on a laptop"]
-    rows = [[name, milliseconds(each), f"{ratio(each, base):.2f}"] for name, each in taken.items()]
+        measurements = await interleaved(turns, rounds, WARM_UP)
+    base = measurements["no credential, on a laptop"]
+    rows = [
+        [name, milliseconds(seconds), f"{ratio(seconds, base):.2f}"]
+        for name, seconds in measurements.items()
+    ]
     print_table("A call that does nothing", ["way", "ms", "to no credential"], rows)
     await access.connection.aclose()
 

@@ -1,11 +1,11 @@
-"""What is deployed: how large bundles and their environments are, and how soon they answer.
+"""The deployed functions: the sizes of bundles and their environments, and their cold starts.
 
 Usage: python -m benchmarks.bundles [ROUNDS]
 
-One line for each distinct set of requirements, with one of its functions, the first by name; these
-are the bundles of the cloud, which embed elsewhere. A cold start is the time from exec to the first
-GET that is answered with the function's health, on this machine, with an emulator beside it and all
-modules compiled: the cloud's own (getting a machine, its image and its code) comes on top.
+There is one row for each distinct set of requirements, measured on one of its functions, the first
+by name. The bundles are those of the cloud, without the local embedding model. A cold start is the
+time from exec to the first successful GET of the function's health, on this machine, with an
+emulator and compiled modules. The cloud adds its own time, for a machine, the image and the code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from infra.build.bundles import stage
 from infra.file_lock import locked
 from infra.local.emulator import EmulatorMissing, run_emulator
@@ -41,7 +41,7 @@ _GIVEN: Final = {"ACCESS_SECRETS": json.dumps([SECRET]), "PUBLIC_URL": "http://l
 
 
 def cold_start(program: Program, path: str) -> float:
-    """Seconds until a function, started anew, has told its health."""
+    """Seconds from the start of a function to its first health answer."""
     with ExitStack() as stack, httpx2.Client(headers={"host": "localhost:8080"}) as client:
         began = time.perf_counter()
         served = start(stack, program, log=STAGED / "log")
@@ -49,24 +49,24 @@ def cold_start(program: Program, path: str) -> float:
             if served.process.poll() is not None:
                 raise RuntimeError(f"{program.source} ended: see {STAGED / 'log'}")
             try:
-                told = client.get(served.url + path)
+                response = client.get(served.url + path)
             except httpx2.TransportError:
                 time.sleep(0.002)
                 continue
             taken = time.perf_counter() - began
-            if told.json()["status"] not in {"ok", "degraded"}:  # the gateway misses its tools
-                raise RuntimeError(told.text)
+            if response.json()["status"] not in {"ok", "degraded"}:  # the gateway misses its tools
+                raise RuntimeError(response.text)
             return taken
 
 
 def size(folder: Path) -> int:
-    """Bytes of the files in a folder, without those that Python compiled."""
+    """Bytes of the files in a folder, without compiled Python files."""
     files = (path for path in folder.rglob("*") if path.suffix != ".pyc")
     return sum(path.lstat().st_size for path in files if path.is_file() or path.is_symlink())
 
 
 def measured(archive: Path, name: str, rounds: int) -> list[str]:
-    """A line of the table, without what comes first."""
+    """A row of the table, without its first columns."""
     folder = STAGED / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, STAGED / "files")

@@ -1,12 +1,11 @@
-"""What a call costs over HTTP, against the same Firestore requests made bare.
+"""The cost of a call over HTTP, compared with the same bare requests to Firestore.
 
 Usage: python -m benchmarks.calls [ROUNDS]
 
-Every way gets the same chunk, or the same question, in the same round, on connections that are
-kept open. The official client's own work is not the gateway's: "bare HTTP" is nearer to that.
-"In the tool" is what the receipt says: the handler with its requests, without HTTP and MCP.
-"Functions" are those that are deployed, and their calls pass what plays Cloud Run, which is no part
-of them: TLS, a token to verify, and another hop.
+All methods get the same chunk, or the same question, in a round, on open connections. The official
+client does work of its own; "bare HTTP" is closer to the cost of the gateway. "In the tool" is the
+time in the receipt: the handler with its requests, without HTTP and MCP. "Functions" are deployed
+functions. Their calls pass a fake Cloud Run, which adds TLS, the verification of a token and a hop.
 """
 
 from __future__ import annotations
@@ -24,9 +23,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import httpx2
 from mcp import Client
 
-from benchmarks.base import Remembering, fill, known_vectors
-from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
-from benchmarks.ways import Floor, Way, bare, bare_handshake, official
+from benchmarks.baselines import (
+    CallMethod,
+    FirestoreBaseline,
+    bare_http,
+    bare_http_handshake,
+    official_client,
+)
+from benchmarks.dataset import CachingEmbedder, fill_database, scifact_vectors
+from benchmarks.measurement import interleaved, milliseconds, print_table, ratio, timed
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -40,8 +45,8 @@ from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gate
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from benchmarks.base import Base
-    from benchmarks.measuring import Measurement
+    from benchmarks.dataset import KnowledgeBase
+    from benchmarks.measurement import Measurement
 
 T = TypeVar("T")
 GOAL: Final = 1.5
@@ -52,13 +57,13 @@ WARM_UP: Final = 5
 
 
 async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
-    """Fill a base, then call both tools in every way."""
+    """Fill a database, then call both tools with all methods."""
     embedder = LocalEmbedder()
-    known = known_vectors()
+    vectors = scifact_vectors()
     settings = Settings(google_cloud_project=PROJECT)
-    app = App(settings, embedder=Remembering(embedder, known))
-    base = await fill(app.context(Caller(), Meter()), CHUNKS, known)
-    floor = Floor(app.connection.client, embedder)
+    app = App(settings, embedder=CachingEmbedder(embedder, vectors))
+    base = await fill_database(app.context(Caller(), Meter()), CHUNKS, vectors)
+    floor = FirestoreBaseline(app.connection.client, embedder)
     async with AsyncExitStack() as stack:
         ways = await _ways(stack, endpoints)
         await measure_get_chunk(base, floor, ways, rounds)
@@ -66,8 +71,10 @@ async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
     await app.aclose()
 
 
-async def measure_get_chunk(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
-    """One read, then the neighbours of what was read."""
+async def measure_get_chunk(
+    base: KnowledgeBase, floor: FirestoreBaseline, ways: Mapping[str, CallMethod], rounds: int
+) -> None:
+    """Measure get_chunk: one read, then nearest neighbours."""
     measurements = {"floor": _turns(floor.get_chunk, base.chunk_ids)}
     for name, way in ways.items():
         measurements[name] = _turns(_calling(way, "get_chunk", "chunk_id"), base.chunk_ids)
@@ -75,44 +82,49 @@ async def measure_get_chunk(base: Base, floor: Floor, ways: Mapping[str, Way], r
     _print(f"get_chunk on {base.name}; goal {GOAL} inline", taken, ["floor"], ways)
 
 
-async def measure_search_kb(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
-    """The neighbours of a question; the embedding is part of one floor and not of the other."""
-    wanted = base.questions[: WARM_UP + rounds]
-    vectors = await floor.embedder.embed(wanted, Purpose.QUERY)
+async def measure_search_kb(
+    base: KnowledgeBase, floor: FirestoreBaseline, ways: Mapping[str, CallMethod], rounds: int
+) -> None:
+    """Measure search_kb, with one floor that embeds the question and one that does not."""
+    questions = base.questions[: WARM_UP + rounds]
+    vectors = await floor.embedder.embed(questions, Purpose.QUERY)
     measurements = {
-        "floor": _turns(floor.search_kb, wanted),
-        "Firestore alone": _turns(floor.search, list(zip(wanted, vectors, strict=True))),
+        "floor": _turns(floor.search_kb, questions),
+        "Firestore alone": _turns(floor.search, list(zip(questions, vectors, strict=True))),
     }
     for name, way in ways.items():
-        measurements[name] = _turns(_calling(way, "search_kb", "query"), wanted)
+        measurements[name] = _turns(_calling(way, "search_kb", "query"), questions)
     taken = await interleaved(measurements, rounds, WARM_UP)
     floors = ["floor", "Firestore alone"]
     _print(f"search_kb on {base.name}; goal {GOAL} inline", taken, floors, ways)
 
 
-async def _ways(stack: AsyncExitStack, endpoints: Mapping[str, str]) -> dict[str, Way]:
+async def _ways(stack: AsyncExitStack, endpoints: Mapping[str, str]) -> dict[str, CallMethod]:
     http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
-    ways: dict[str, Way] = {}
+    ways: dict[str, CallMethod] = {}
     for topology, endpoint in endpoints.items():
         client = await stack.enter_async_context(Client(endpoint))
-        ways[f"{topology}, official client"] = official(client)
-        ways[f"{topology}, bare HTTP"] = bare(http, endpoint)
-    ways["inline, bare HTTP, 2025-11-25"] = bare_handshake(http, endpoints["inline"])
+        ways[f"{topology}, official client"] = official_client(client)
+        ways[f"{topology}, bare HTTP"] = bare_http(http, endpoint)
+    ways["inline, bare HTTP, 2025-11-25"] = bare_http_handshake(http, endpoints["inline"])
     return ways
 
 
-def _calling(way: Way, tool: str, argument: str) -> Callable[[str], Awaitable[None]]:
+def _calling(way: CallMethod, tool: str, argument: str) -> Callable[[str], Awaitable[None]]:
     return lambda value: way.call(tool, {argument: value})
 
 
 def _turns(work: Callable[[T], Awaitable[None]], values: Sequence[T]) -> Measurement:
-    """Do it to one value after the other."""
+    """Run an operation on one value after the other."""
     coming = cycle(values)
     return timed(lambda: work(next(coming)))
 
 
 def _print(
-    title: str, taken: Mapping[str, list[float]], floors: Sequence[str], ways: Mapping[str, Way]
+    title: str,
+    taken: Mapping[str, list[float]],
+    floors: Sequence[str],
+    ways: Mapping[str, CallMethod],
 ) -> None:
     rows = []
     for name, seconds in taken.items():
@@ -122,7 +134,7 @@ def _print(
     print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
 
 
-def _told(way: Way | None) -> list[str]:
+def _told(way: CallMethod | None) -> list[str]:
     if way is None:
         return ["", "", ""]
     receipts = way.receipts[WARM_UP:]

@@ -1,13 +1,13 @@
-"""How much of what experts say a text says stands in the sentences that are chosen of it.
+"""The share of an expert's claim that is in the sentences selected from its abstract.
 
 Usage: python -m benchmarks.cards
 
-SciFact's claims were written by experts, each from an abstract: so the sentence that says most of a
-claim is one that mattered to somebody. Three sentences are chosen of each abstract that a claim
-rests on. `claim` is the share of the claim's terms that stand in them, of those that stand in the
-abstract at all, a term counting more the fewer abstracts hold it; `sentence` is how often the
-sentence that says most of the claim is one of the three. Weights were chosen on the training half;
-the other only tells whether they hold. Then come the cards a second of one core, of the sample.
+Experts wrote each of SciFact's claims from an abstract, so the sentence that overlaps most with a
+claim is important. Three sentences are selected from each abstract with a claim. `claim` is the
+share of the claim's terms in these sentences, among those in the abstract, weighted by inverse
+document frequency. `sentence` is how often the sentence with the largest overlap is selected. The
+weights were tuned on the training half and are confirmed on the other. The benchmark also measures
+cards per second on one core, with the sample.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.base import SCIFACT, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.measurement import print_table
 from benchmarks.relevance import HALVES, rows
 from functions.jobs.cards.extractive import extractive_card
 from infra.local.local_database import SAMPLE
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Choose = Callable[[str, str], Sequence[str]]
-    """Chooses sentences of a text with a title."""
+    """Selects sentences of a text with a title."""
 
 CHOSEN: Final = 3
 ROUNDS: Final = 20
@@ -42,7 +42,7 @@ ROUNDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim, and the abstract that it rests on."""
+    """A claim, and its abstract."""
 
     claim: str
     title: str
@@ -50,28 +50,28 @@ class Case:
 
 
 def first(text: str, _title: str) -> Sequence[str]:
-    """How an abstract begins."""
+    """Select the first sentences."""
     return sentences(text)[:CHOSEN]
 
 
 def last(text: str, _title: str) -> Sequence[str]:
-    """How it ends: abstracts often end in a conclusion."""
+    """Select the last sentences: abstracts often end with a conclusion."""
     return sentences(text)[-CHOSEN:]
 
 
 def any_(text: str, _title: str) -> Sequence[str]:
-    """Sentences drawn by lot, always the same ones."""
-    found = sentences(text)
-    return random.Random(text).sample(found, min(CHOSEN, len(found)))  # noqa: S311 - no secret
+    """Select random sentences, the same in each run."""
+    all_sentences = sentences(text)
+    return random.Random(text).sample(all_sentences, min(CHOSEN, len(all_sentences)))  # noqa: S311 - no secret
 
 
 def longest(text: str, _title: str) -> Sequence[str]:
-    """The longest: they hold the most words."""
+    """Select the longest sentences."""
     return sorted(sentences(text), key=len, reverse=True)[:CHOSEN]
 
 
 def key(text: str, title: str) -> Sequence[str]:
-    """Those that a card is made of."""
+    """Select the sentences of a knowledge card."""
     return [sentence.text for sentence in key_sentences(text, title)[:CHOSEN]]
 
 
@@ -85,7 +85,7 @@ WAYS: Final[dict[str, Choose]] = {
 
 
 def cases(half: str) -> list[Case]:
-    """The claims of a half with the abstracts that they rest on."""
+    """The claims of a half with their abstracts."""
     corpus = {row["_id"]: row for row in rows(SCIFACT / "corpus.jsonl")}
     folder = SCIFACT.with_name(HALVES[half])
     claims = {row["_id"]: row["text"] for row in rows(folder / "queries.jsonl")}
@@ -99,32 +99,32 @@ def cases(half: str) -> list[Case]:
 
 
 def rarity() -> Mapping[str, float]:
-    """How much each term of the abstracts says."""
+    """The inverse document frequency of each term of the abstracts."""
     abstracts = rows(SCIFACT / "corpus.jsonl")
-    held = Counter(term for row in abstracts for term in set(terms(row["text"])))
-    return {term: idf(count, len(abstracts)) for term, count in held.items()}
+    frequencies = Counter(term for row in abstracts for term in set(terms(row["text"])))
+    return {term: idf(count, len(abstracts)) for term, count in frequencies.items()}
 
 
 def measure(choose: Choose, asked: Sequence[Case], says: Mapping[str, float]) -> list[str]:
-    """The mean share of the claims, and how often the best sentence is chosen."""
+    """The mean `claim`, and the share of `sentence`."""
     shares: list[float] = []
     hits: list[bool] = []
     for case in asked:
-        wanted = set(terms(case.claim)) & set(terms(case.text))
-        if not wanted:
+        expected = set(terms(case.claim)) & set(terms(case.text))
+        if not expected:
             continue
 
-        def said(text: str, wanted: set[str] = wanted) -> float:
-            return sum(says.get(term, 0.0) for term in wanted & set(terms(text)))
+        def claim_overlap(text: str, expected: set[str] = expected) -> float:
+            return sum(says.get(term, 0.0) for term in expected & set(terms(text)))
 
         chosen = choose(case.text, case.title)
-        shares.append(said(" ".join(chosen)) / said(case.text))
-        hits.append(max(sentences(case.text), key=said) in chosen)
+        shares.append(claim_overlap(" ".join(chosen)) / claim_overlap(case.text))
+        hits.append(max(sentences(case.text), key=claim_overlap) in chosen)
     return [f"{sum(shares) / len(shares):.3f}", f"{sum(hits) / len(hits):.3f}"]
 
 
 def quality() -> None:
-    """Print how the ways to choose compare."""
+    """Print the results of all methods."""
     says = rarity()
     table: defaultdict[str, list[str]] = defaultdict(list)
     for half in HALVES:
@@ -136,7 +136,7 @@ def quality() -> None:
 
 
 def speed() -> None:
-    """Print how many cards are made in a second."""
+    """Print the number of cards per second."""
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
     began = time.perf_counter()
     for _ in range(ROUNDS):
@@ -147,7 +147,7 @@ def speed() -> None:
 
 
 async def main() -> None:
-    """Measure, where SciFact is at hand."""
+    """Measure, if SciFact is available."""
     if SCIFACT.with_name("scifact-train").is_dir():
         quality()
     else:

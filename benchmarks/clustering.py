@@ -1,11 +1,11 @@
-"""How long it takes to find topics, in how much memory, and how well they hold.
+"""Time, memory and stability of clustering.
 
 Usage: python -m benchmarks.clustering [--sizes N ...]
 
-The base is SciFact's abstracts with their vectors; beyond its 5,183, the same again, each a little
-moved. Every size has a process of its own. Topics hold if they are found again where a tenth of the
-base is left out: that is the adjusted Rand index of what both draws have. How well they agree with
-topics that a person made, the sample tells, which is embedded for it. It takes two minutes.
+The base consists of SciFact's abstracts with their vectors; sizes beyond 5,183 add slightly moved
+copies. Each size has its own process. Stability is the adjusted Rand index of two clusterings, one
+of them without a tenth of the base. Agreement with clusters made by a person is measured on the
+sample, which is embedded for it. It takes two minutes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.base import SCIFACT, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.measurement import print_table
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import FOLDER, SampleKnowledge, chunks_by_highlight
 from shared.ai.embedding import Purpose
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
 SIZES: Final = (1_000, 5_000, 20_000)
 MOVED: Final = 0.035
-"""How far a copy lies from what it is a copy of, along each axis: their similarity is 0.82."""
+"""The standard deviation of a copy along each axis, which makes a similarity of 0.82."""
 LEFT_OUT: Final = 0.1
 PAGE: Final = "https://readwise.io/open/{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found in a base.
+class ClusteringResult:
+    """The clustering of a base.
 
     Attributes:
         seconds: How long it took.
@@ -64,7 +64,7 @@ class Found:
     agreement: float
 
     def row(self, name: str) -> list[str]:
-        """A row of the table."""
+        """The row of the table."""
         return [
             name,
             f"{self.seconds:.1f}",
@@ -75,34 +75,34 @@ class Found:
         ]
 
 
-def of_scifact(size: int) -> Found:
-    """Find topics in so many vectors, and again in most of them."""
+def cluster_scifact(size: int) -> ClusteringResult:
+    """Cluster a number of vectors, and again most of them."""
     vectors = _vectors(size)
     labels, seconds = _timed(vectors)
     megabytes = _megabytes()
     kept = np.flatnonzero(np.random.default_rng(1).random(size) >= LEFT_OUT)
     again, _ = _timed(vectors[kept])
-    return _found(labels, seconds, megabytes, _agreement(labels[kept], again))
+    return _result(labels, seconds, megabytes, _agreement(labels[kept], again))
 
 
-def of_sample(_: int) -> Found:
-    """Find the sample's topics, and compare them with those in `knowledge.json`."""
+def cluster_sample(_: int) -> ClusteringResult:
+    """Cluster the sample, and compare with the clusters in `knowledge.json`."""
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
     vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
     labels, seconds = _timed(vectors)
     by_hand = _by_hand([chunk.chunk_id for chunk in chunks])
-    return _found(labels, seconds, _megabytes(), _agreement(labels, by_hand))
+    return _result(labels, seconds, _megabytes(), _agreement(labels, by_hand))
 
 
-def _found(labels: Labels, seconds: float, megabytes: float, agreement: float) -> Found:
+def _result(labels: Labels, seconds: float, megabytes: float, agreement: float) -> ClusteringResult:
     noise = float((labels == NOISE).mean())
-    return Found(seconds, megabytes, int(labels.max()) + 1, noise, agreement)
+    return ClusteringResult(seconds, megabytes, int(labels.max()) + 1, noise, agreement)
 
 
 def _by_hand(chunk_ids: list[str]) -> Labels:
-    """The first topic that somebody put each chunk into."""
+    """The first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
     pages = chunks_by_highlight(SAMPLE)
     labels = np.full(len(chunk_ids), NOISE, np.intp)
@@ -146,7 +146,7 @@ def _megabytes() -> float:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     sizes: list[int] = parser.parse_args().sizes
@@ -154,9 +154,9 @@ def main() -> None:
         sys.exit(f"skipped: {VECTORS} is not here")
     processes = multiprocessing.get_context("spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
-        rows = [pool.apply(of_sample, (0,)).row("the sample, against its topics by hand")]
+        rows = [pool.apply(cluster_sample, (0,)).row("the sample, against its topics by hand")]
         rows += [
-            pool.apply(of_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
+            pool.apply(cluster_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
             for size in sizes
         ]
     columns = ("passages", "seconds", "MB", "topics", "noise", "ARI")

@@ -1,11 +1,11 @@
-"""What a function's imports cost, against those it cannot do without.
+"""The cost of a function's imports, compared with the imports that it cannot avoid.
 
 Usage: python -m benchmarks.cold_start [ROUNDS]
 
-Each import runs in a fresh process and is measured in processor time, since waiting is the
-machine's doing. Such a process ends without tearing down what it imported, as a function's does
-not end after its imports. "Until exit" has that too: a collector that never saw the imports
-(`shared/core/cold_start.py`) saves more there than a cold start ever spends.
+Each import runs in a fresh process and is measured in processor time, which excludes waiting. The
+process exits without teardown, as a function does not exit after its imports. "Until exit" includes
+teardown, where skipping garbage collection of imports (`shared/core/cold_start.py`) saves more than
+a cold start ever takes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import sys
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.measuring import interleaved, milliseconds, print_table, ratio
+from benchmarks.measurement import interleaved, milliseconds, print_table, ratio
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
-    from benchmarks.measuring import Measurement
+    from benchmarks.measurement import Measurement
 
 BUDGET: Final = 1.15
 ROUNDS: Final = 10
@@ -39,7 +39,7 @@ _AND_NO_MORE: Final = "\nimport os; os._exit(0)"
 _OURS: Final = ("shared", "functions")
 
 
-def importing(code: str) -> Measurement:
+def import_seconds(code: str) -> Measurement:
     """Measure the processor time of a process that runs `code`."""
 
     async def measured() -> float:
@@ -59,8 +59,8 @@ async def compare(title: str, floor: str, functions: dict[str, str], rounds: int
     codes = {"floor": floor, **functions, f"{name}, collector on": _COLLECTING + first}
     whole = {"floor, until exit": floor, f"{name}, until exit": first}
     taken = await interleaved(
-        {label: importing(code + _AND_NO_MORE) for label, code in codes.items()}
-        | {label: importing(code) for label, code in whole.items()},
+        {label: import_seconds(code + _AND_NO_MORE) for label, code in codes.items()}
+        | {label: import_seconds(code) for label, code in whole.items()},
         rounds,
     )
     rows = []
@@ -68,13 +68,13 @@ async def compare(title: str, floor: str, functions: dict[str, str], rounds: int
         least = taken["floor, until exit" if label in whole else "floor"]
         rows.append([label, milliseconds(seconds), f"{ratio(seconds, least):.2f}"])
     print_table(f"{title}; budget {BUDGET}", ["processor time", "ms", "ratio"], rows)
-    print_dearest(floor, first)
+    print_slowest_imports(floor, first)
 
 
-def print_dearest(floor: str, function: str) -> None:
-    """Print what a function imports beyond its floor: by package, and our own modules."""
-    known = self_times(floor)
-    beyond = {name: cost for name, cost in self_times(function).items() if name not in known}
+def print_slowest_imports(floor: str, function: str) -> None:
+    """Print the import times beyond the floor: by package, and of our own modules."""
+    floor_times = self_times(floor)
+    beyond = {name: cost for name, cost in self_times(function).items() if name not in floor_times}
     packages: Counter[str] = Counter()
     for name, cost in beyond.items():
         packages[name.partition(".")[0]] += cost
@@ -92,15 +92,17 @@ def print_dearest(floor: str, function: str) -> None:
 
 
 def self_times(code: str) -> dict[str, int]:
-    """The microseconds that each module's own body took: the least of three runs."""
-    runs = [_traced("import gc; gc.disable(); " + code) for _ in range(3)]
+    """The microseconds of each module's own body: the minimum of three runs."""
+    runs = [_import_report("import gc; gc.disable(); " + code) for _ in range(3)]
     return {name: min(run.get(name, cost) for run in runs) for name, cost in runs[0].items()}
 
 
-def _traced(code: str) -> dict[str, int]:
+def _import_report(code: str) -> dict[str, int]:
     command = [sys.executable, "-X", "importtime", "-c", code]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
-    rows = [line.partition(":")[2].split("|") for line in told.splitlines() if line.count("|") == 2]
+    report = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    rows = [
+        line.partition(":")[2].split("|") for line in report.splitlines() if line.count("|") == 2
+    ]
     return {name.strip(): int(cost) for cost, _, name in rows if cost.strip().isdigit()}
 
 

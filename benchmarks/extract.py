@@ -1,17 +1,17 @@
-"""`extract_key_info`: how often what answers comes first, and what calls cost.
+"""The quality and costs of `extract_key_info`.
 
 Usage: python -m benchmarks.extract [quality|costs] [test|train]
 
-Quality: SciFact's claims, each asked of twenty abstracts (`benchmarks.extract_set`). All cases go
-through the tool's own cutting and ranking in memory, and a sample through the tool itself, on the
-emulator, where both must find the same. Beside it each leg alone, `bm25s` as a peer over the same
-passages, and other weights. Choose on `train`, confirm on `test`. It takes five minutes.
+Quality: SciFact's claims are queries on twenty abstracts each (`benchmarks.extract_dataset`). All
+cases are ranked in memory by the tool's own chunking and ranking, and a sample by the tool itself
+on the emulator, with the same results. It is compared with each ranking alone, with `bm25s` on the
+same passages, and with other weights. Tune on `train`, confirm on `test`. It takes five minutes.
 
-Costs, another three minutes: see `benchmarks.extract_costs`.
+Costs take another three minutes: see `benchmarks.extract_costs`.
 
-The intervals are of the paired bootstrap, the probabilities of McNemar's exact test over the cases
-in which one of two ways alone is right: Dietterich, "Approximate Statistical Tests for Comparing
-Supervised Classification Learning Algorithms", Neural Computation 10(7), 1998.
+Confidence intervals use the paired bootstrap. Probabilities are of McNemar's exact test on the
+cases in which only one of two methods is right: Dietterich, "Approximate Statistical Tests for
+Comparing Supervised Classification Learning Algorithms", Neural Computation 10(7), 1998.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import numpy as np
 import Stemmer
 
 from benchmarks import extract_costs
-from benchmarks.base import SCIFACT, Remembering, known_vectors
-from benchmarks.extract_set import TRAIN, Beside, Case, cases
+from benchmarks.dataset import SCIFACT, CachingEmbedder, scifact_vectors
+from benchmarks.extract_dataset import TRAIN, Case, Distractors, cases
 from benchmarks.extract_steps import embedded_document
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
@@ -62,30 +62,30 @@ VECTORS: Final = "vectors alone"
 WORDS: Final = "BM25 alone"
 PEER: Final = "peer: bm25s"
 WEIGHTS: Final = (0.35, 0.5, 0.65, 0.8)
-"""Of meaning beside words."""
+"""Weights of semantic similarity relative to words."""
 EVERY: Final = 10
-"""One case in so many goes through the tool itself."""
+"""The tool itself runs one case in this many."""
 DEEP: Final = 20
-"""As many passages as a call returns at most."""
+"""The maximum number of passages of a call."""
 RESAMPLED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The ranks of the right passage in all cases; infinite where it was not found."""
+    """The rank of the relevant passage in each case; infinite if it was not found."""
 
     ranks: list[float]
 
     def within(self, depth: int) -> list[bool]:
-        """In which cases it is among the best."""
+        """Whether the rank is at most `depth`, for each case."""
         return [rank <= depth for rank in self.ranks]
 
     def reciprocal(self) -> list[float]:
-        """1 where it is first, 1/2 where it is second."""
+        """The reciprocal ranks."""
         return [1 / rank for rank in self.ranks]
 
     def row(self, name: str) -> list[str]:
-        """The measures of it."""
+        """The row of the table."""
         return [
             name,
             f"{mean(self.within(1)):.3f}",
@@ -94,11 +94,11 @@ class Ranks:
         ]
 
 
-class Ways:
-    """The ways to rank, all over the same passages and vectors."""
+class RankingMethods:
+    """All ranking methods, on the same passages and vectors."""
 
-    def __init__(self, embedder: Remembering) -> None:
-        """Rank with the settings of a laptop, but for the weight."""
+    def __init__(self, embedder: CachingEmbedder) -> None:
+        """Use the local settings, with different weights."""
         settings = Settings(google_cloud_project=PROJECT)
         self.app = App(settings, embedder=embedder)
         self.ctx = self.app.context(Caller.of("reader"), Meter())
@@ -106,11 +106,11 @@ class Ways:
         self._stemmer = Stemmer.Stemmer("english")
 
     async def all(self, case: Case) -> dict[str, list[int]]:
-        """Where the passages start that each way finds, the best first."""
+        """The start positions of the passages that each method finds, best first."""
         cuts = parse_passages(case.materials, self.ctx.settings.extract_passage_characters)
         document, contents = await embedded_document(case.materials, cuts, self.ctx)
         corpus = corpus_in_memory(document, contents.parts, contents.texts, contents.vectors)
-        found = {
+        rankings = {
             OURS: await _hybrid(case, corpus, self.ctx),
             VECTORS: await _leg(case, corpus, Mode.SEMANTIC, self.ctx),
             WORDS: await _leg(case, corpus, Mode.LEXICAL, self.ctx),
@@ -118,11 +118,11 @@ class Ways:
         }
         for weight, app in self._weighed.items():
             ctx = app.context(Caller.of("reader"), Meter())
-            found[f"weight {weight}"] = await _hybrid(case, corpus, ctx)
-        return found
+            rankings[f"weight {weight}"] = await _hybrid(case, corpus, ctx)
+        return rankings
 
     async def aclose(self) -> None:
-        """Close what was opened."""
+        """Close the apps."""
         for app in (self.app, *self._weighed.values()):
             await app.aclose()
 
@@ -149,15 +149,15 @@ async def _leg(case: Case, corpus: WorkspaceCorpus, mode: Mode, ctx: Context) ->
     return [locations[passage_id].span.start for passage_id in ids]
 
 
-def _weighing(weight: float, embedder: Remembering) -> App:
+def _weighing(weight: float, embedder: CachingEmbedder) -> App:
     settings = Settings(google_cloud_project=PROJECT, extract_semantic_weight=weight)
     return App(settings, embedder=embedder)
 
 
-async def agreements(
-    asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Beside, app: App
+async def count_agreements(
+    asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Distractors, app: App
 ) -> tuple[int, int, int]:
-    """Ask the tool itself, twice: what was just corpus, and what is stored.
+    """Call the tool twice: with new materials, and with stored ones.
 
     Returns:
         How many cases it was asked, and how often either answer was the expected one: the same
@@ -171,53 +171,55 @@ async def agreements(
             answer = await extract_result(
                 app, case.query, caller, materials=case.materials, top_k=DEEP
             )
-            found = [passage["start"] for passage in answer["passages"]]
-            counts[turn] += answer["known"] is (turn > 1) and found == expected[number][:DEEP]
+            rankings = [passage["start"] for passage in answer["passages"]]
+            counts[turn] += answer["known"] is (turn > 1) and rankings == expected[number][:DEEP]
     return counts[0], counts[1], counts[2]
 
 
 def mcnemar(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[int, int, float]:
-    """In how many cases one alone is right, each, and how probable as much is by chance alone."""
+    """The numbers of cases in which only one method is right, and the p-value."""
     pairs = list(zip(ours, theirs, strict=True))
     won, lost = pairs.count((True, False)), pairs.count((False, True))
     tail = sum(math.comb(won + lost, n) for n in range(min(won, lost) + 1))
     return won, lost, float(min(1.0, 2 * tail / 2 ** (won + lost)))
 
 
-def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """Within which the difference of the means lies, with 95 %."""
+def confidence_interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the difference of means."""
     differences = np.asarray(ours) - np.asarray(theirs)
     drawn = np.random.default_rng(0).choice(differences, (RESAMPLED, len(differences)))
     low, high = np.quantile(drawn.mean(axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
-def compared(ours: Ranks, theirs: Ranks, name: str) -> str:
-    """Whether ours is better than another way, in words."""
-    low, high = interval(ours.reciprocal(), theirs.reciprocal())
-    told = [f"MRR {low:+.4f} to {high:+.4f}"]
+def comparison(ours: Ranks, theirs: Ranks, name: str) -> str:
+    """Compare our ranking with another method, in words."""
+    low, high = confidence_interval(ours.reciprocal(), theirs.reciprocal())
+    parts = [f"MRR {low:+.4f} to {high:+.4f}"]
     for depth in (1, 5):
         won, lost, chance = mcnemar(ours.within(depth), theirs.within(depth))
-        told.append(f"best {depth}: {won} won, {lost} lost, p = {chance:.3g}")
-    return f"  against {name}: {'; '.join(told)}"
+        parts.append(f"best {depth}: {won} won, {lost} lost, p = {chance:.3g}")
+    return f"  against {name}: {'; '.join(parts)}"
 
 
-async def quality(folder: Path) -> None:
-    """Rank in all cases in every way, and print the tables."""
-    embedder = Remembering(LocalEmbedder(), known_vectors())
-    ways = Ways(embedder)
+async def measure_quality(folder: Path) -> None:
+    """Rank all cases with all methods, and print the tables."""
+    embedder = CachingEmbedder(LocalEmbedder(), scifact_vectors())
+    ways = RankingMethods(embedder)
     await EmbeddingSpace(ways.ctx.database).claim(embedder)
-    for beside in Beside:
+    for beside in Distractors:
         asked = cases(folder, beside)
-        found = [await ways.all(case) for case in asked]
-        ranks = {name: _ranks(asked, [each[name] for each in found]) for name in found[0]}
+        rankings = [await ways.all(case) for case in asked]
+        ranks = {
+            name: _ranks(asked, [ranking[name] for ranking in rankings]) for name in rankings[0]
+        }
         title = f"{folder.name}: {len(asked)} cases, beside the right abstract {beside}"
         columns = ("", "first", "in the best five", "MRR")
         print_table(title, columns, [rank.row(name) for name, rank in ranks.items()])
         for name in (VECTORS, WORDS):
-            print(compared(ranks[OURS], ranks[name], name))  # noqa: T201 - a benchmark prints
-        expected = [each[OURS] for each in found]
-        sample, memory, store = await agreements(asked, expected, beside, ways.app)
+            print(comparison(ranks[OURS], ranks[name], name))  # noqa: T201 - a benchmark prints
+        expected = [ranking[OURS] for ranking in rankings]
+        sample, memory, store = await count_agreements(asked, expected, beside, ways.app)
         print(  # noqa: T201 - a benchmark prints
             f"  the tool itself in {sample} cases: the same passages in the same order in {memory}"
             f" just corpus, {store} from the store"
@@ -226,25 +228,28 @@ async def quality(folder: Path) -> None:
     await embedder.aclose()
 
 
-def _ranks(asked: Sequence[Case], found: Sequence[Sequence[int]]) -> Ranks:
-    ranks = [case.rank(starts) for case, starts in zip(asked, found, strict=True)]
+def _ranks(asked: Sequence[Case], rankings: Sequence[Sequence[int]]) -> Ranks:
+    ranks = [case.rank(starts) for case, starts in zip(asked, rankings, strict=True)]
     return Ranks([math.inf if rank is None else rank for rank in ranks])
 
 
 async def measure(folder: Path, parts: Sequence[str]) -> None:
     """Measure these parts."""
     if "quality" in parts:
-        await quality(folder)
+        await measure_quality(folder)
     if "costs" in parts:
         await extract_costs.measure()
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure what is named, by default everything, on the test claims."""
+    """Measure the named parts, by default all, on the test claims."""
     if not TRAIN.is_dir():
         sys.exit(f"Skipped: {TRAIN} is not here. It is no part of the project.")
     folder = TRAIN if "train" in arguments else SCIFACT
-    parts = [each for each in ("quality", "costs") if each in arguments] or ["quality", "costs"]
+    parts = [ranking for ranking in ("quality", "costs") if ranking in arguments] or [
+        "quality",
+        "costs",
+    ]
     try:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host

@@ -1,11 +1,11 @@
-"""What calls of `extract_key_info` cost, and where the time goes beside embedding.
+"""The costs of calls of `extract_key_info`, and where they spend their time besides embedding.
 
 It is a part of `benchmarks.extract`. Texts of three sizes, made of SciFact's abstracts, are
-brought to the tool on the emulator and asked about again. While passages are embedded, those before
-them are stored, and on few cores each slows the other. So there are two shares of what is not
-embedding: by the receipt, which counts as embedding what was waited for it, and of this process's
-processor time against the embedder alone on the same passages, which others on the machine do not
-change. An embedder that takes no time shows the rest by itself.
+uploaded to the tool on the emulator and queried again. While passages are embedded, earlier ones
+are stored, and on few cores both slow each other. So there are two measures of the time besides
+embedding: that of the receipt, which counts waiting for embeddings as embedding; and the processor
+time of this process minus that of embedding the same passages alone, which is independent of other
+programs. An embedder without cost shows the remainder directly.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.extract_set import claims, materials_of
+from benchmarks.extract_dataset import claims, materials_of
 from benchmarks.extract_steps import steps
-from benchmarks.measuring import print_table, ratio
+from benchmarks.measurement import print_table, ratio
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from functions.tools.workspaces.extract_key_info.upload import parse_passages
 from shared.ai.embedding import Purpose, unit_vector
@@ -39,20 +39,22 @@ if TYPE_CHECKING:
 
 SIZES: Final = {"10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
 ROUNDS: Final = {"10 kB": 9, "100 kB": 3, "1 MB": 1}
-STEPPED: Final = ("100 kB", "1 MB")
+STEP_SIZES: Final = ("100 kB", "1 MB")
 WARM_UP: Final = 20
-"""Calls before the first that counts: the emulator is slow until it has seen some."""
-PATIENCE: Final = 1_800.0
-"""Seconds that a call may take: nothing is left to the job."""
-MORE: Final = "\n\nA paragraph that nobody brought before: the mast was struck by lightning."
-FIRST: Final = "first call"
+"""Calls before the measurement, because the emulator is slow at first."""
+MAX_CALL_SECONDS: Final = 1_800.0
+"""The deadline of a call in seconds, long enough that nothing is left to the job."""
+EXTRA_PARAGRAPH: Final = (
+    "\n\nA paragraph that nobody brought before: the mast was struck by lightning."
+)
+FIRST_CALL: Final = "first call"
 
 
-class Counting:
-    """An embedder that counts what it is given."""
+class CountingEmbedder:
+    """An embedder that counts texts."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Pass for another one."""
+        """Use another embedder."""
         self._embedder = embedder
         self.model = embedder.model
         self.dimension = embedder.dimension
@@ -60,33 +62,33 @@ class Counting:
         self.texts = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Count them, and let the other one embed them."""
+        """Count the texts and embed them."""
         self.texts += len(texts)
         return await self._embedder.embed(texts, purpose)
 
     async def aclose(self) -> None:
-        """Let go of the other one."""
+        """Close the other embedder."""
         await self._embedder.aclose()
 
 
-class Instant:
-    """An embedder that takes no time: a text's hash decides on its direction."""
+class InstantEmbedder:
+    """An embedder without cost: vectors follow from a text's hash."""
 
     model = "instant"
     dimension = LocalEmbedder.dimension
     batch_size = BATCH
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
-        """Embed each text, some 0.05 ms."""
+        """Embed each text in some 0.05 ms."""
         return [_direction(text) for text in texts]
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 @dataclass(slots=True)
-class Cost:
-    """What calls of one kind cost, one entry for each round.
+class CallCosts:
+    """The costs of calls of one kind, with one entry for each round.
 
     Attributes:
         answers: Their answers, with the receipts.
@@ -101,7 +103,7 @@ class Cost:
     alone: list[float] = field(default_factory=list)
 
     def row(self, name: str) -> list[str]:
-        """Its line of the table."""
+        """The row of the table."""
         receipts = [answer.receipt for answer in self.answers]
         total = median(receipt.milliseconds for receipt in receipts)
         embedding = median(receipt.embedding_ms or 0.0 for receipt in receipts)
@@ -119,44 +121,44 @@ class Cost:
         ]
 
 
-class Calls:
-    """Calls of the tool with an embedder, in a database of its own."""
+class ToolCalls:
+    """Calls of the tool with an embedder, in a separate database."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Open the database."""
-        self.embedder = Counting(embedder)
+        """Use an empty database."""
+        self.embedder = CountingEmbedder(embedder)
         settings = Settings(google_cloud_project=f"bench-extract-{embedder.model.lower()[:8]}")
         self.app = App(settings, embedder=self.embedder)
         self._questions = claims()
         self._users = 0
 
-    async def of(self, size: str) -> dict[str, Cost]:
-        """Bring materials of a size, ask about them again, and do that for some users."""
-        costs: dict[str, Cost] = {}
+    async def of(self, size: str) -> dict[str, CallCosts]:
+        """Upload materials of a size and query them again, as several users."""
+        costs: dict[str, CallCosts] = {}
         materials = materials_of(SIZES[size])
         for _ in range(ROUNDS[size]):
             caller = self._somebody()
             first, second, third, fourth = (next(self._questions) for _ in range(4))
             kinds = {
-                FIRST: {"query": first, "materials": materials},
+                FIRST_CALL: {"query": first, "materials": materials},
                 "the same again": {"query": first, "materials": materials},
                 "another question": {"query": second, "materials": materials},
                 "another, by document": {"query": third, "document": content_id(materials)},
-                "one paragraph more": {"query": fourth, "materials": materials + MORE},
+                "one paragraph more": {"query": fourth, "materials": materials + EXTRA_PARAGRAPH},
             }
             for name, arguments in kinds.items():
-                await self._ask(caller, arguments, costs.setdefault(name, Cost()))
-            costs[FIRST].alone.append(await self._alone(materials))
+                await self._ask(caller, arguments, costs.setdefault(name, CallCosts()))
+            costs[FIRST_CALL].alone.append(await self._alone(materials))
         return costs
 
     async def warm_up(self) -> None:
-        """Load the model, open the connection, and let the emulator grow warm."""
+        """Load the model, open the connection, and warm up the emulator."""
         arguments = {"query": next(self._questions), "materials": materials_of(SIZES["10 kB"])}
         for _ in range(WARM_UP):
-            await self._ask(self._somebody(), arguments, Cost())
+            await self._ask(self._somebody(), arguments, CallCosts())
 
     async def aclose(self) -> None:
-        """Close what was opened."""
+        """Close the app and the embedder."""
         await self.app.aclose()
         await self.embedder.aclose()
 
@@ -164,10 +166,10 @@ class Calls:
         self._users += 1
         return Caller.of(f"user-{self._users}")
 
-    async def _ask(self, caller: Caller, arguments: dict[str, Any], cost: Cost) -> None:
+    async def _ask(self, caller: Caller, arguments: dict[str, Any], cost: CallCosts) -> None:
         before = self.embedder.texts
         request = request_of(TOOL, caller, arguments)
-        request = request.model_copy(update={"deadline": time.time() + PATIENCE})
+        request = request.model_copy(update={"deadline": time.time() + MAX_CALL_SECONDS})
         began = time.process_time()
         answer = await invoke(TOOL, request, self.app)
         cost.processor.append(time.process_time() - began)
@@ -190,27 +192,30 @@ async def measure() -> None:
         *("", "ms", "embedding", "the rest", "its share", "of processor time"),
         *("texts embedded", "read", "written", "round trips"),
     )
-    for embedder in (Instant(), LocalEmbedder()):
-        calls = Calls(embedder)
+    for embedder in (InstantEmbedder(), LocalEmbedder()):
+        calls = ToolCalls(embedder)
         await calls.warm_up()
         rows = []
         for size in SIZES:
             costs = await calls.of(size)
             rows += [cost.row(f"{size}, {name}") for name, cost in costs.items()]
         print_table(f"embedder {embedder.model}; goal: at 100 kB below 15 %", columns, rows)
-        if isinstance(embedder, Instant):
+        if isinstance(embedder, InstantEmbedder):
             await _print_steps(calls.app)
         await calls.aclose()
 
 
 async def _print_steps(app: App) -> None:
-    taken = {size: await steps(materials_of(SIZES[size]), app) for size in STEPPED}
-    names = next(iter(taken.values()))
-    rows = [[name, *(f"{each[name]:,.1f}" for each in taken.values())] for name in names]
-    print_table("the steps by themselves, ms", ("", *taken), rows)
+    by_size = {size: await steps(materials_of(SIZES[size]), app) for size in STEP_SIZES}
+    names = next(iter(by_size.values()))
+    rows = [
+        [name, *(f"{milliseconds[name]:,.1f}" for milliseconds in by_size.values())]
+        for name in names
+    ]
+    print_table("the steps by themselves, ms", ("", *by_size), rows)
 
 
 def _direction(text: str) -> Vector:
     chance = random.Random(text)  # noqa: S311 - no secret
-    numbers = [chance.random() - 0.5 for _ in range(Instant.dimension)]
-    return unit_vector(numbers, Instant.dimension)
+    numbers = [chance.random() - 0.5 for _ in range(InstantEmbedder.dimension)]
+    return unit_vector(numbers, InstantEmbedder.dimension)

@@ -1,7 +1,6 @@
-"""Where `extract_key_info` spends its time beside embedding: the product's steps by themselves.
+"""The time of each step of `extract_key_info` besides embedding.
 
-It is a part of `benchmarks.extract`. Each is done three times, nothing beside it; the median
-counts.
+It is a part of `benchmarks.extract`. Each step runs three times, alone; the result is the median.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from benchmarks.extract_set import claims
+from benchmarks.extract_dataset import claims
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.upload import (
@@ -50,7 +49,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(slots=True)
 class Watch:
-    """Measures steps.
+    """Measures the time of steps.
 
     Attributes:
         taken: What each took, in ms.
@@ -59,7 +58,7 @@ class Watch:
     taken: dict[str, float] = field(default_factory=dict)
 
     def of(self, name: str, work: Callable[[], ResultT]) -> ResultT:
-        """Do something some times; return what came of it last."""
+        """Run a step several times; return its last result."""
         took = []
         for _ in range(TIMES):
             began = time.perf_counter()
@@ -69,7 +68,7 @@ class Watch:
         return result
 
     async def waiting(self, name: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """The same of something to wait for."""
+        """Run an asynchronous step several times; return its last result."""
         took = []
         for _ in range(TIMES):
             began = time.perf_counter()
@@ -82,7 +81,7 @@ class Watch:
 async def embedded_document(
     text: str, passages: Sequence[ParsedPassage], ctx: Context
 ) -> tuple[WorkspaceDocument, Contents]:
-    """A document and its contents, as an upload makes them before it stores anything."""
+    """A document and its contents, as an upload prepares them."""
     parts = build_parts(passages)
     texts = {passage.passage_id: passage.cleaned for passage in passages}
     vectors = await ctx.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
@@ -102,7 +101,7 @@ async def embedded_document(
 
 
 async def steps(text: str, app: App) -> dict[str, float]:
-    """What each step takes, in ms; what follows a colon is a part of what stands before it."""
+    """The milliseconds of each step; a name after a colon is a part of the step before it."""
     watch = Watch()
     ctx = app.context(Caller.of(f"walker-{len(text)}"), Meter())
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)

@@ -1,10 +1,10 @@
-"""Which extractions say the same, on the sample's and on pairs around them.
+"""Which extractions are duplicates, on pairs of the sample and pairs made for this purpose.
 
 Usage: python -m benchmarks.extraction_duplicates
 
-`extraction_pairs.json` holds extractions of the sample told anew in other words, and others made to
-be confused with one of them: the same question answered otherwise, the same remedy for another
-matter, the same steps to another end. All pairs of the sample that are of one type are compared
+`extraction_pairs.json` contains rephrased extractions of the sample, and others that are easily
+confused with one: the same question with another answer, the same solution of another problem, the
+same steps for another purpose. All pairs of extractions of one type in the sample are compared,
 too. It takes half a minute.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from infra.local.sample.extractions import SampleExtractions
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
@@ -38,22 +38,22 @@ RESEMBLANCES: Final = (0.0, 0.15, 0.2, 0.25, 0.3, 0.35)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two extractions of a type: how close their vectors are, and how much their answers share."""
+    """The similarity of two extractions of one type: of their vectors, and of their answers."""
 
     similarity: float
     resemblance: float
 
 
 async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
-    """All pairs, by kind."""
+    """All pairs by kind."""
     rows = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
-    told: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
-    kinds = {name: list(_around(rows.extractions, told[name])) for name in told}
+    pairs_by_kind: Mapping[str, Any] = json.loads(PAIRS.read_text("utf-8"))
+    kinds = {name: list(_around(rows.extractions, pairs_by_kind[name])) for name in pairs_by_kind}
     contents = [_content(row.type, row.content) for row in rows.extractions]
     kinds["of the sample"] = [
         (one, other) for one, other in combinations(contents, 2) if one.type is other.type
     ]
-    texts = sorted({each.text for pairs in kinds.values() for pair in pairs for each in pair})
+    texts = sorted({content.text for pairs in kinds.values() for pair in pairs for content in pair})
     vectors = dict(zip(texts, await model.embed(texts, Purpose.DOCUMENT), strict=True))
     return {
         name: [
@@ -68,13 +68,13 @@ async def measured(model: LocalEmbedder) -> dict[str, list[Pair]]:
 
 
 def _around(
-    sample: Sequence[SampleExtraction], told: Sequence[Mapping[str, Any]]
+    sample: Sequence[SampleExtraction], pairs_by_kind: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Content, Content]]:
     by_place = {(row.highlight, row.part, row.type): row.content for row in sample}
-    for each in told:
-        kind = ExtractionType(each["type"])
-        original = by_place[each["highlight"], each.get("part", 1), kind]
-        yield _content(kind, original), _content(kind, each["content"])
+    for entry in pairs_by_kind:
+        kind = ExtractionType(entry["type"])
+        original = by_place[entry["highlight"], entry.get("part", 1), kind]
+        yield _content(kind, original), _content(kind, entry["content"])
 
 
 def _content(kind: ExtractionType, written: Mapping[str, Any]) -> Content:
@@ -82,7 +82,7 @@ def _content(kind: ExtractionType, written: Mapping[str, Any]) -> Content:
 
 
 def main() -> None:
-    """Print what any rule would call duplicates, and how close the pairs lie."""
+    """Print the pairs that a rule calls duplicates, and the similarities."""
     model = LocalEmbedder()
     kinds = asyncio.run(measured(model))
     rows = [

@@ -1,11 +1,10 @@
-"""What a call reads as the base grows: documents and round trips at 1,000, 5,000 and 20,000 chunks.
+"""The documents and round trips of calls as the base grows: 1,000, 5,000 and 20,000 chunks.
 
 Usage: python -m benchmarks.growth [CHUNKS ...]
 
-The base grows in one emulator: SciFact's abstracts, again and again under other names, with the
-vectors that are known. What does not depend on the base's size stays the same in every column. The
-index entries that a vector query scans are billed beside these, one read a hundred; no emulator
-counts them.
+The base grows in one emulator, with copies of SciFact's abstracts and their vectors. What does not
+depend on the size of the base is the same in all columns. Firestore also bills the index entries
+that a vector query scans, one read per hundred; the emulator does not count them.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from itertools import count, islice
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.base import SCIFACT, Remembering, known_vectors, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, CachingEmbedder, read_sources, scifact_vectors
+from benchmarks.measurement import print_table
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from infra.build.discovery import tools
@@ -53,7 +52,7 @@ TAGS: Final = ("odd", "seventh", "hundredth")
 
 
 def calls(chunk_id: str, source_id: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """What to call, under which name."""
+    """The calls to measure, by name."""
     for question in QUESTIONS:
         yield "search_kb", "search_kb", {"query": question}
         yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
@@ -72,9 +71,9 @@ def calls(chunk_id: str, source_id: str) -> Iterator[tuple[str, str, dict[str, A
     yield "get_stats", "get_stats", {}
 
 
-def endless() -> Iterator[ChunkedSource]:
-    """Abstracts whose vectors are known, with tags of known frequency, again and again."""
-    known = known_vectors()
+def endless_sources() -> Iterator[ChunkedSource]:
+    """Yield copies of abstracts with known vectors, and with tags of known frequency."""
+    vectors = scifact_vectors()
     for turn in count():
         for number, source in enumerate(read_sources(SCIFACT / "corpus.jsonl")):
             every = {"odd": 2, "seventh": 7, "hundredth": 100}
@@ -83,22 +82,22 @@ def endless() -> Iterator[ChunkedSource]:
                 source, source_id=f"{source.source_id}-{turn}", tags=tags, category=CATEGORY
             )
             chunked = in_chunks(again)
-            if all(chunk.embedding_text in known for chunk in chunked.chunks):
+            if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
                 yield chunked
 
 
-async def grow(ctx: Context, sources: Iterator[ChunkedSource], chunks: int) -> None:
-    """Put at least this many chunks in, with all that the jobs make of them."""
+async def fill_in_steps(ctx: Context, sources: Iterator[ChunkedSource], chunks: int) -> None:
+    """Add at least this many chunks, and run the jobs."""
     while chunks > 0:
         block = list(islice(sources, BLOCK))
-        chunks -= sum(len(each.chunks) for each in block)
+        chunks -= sum(len(source.chunks) for source in block)
         await Ingestion(ctx.database).save(block, ctx.clock())
     for job in (embed, index):
         await job(ctx, Budget(math.inf))
 
 
 async def cost(app: App, source: ChunkedSource) -> dict[str, str]:
-    """What each call reads: documents and round trips, the median of its questions."""
+    """The documents and round trips of each call, as medians over its questions."""
     by_name = {tool.name: tool for tool in tools()}
     taken: dict[str, list[Meter]] = {}
     for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
@@ -106,27 +105,27 @@ async def cost(app: App, source: ChunkedSource) -> dict[str, str]:
         parsed = parse_arguments(by_name[tool].input, arguments, tool)
         await by_name[tool].run(parsed, app.context(Caller(), meter))
         taken.setdefault(name, []).append(meter)
-    return {name: _told(meters) for name, meters in taken.items()}
+    return {name: _print(meters) for name, meters in taken.items()}
 
 
-def _told(meters: Sequence[Meter]) -> str:
+def _print(meters: Sequence[Meter]) -> str:
     reads = median(meter.documents_read for meter in meters)
     return f"{reads:.0f} in {max(meter.round_trips for meter in meters)}"
 
 
 async def measure(sizes: Sequence[int]) -> None:
-    """Grow the base from size to size, and call everything at each."""
+    """Grow the base, and measure all calls at each size."""
     settings = Settings(google_cloud_project=PROJECT)
-    embedder = Remembering(LocalEmbedder(), known_vectors())
+    embedder = CachingEmbedder(LocalEmbedder(), scifact_vectors())
     app = App(settings, embedder=embedder)
-    sources = endless()
+    sources = endless_sources()
     first = next(sources)
     ctx = app.context(Caller(), Meter())
     await Ingestion(ctx.database).save([first], ctx.clock())
     columns: list[dict[str, str]] = []
     present = 0
     for size in sizes:
-        await grow(ctx, sources, size - present)
+        await fill_in_steps(ctx, sources, size - present)
         present = size
         columns.append(await cost(app, first))
     await app.aclose()
@@ -136,7 +135,7 @@ async def measure(sizes: Sequence[int]) -> None:
 
 
 def main() -> None:
-    """Measure at the sizes that are named."""
+    """Measure at the named sizes."""
     if not SCIFACT.is_dir():
         sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
     sizes = [int(size) for size in sys.argv[1:]] or list(SIZES)

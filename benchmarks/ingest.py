@@ -1,12 +1,11 @@
-"""How long a whole corpus takes to go in, against the embedder's own speed.
+"""The time to ingest a whole corpus, compared with the speed of the embedder.
 
 Usage: python -m benchmarks.ingest [--limit N]
 
-SciFact's 5,183 abstracts go through the jobs `ingest`, `embed` and `index`, as `carrel ingest` runs
-them, into an emulator of their own; then once more, which must write nothing but each job's lease,
-taken and given back. Then `repair` compares the index, twice, and they are searched. All of it
-takes some minutes. The embed job is stopped every half minute, to take the speed of the embedder
-alone on a sample of the same chunks.
+SciFact's 5,183 abstracts go through the jobs `ingest`, `embed` and `index`, as in `carrel ingest`,
+into a separate emulator; then again, which must write only the jobs' leases. Then `repair` compares
+the index twice, and the base is searched. It takes some minutes. The embed job is paused every half
+minute, to measure the embedder alone on a sample of the same chunks.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.base import SCIFACT, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.measurement import print_table
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
@@ -56,8 +55,8 @@ QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of h
 
 
 @dataclass(slots=True)
-class Course:
-    """What a job's slices took together, what they did, and their share of another's speed."""
+class JobProgress:
+    """The total of a job's slices: time, counts, and speed relative to the embedder."""
 
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
@@ -65,7 +64,7 @@ class Course:
     shares: list[float] = field(default_factory=list)
 
     def told(self, chunks: int) -> list[str]:
-        """The cells of its row."""
+        """The cells of the row."""
         share = f"{median(self.shares):.2f}" if self.shares else ""
         done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
         speed = f"{chunks / self.seconds:.0f}" if self.counts else ""
@@ -73,21 +72,21 @@ class Course:
         return [f"{self.seconds:.1f}", speed, share, *counted, done]
 
 
-class Metered(App):
-    """An app that lets one meter count for whatever runs on it."""
+class MeteredApp(App):
+    """An app with one meter for all runs."""
 
     meter = Meter()
 
     def ctx(self, caller: Caller, meter: Meter) -> Context:  # noqa: ARG002 - ours counts
-        """The capabilities of a run."""
+        """A context with the common meter."""
         return super().context(caller, self.meter)
 
 
 async def run(
-    job: Job, app: Metered, own_speed: Callable[[], Awaitable[float]] | None = None
-) -> Course:
-    """Run a job to its end, slice by slice if its speed is to be compared."""
-    course = Course()
+    job: Job, app: MeteredApp, own_speed: Callable[[], Awaitable[float]] | None = None
+) -> JobProgress:
+    """Run a job to completion, in slices if its speed is to be compared."""
+    course = JobProgress()
     app.meter = course.meter
     while True:
         started = time.perf_counter()
@@ -103,8 +102,8 @@ async def run(
             return course
 
 
-async def measure(app: Metered, path: Path) -> None:
-    """Put a file in twice and compare its index twice, then search it."""
+async def measure(app: MeteredApp, path: Path) -> None:
+    """Ingest a file twice, compare its index twice, and search it."""
     chunks = [chunk for source in read_sources(path) for chunk in in_chunks(source).chunks]
     texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
 
@@ -123,8 +122,8 @@ async def measure(app: Metered, path: Path) -> None:
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:
         out = await search_kb(In(query=question, limit=3), app.context(Caller(), Meter()))
-        found = [[hit.title[:90], f"{hit.similarity:.2f}"] for hit in out.results]
-        print_table(question, ["title", "similarity"], found)
+        rows = [[hit.title[:90], f"{hit.similarity:.2f}"] for hit in out.results]
+        print_table(question, ["title", "similarity"], rows)
     await app.aclose()
 
 
@@ -140,7 +139,7 @@ def main(limit: int | None) -> None:
         with CORPUS.open("rb") as lines:
             path.write_bytes(b"".join(islice(lines, limit)))
         settings = Settings(google_cloud_project="bench-ingest", ingest_path=str(path))
-        asyncio.run(measure(Metered(settings), path))
+        asyncio.run(measure(MeteredApp(settings), path))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print_table("Memory of this process", ["", "MiB"], [["peak", f"{peak / 1024:.0f}"]])
 

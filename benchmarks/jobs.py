@@ -1,21 +1,21 @@
-"""How fast each job is, what it reads, writes and holds in memory, and how all that grows.
+"""The speed, reads, writes and memory of each job, and how they grow.
 
 Usage: python -m benchmarks.jobs [CHUNKS ...]
 
-SciFact's abstracts, 1,250, 2,500 and 5,000 of them unless told otherwise, go through every job, and
-each run is a process of its own, so that its peak memory is its own too. Nothing is paid or
-computed for meaning: vectors are made of hashed words, and a server on this machine answers for the
-language model after 20 ms, a card of each passage and a finding of every fifth. What is measured is
-what the jobs do around that. The floors, in the same runs: a process that does nothing, and the
-share of the time for which a job waits for its commits, which is the emulator's.
+By default 1,250, 2,500 and 5,000 of SciFact's abstracts go through all jobs. Each run has its own
+process, and so its own peak memory. No model runs: vectors are made of hashed words, and a local
+server answers for the language model after 20 ms, with a card for each passage and an extraction
+for every fifth. What remains is the work of the jobs. The floors, in the same runs, are a process
+that does nothing, and the share of time in which a job waits for its commits, which is the
+emulator's.
 
-The emulator knows no index: where a job reads lists page by page, or searches, the time on the wall
-tells of it more than of the job (`health`: a search takes it half a second at 1,250 chunks and some
-seconds at 5,000). What its own process takes is the job's.
+The emulator has no indexes: for jobs that page through lists or search, the elapsed time says more
+about the emulator (`health`: a search takes half a second at 1,250 chunks and some seconds at
+5,000). The processor time of the job's process is the job's own.
 
-All of it takes some nine minutes of two cores that have nothing else to do. Trust adds up the votes
-on a tenth as many traces, two on each, and finds each sum wrong; materials have as many passages as
-there are chunks, of 250 characters.
+It takes some nine minutes on two idle cores. Trust adds up the votes on a tenth as many traces, two
+on each, and finds all sums wrong. Materials have as many passages as there are chunks, of 250
+characters.
 """
 
 from __future__ import annotations
@@ -36,8 +36,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shelve
-from benchmarks.measuring import print_table
+from benchmarks.jobs_dataset import (
+    SCIFACT,
+    HashingEmbedder,
+    StatelessModelServer,
+    abstracts,
+    group_abstracts,
+)
+from benchmarks.measurement import print_table
 from infra.build.discovery import ROOT
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.log import log_only_warnings
@@ -67,16 +73,16 @@ STEPS: Final = {
     "ingest_materials": "ingest_materials",
     "reembed": "reembed",
 }
-"""What is measured, in this order, and the job that does it."""
+"""The measurements in order, with their jobs."""
 PREPARED: Final = {"trust", "ingest_materials", "reembed"}
-"""Before these, something is put in for them."""
+"""These jobs need their own data."""
 MOVE: Final = timedelta(minutes=10)
-"""After this time a move to another model that was announced goes on."""
+"""An announced move to another model continues after this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a run took.
+    """The costs of a run.
 
     Attributes:
         seconds: From its lease to its end, by the clock on the wall.
@@ -98,7 +104,7 @@ class Figures:
 
 
 async def run(name: str, model: str) -> Figures:
-    """Run a job in this process; without a name, none."""
+    """Run a job in this process; without a name, do nothing."""
     from shared.core.dates import utc_now
     from shared.core.settings import Settings
     from shared.runtime.job import Report, run_job
@@ -114,7 +120,7 @@ async def run(name: str, model: str) -> Figures:
 
     moving = MOVE if name == "reembed" else timedelta()
     app = WatchedApp(
-        Settings(), timed, embedder=HashedWords(model), clock=lambda: utc_now() + moving
+        Settings(), timed, embedder=HashingEmbedder(model), clock=lambda: utc_now() + moving
     )
     await app.ping()
     began, began_own, outcome = time.perf_counter(), time.process_time(), Report()
@@ -138,7 +144,7 @@ async def run(name: str, model: str) -> Figures:
 
 
 def peak_memory() -> float:
-    """The most memory that this process ever had, in MiB.
+    """The peak memory of this process, in MiB.
 
     On Linux, getrusage tells of its parent's too: a process begins as a copy of that.
     """
@@ -150,13 +156,13 @@ def peak_memory() -> float:
 
 
 async def prepare(name: str, number: int) -> None:
-    """Put in what a job is to work on."""
+    """Add the data that a job works on."""
     from shared.core.settings import Settings
     from shared.runtime.context import App
 
     model = "other" if name == "reembed" else "hashed"
     settings = Settings(extract_materials_characters=1)
-    app = App(settings, embedder=HashedWords(model))
+    app = App(settings, embedder=HashingEmbedder(model))
     match name:
         case "trust":
             await _vote(app, number // 10)
@@ -168,7 +174,7 @@ async def prepare(name: str, number: int) -> None:
 
 
 async def _vote(app: App, traces: int) -> None:
-    """Put traces in with two votes each, of which their sums know nothing."""
+    """Add traces with two votes each that are missing in their sums."""
     from shared.core.dates import utc_now
     from shared.traces.model import Trace, TraceContent
     from shared.traces.repository import TRACE
@@ -207,7 +213,7 @@ async def _announce(app: App) -> None:
 
 
 def in_its_own_process(what: str, environment: Mapping[str, str], *arguments: str) -> str:
-    """What this module prints, called by itself."""
+    """Run this module in a process of its own, and return its output."""
     command = [sys.executable, "-m", "benchmarks.jobs", what, *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False
@@ -218,32 +224,32 @@ def in_its_own_process(what: str, environment: Mapping[str, str], *arguments: st
 
 
 def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[str, Figures]:
-    """Run every job on so many chunks."""
+    """Run all jobs on this many chunks."""
     path = folder / f"{number}.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in abstracts(number)), encoding="utf-8")
     own = {**environment, "GOOGLE_CLOUD_PROJECT": f"bench-jobs-{number}"}
-    found: dict[str, Figures] = {}
+    figures: dict[str, Figures] = {}
     for label, job in STEPS.items():
         if job in PREPARED:
             in_its_own_process("prepare", own, job, str(number))
         more = {"INGEST_PATH": str(path)}
         with FakeReadwise() as library:
             if label == "ingest, Readwise":
-                shelve(library, number)
+                group_abstracts(library, number)
                 more = {"READWISE_URL": library.base_url, "READWISE_TOKEN": TOKEN}
                 more["GOOGLE_CLOUD_PROJECT"] = f"bench-readwise-{number}"
             model = "other" if job == "reembed" else "hashed"
-            said = in_its_own_process("run", own | more, job, model)
-        found[label] = Figures(**json.loads(said))
-        seconds = found[label].seconds
+            output = in_its_own_process("run", own | more, job, model)
+        figures[label] = Figures(**json.loads(output))
+        seconds = figures[label].seconds
         print(f"{number:,} chunks, {label}: {seconds:.1f} s", file=sys.stderr)  # noqa: T201
-    return found
+    return figures
 
 
-def told(sizes: Sequence[int], found: Mapping[int, Mapping[str, Figures]]) -> None:
-    """Print tables of time, of cost and of memory."""
+def print_tables(sizes: Sequence[int], figures: Mapping[int, Mapping[str, Figures]]) -> None:
+    """Print the tables of time, costs and memory."""
     last = sizes[-1]
-    runs = {label: [found[size][label] for size in sizes] for label in STEPS}
+    runs = {label: [figures[size][label] for size in sizes] for label in STEPS}
     by_chunks = [f"{size:,}" for size in sizes]
     print_table(
         f"Seconds on the wall, by chunks, and their growth; at {last:,}: the share of commits",
@@ -285,7 +291,7 @@ def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
 
 
 def main(sizes: Sequence[int]) -> None:
-    """Measure at these sizes, where SciFact is at hand."""
+    """Measure at these sizes, if SciFact is available."""
     from tests.support.whole_sample import credentials_file
 
     if not SCIFACT.is_file():
@@ -296,14 +302,14 @@ def main(sizes: Sequence[int]) -> None:
         except EmulatorMissing as error:
             sys.exit(str(error))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        model = stack.enter_context(Forgetful())
+        model = stack.enter_context(StatelessModelServer())
         environment = {
             "FIRESTORE_EMULATOR_HOST": host,
             "GENERATION_PROVIDER": "vertex",
             "VERTEX_BASE_URL": model.base_url,
             "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(folder)),
         }
-        told(sizes, {size: measure(size, environment, folder) for size in sizes})
+        print_tables(sizes, {size: measure(size, environment, folder) for size in sizes})
 
 
 if __name__ == "__main__":
@@ -314,4 +320,4 @@ if __name__ == "__main__":
         case ["prepare", job, number]:
             asyncio.run(prepare(job, int(number)))
         case given:
-            main([int(each) for each in given] or list(SIZES))
+            main([int(size) for size in given] or list(SIZES))

@@ -1,15 +1,15 @@
-"""How often search is wrong about whether anything matches, on bases of 64 and of 5,183 chunks.
+"""How often search misjudges whether anything matches, on bases of 64 and of 5,183 chunks.
 
 Usage: python -m benchmarks.relevance [--similarity X] [--together X] [--words X]
 
-The bases are SciFact's abstracts, eight parts of 64 of them, and the sample. What one answers the
-others do not: SciFact's claims are asked of the sample, questions about software and about other
-domains (`questions.json`) of SciFact. There are two halves. Constants are chosen on the tuning one,
-with SciFact's training claims; the confirming one, with its test claims and with other domains,
-only tells whether they hold. It takes a minute.
+The bases are SciFact's abstracts, eight parts of 64 of them, and the sample. No base answers the
+queries for another: SciFact's claims are sent to the sample, questions about software and other
+domains (`questions.json`) to SciFact. There are two halves. Constants are tuned on one, with
+SciFact's training claims, and confirmed on the other, with its test claims and other domains. It
+takes a minute.
 
-For another embedder, put it in `LocalEmbedder`'s place and drop the two calls of `Vectors.read`:
-the files beside SciFact hold the local one's vectors.
+For another embedder, replace `LocalEmbedder` and remove the two calls of `Vectors.read`: the files
+beside SciFact contain vectors of the local model.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.base import SCIFACT, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, read_sources
+from benchmarks.measurement import print_table
 from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -64,7 +64,7 @@ _WORD: Final = re.compile(r"[\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for, and the ids of what answers it, if anything does."""
+    """A query, and the ids of its answers, if there are any."""
 
     text: str
     relevant: frozenset[str] = frozenset()
@@ -72,33 +72,35 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a mode found: the evidence of its pool, of how many, and if its best ten answer."""
+    """The result of a mode: the evidence of its pool, its size, and whether the best ten answer."""
 
     pool: list[Evidence]
     documents: int
     answered: bool
 
     def matches(self, calibration: Calibration) -> bool:
-        """Whether anything is said to match."""
+        """Whether the result counts as a match."""
         return anything_matches(self.pool, calibration, self.documents)
 
 
 class Base:
-    """Documents, searched in memory as `search_kb` searches them."""
+    """Documents, searched in memory in the same way as by `search_kb`."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Array) -> None:
-        """Index them; the vectors are in the order of the texts."""
+        """Index texts; the vectors are in the same order."""
         self.texts = texts
         self._ids = list(texts)
         self._rows = {document: row for row, document in enumerate(self._ids)}
         self._vectors = vectors
         self._held = {document: Counter(terms(text)) for document, text in texts.items()}
         entries: dict[str, dict[str, int]] = defaultdict(dict)
-        for document, held in self._held.items():
-            for term, tf in held.items():
-                entries[term][document] = pack(tf, held.total())
+        for document, frequencies in self._held.items():
+            for term, tf in frequencies.items():
+                entries[term][document] = pack(tf, frequencies.total())
         self._postings = {term: Postings(len(entry), entry) for term, entry in entries.items()}
-        self._totals = Totals(len(texts), sum(held.total() for held in self._held.values()))
+        self._totals = Totals(
+            len(texts), sum(frequencies.total() for frequencies in self._held.values())
+        )
 
     def search(self, query: Query, vector: Array) -> dict[str, Found]:
         """Search in all three modes."""
@@ -109,9 +111,9 @@ class Base:
         lexical = sorted(bm25, key=lambda document: (-bm25[document], document))[:LEXICAL]
         pool = dict.fromkeys([*dense, *lexical])
         near = {document: float(similarities[self._rows[document]]) for document in pool}
-        both = {each: Scores(near[each], bm25.get(each, 0.0)) for each in pool}
-        said = term_information(asked, self._postings, self._totals)
-        covered = {document: coverage(said, self._held[document]) for document in pool}
+        both = {document: Scores(near[document], bm25.get(document, 0.0)) for document in pool}
+        information = term_information(asked, self._postings, self._totals)
+        covered = {document: coverage(information, self._held[document]) for document in pool}
 
         def found(best: Sequence[str], evidence: Iterable[Evidence]) -> Found:
             return Found(list(evidence), len(self.texts), not query.relevant.isdisjoint(best[:10]))
@@ -119,18 +121,20 @@ class Base:
         return {
             "hybrid": found(
                 [document for document, _ in fuse(both)],
-                (Evidence(near[each], covered[each]) for each in pool),
+                (Evidence(near[document], covered[document]) for document in pool),
             ),
-            "semantic": found(dense, (Evidence(near[each], None) for each in dense)),
-            "lexical": found(lexical, (Evidence(None, covered[each]) for each in lexical)),
+            "semantic": found(dense, (Evidence(near[document], None) for document in dense)),
+            "lexical": found(lexical, (Evidence(None, covered[document]) for document in lexical)),
         }
 
     def in_brief(self, text: str) -> str:
-        """The three words of a text that say most, of those that stand in the base."""
+        """The three most informative words of a text that occur in the base."""
 
         def says(word: str) -> float:
             lists = [self._postings[term] for term in terms(word) if term in self._postings]
-            return max((idf(each.df, self._totals.documents) for each in lists), default=0.0)
+            return max(
+                (idf(postings.df, self._totals.documents) for postings in lists), default=0.0
+            )
 
         words = _WORD.findall(text)
         best = sorted(range(len(words)), key=lambda place: -says(words[place]))[:3]
@@ -138,18 +142,18 @@ class Base:
 
 
 class Vectors:
-    """Vectors of texts: those that lie beside SciFact, and the embedder's for the rest."""
+    """Vectors of texts: from the files beside SciFact, or from the embedder."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Begin without vectors."""
         self._known: dict[str, Array] = {}
 
     def read(self, texts: Iterable[str], path: Path) -> None:
-        """Take the vectors of a file, one for each text."""
+        """Read the vectors of a file, one for each text."""
         self._known.update(zip(texts, np.load(path), strict=True))
 
     async def of(self, texts: Iterable[str]) -> Array:
-        """The vectors of texts, a row for each."""
+        """The vectors of texts, one per row."""
         listed = list(texts)
         new = [text for text in dict.fromkeys(listed) if text not in self._known]
         embedder = LocalEmbedder()
@@ -161,7 +165,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Bases:
-    """What is searched; the small ones are parts of SciFact that share nothing."""
+    """The bases; the small ones are disjoint parts of SciFact."""
 
     scifact: Base
     small: list[Base]
@@ -170,19 +174,19 @@ class Bases:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Queries of one kind, each with the base it is asked of."""
+    """Queries of one kind, each with its base."""
 
     name: str
     asked: list[tuple[Base, Query]]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON Lines."""
+    """The objects of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def read_claims(half: str, vectors: Vectors) -> list[Query]:
-    """SciFact's claims with what answers them."""
+    """SciFact's claims with their answers."""
     folder = SCIFACT.with_name(HALVES[half])
     relevant: dict[str, set[str]] = defaultdict(set)
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
@@ -194,7 +198,7 @@ def read_claims(half: str, vectors: Vectors) -> list[Query]:
 
 
 async def build(claims: Iterable[Query], vectors: Vectors) -> Bases:
-    """Build the bases; the small ones are chosen among the abstracts that answer a claim."""
+    """Build the bases; the small ones consist of abstracts that answer a claim."""
     abstracts = {
         row["_id"]: embedding_text(row["title"], row["text"])
         for row in rows(SCIFACT / "corpus.jsonl")
@@ -210,23 +214,23 @@ async def build(claims: Iterable[Query], vectors: Vectors) -> Bases:
 
     return Bases(
         await base(abstracts),
-        [await base({each: abstracts[each] for each in part}) for part in few],
+        [await base({text_id: abstracts[text_id] for text_id in part}) for part in few],
         await base({chunk.chunk_id: chunk.embedding_text for chunk in chunks}),
     )
 
 
 def ask(base: Base, queries: Iterable[Query]) -> list[tuple[Base, Query]]:
-    """Ask a base all of them."""
+    """Pair all queries with a base."""
     return [(base, query) for query in queries]
 
 
 def has(base: Base, query: Query) -> bool:
-    """Whether a base holds what answers a query."""
+    """Whether a base contains an answer to a query."""
     return not query.relevant.isdisjoint(base.texts)
 
 
 def answerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
-    """What each base can answer."""
+    """Queries that their base can answer."""
     titles = [
         Query(row["title"], frozenset({row["_id"]}))
         for row in rows(SCIFACT / "corpus.jsonl")[list(HALVES).index(half) :: 12]
@@ -244,13 +248,13 @@ def answerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
         Set("SciFact: its claims", ask(bases.scifact, claims)),
         Set("SciFact: three words of a claim", ask(bases.scifact, brief)),
         Set("SciFact: its titles", ask(bases.scifact, titles)),
-        Set("64 of SciFact: their claims", [each for each in small if has(*each)]),
+        Set("64 of SciFact: their claims", [pair for pair in small if has(*pair)]),
         Set("sample: its questions", ask(bases.sample, questions)),
     ]
 
 
 def unanswerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
-    """What no base can answer."""
+    """Queries that their base cannot answer."""
     elsewhere = [Query(text) for topic in QUESTIONS["elsewhere"][half].values() for text in topic]
     absent = [Query(text) for text in QUESTIONS["sample"]["absent"][half]]
     software = [Query(text) for text in QUESTIONS["sample"]["answered"][half]]
@@ -262,7 +266,7 @@ def unanswerable(half: str, bases: Bases, claims: list[Query]) -> list[Set]:
             "64 of SciFact: other domains",
             [(part, query) for part in bases.small for query in elsewhere],
         ),
-        Set("64 of SciFact: other claims", [each for each in small if not has(*each)]),
+        Set("64 of SciFact: other claims", [pair for pair in small if not has(*pair)]),
         Set("sample: other domains", ask(bases.sample, elsewhere)),
         Set("sample: SciFact's claims", ask(bases.sample, claims)),
         Set("sample: other software", ask(bases.sample, absent)),
@@ -275,31 +279,36 @@ async def search(asked: list[tuple[Base, Query]], vectors: Vectors) -> list[dict
     return [base.search(query, row) for (base, query), row in zip(asked, embedded, strict=True)]
 
 
-def false_alarms(found: list[dict[str, Found]], calibration: Calibration) -> list[str]:
-    """Of each mode: among all queries, and among those with an answer in the best ten."""
+def false_alarms(evidences: list[dict[str, Found]], calibration: Calibration) -> list[str]:
+    """The false alarms of each mode: among all queries, and among those with an answer found."""
     cells = []
     for mode in MODES:
-        told = [(not each[mode].matches(calibration), each[mode].answered) for each in found]
+        outcomes = [
+            (not evidence[mode].matches(calibration), evidence[mode].answered)
+            for evidence in evidences
+        ]
         cells += [
-            percent(wrong for wrong, _ in told),
-            percent(bad for bad, in_ten in told if in_ten),
+            percent(wrong for wrong, _ in outcomes),
+            percent(bad for bad, in_ten in outcomes if in_ten),
         ]
     return cells
 
 
-def misses(found: list[dict[str, Found]], calibration: Calibration) -> list[str]:
-    """Of each mode: how often it takes for a match what is none."""
-    return [percent(each[mode].matches(calibration) for each in found) for mode in MODES]
+def misses(evidences: list[dict[str, Found]], calibration: Calibration) -> list[str]:
+    """The share of false matches of each mode."""
+    return [
+        percent(evidence[mode].matches(calibration) for evidence in evidences) for mode in MODES
+    ]
 
 
 def percent(wrong: Iterable[bool]) -> str:
-    """How many are true."""
+    """The share that is true, in percent."""
     listed = list(wrong)
     return f"{100 * sum(listed) / len(listed):.1f}" if listed else "-"
 
 
 async def measure(calibration: Calibration) -> None:
-    """Print how often each mode is wrong."""
+    """Print the errors of each mode."""
     vectors = Vectors()
     halves = {half: read_claims(half, vectors) for half in HALVES}
     bases = await build(chain.from_iterable(halves.values()), vectors)
@@ -308,15 +317,15 @@ async def measure(calibration: Calibration) -> None:
     async def table(
         title: str, columns: Sequence[str], sets: list[Set], judge: Callable[..., list[str]]
     ) -> None:
-        told = [
+        outcomes = [
             [
-                each.name,
-                str(len(each.asked)),
-                *judge(await search(each.asked, vectors), calibration),
+                query_set.name,
+                str(len(query_set.asked)),
+                *judge(await search(query_set.asked, vectors), calibration),
             ]
-            for each in sets
+            for query_set in sets
         ]
-        print_table(f"{title}, % of queries", ["", "queries", *columns], told)
+        print_table(f"{title}, % of queries", ["", "queries", *columns], outcomes)
 
     for half, claims in halves.items():
         title = f"{half}: nothing is said to match, though something does"
@@ -326,7 +335,7 @@ async def measure(calibration: Calibration) -> None:
 
 
 def main(calibration: Calibration) -> None:
-    """Measure, where SciFact is at hand."""
+    """Measure, if SciFact is available."""
     if not SCIFACT.with_name("scifact-train").is_dir():
         print(f"Skipped: there is no SciFact in {SCIFACT.parent}.")  # noqa: T201 - a benchmark prints
         return

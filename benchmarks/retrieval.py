@@ -1,10 +1,10 @@
-"""How well search finds: nDCG@10, Recall@10 and Recall@100 on SciFact, and what a query reads.
+"""The quality of search on SciFact, as nDCG@10, Recall@10 and Recall@100, and the reads of a query.
 
 Usage: python -m benchmarks.retrieval [test|train] [QUERIES]
 
-All documents go through ingest, embed and index on the emulator, and every query through the
-ranking behind search_kb, in each of its modes. Beside them two peers over the same documents, in
-memory: `bm25s` with its own words, and the embedder's vectors compared with all others. Choose on
+All documents go through ingest, embed and index on the emulator, and all queries through the
+ranking of search_kb in each mode. They are compared in memory with two alternatives on the same
+documents: `bm25s` with its own tokenizer, and exhaustive comparison of the vectors. Tune on
 `train`, confirm on `test`.
 
 SciFact: Wadden et al., "Fact or Fiction: Verifying Scientific Claims", EMNLP 2020. nDCG with binary
@@ -27,8 +27,8 @@ import bm25s
 import numpy as np
 import Stemmer
 
-from benchmarks.base import SCIFACT, Remembering, known_vectors, read_sources
-from benchmarks.measuring import print_table
+from benchmarks.dataset import SCIFACT, CachingEmbedder, read_sources, scifact_vectors
+from benchmarks.measurement import print_table
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from infra.local.emulator import EmulatorMissing, run_emulator
@@ -64,7 +64,7 @@ GOALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Questions, their vectors, and the documents that answer each."""
+    """Queries with their vectors and relevant documents."""
 
     texts: list[str]
     vectors: list[Vector]
@@ -73,27 +73,27 @@ class Queries:
 
 @dataclass(slots=True)
 class Result:
-    """What one way of searching found: a ranking of documents for each query."""
+    """The results of one search method: a ranking of documents for each query."""
 
     rankings: list[list[str]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
     trips: list[int] = field(default_factory=list)
 
     def row(self, name: str, relevant: Sequence[set[str]]) -> list[str]:
-        """The measures of it."""
+        """The row of the table."""
         pairs = list(zip(self.rankings, relevant, strict=True))
         return [
             name,
-            f"{mean(ndcg(ranking, wanted, 10) for ranking, wanted in pairs):.4f}",
-            f"{mean(recall(ranking, wanted, 10) for ranking, wanted in pairs):.4f}",
-            f"{mean(recall(ranking, wanted, 100) for ranking, wanted in pairs):.4f}",
+            f"{mean(ndcg(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
+            f"{mean(recall(ranking, relevant, 10) for ranking, relevant in pairs):.4f}",
+            f"{mean(recall(ranking, relevant, 100) for ranking, relevant in pairs):.4f}",
             f"{mean(self.reads):.1f}" if self.reads else "",
             f"{median(self.trips):.0f}" if self.trips else "",
         ]
 
 
 def ndcg(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
-    """Normalised discounted cumulative gain: 1 where all that is relevant comes first."""
+    """Normalized discounted cumulative gain; 1 if all relevant documents come first."""
     gains = (
         1 / math.log2(place + 2) for place, name in enumerate(ranking[:depth]) if name in relevant
     )
@@ -102,12 +102,12 @@ def ndcg(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
 
 
 def recall(ranking: Sequence[str], relevant: set[str], depth: int) -> float:
-    """The share of what is relevant that is found."""
+    """The share of relevant documents that are found."""
     return len(relevant & set(ranking[:depth])) / len(relevant)
 
 
 def read_queries(folder: Path, limit: int | None) -> Queries:
-    """The queries that have an answer, and their answers."""
+    """The queries with relevant documents."""
     relevant: dict[str, set[str]] = {}
     with (folder / "qrels.tsv").open(encoding="utf-8") as rows:
         for query, document, gain, *_ in csv.reader(rows, delimiter="\t"):
@@ -125,7 +125,7 @@ def read_queries(folder: Path, limit: int | None) -> Queries:
 
 
 async def fill(ctx: Context) -> dict[str, str]:
-    """Put all documents in; return the document of each source."""
+    """Ingest all documents; return the document of each source."""
     sources = list(read_sources(SCIFACT / "corpus.jsonl"))
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         ids = [json.loads(line)["_id"] for line in lines]
@@ -138,7 +138,7 @@ async def fill(ctx: Context) -> dict[str, str]:
 
 
 async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str, str]) -> Result:
-    """Rank for every query, as search_kb does."""
+    """Rank all queries as search_kb does."""
     result = Result()
     for text in queries.texts:
         meter = Meter()
@@ -152,7 +152,7 @@ async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str,
 
 
 def peers(queries: Queries) -> dict[str, Result]:
-    """The same with other means: no database, no postings, no chunks."""
+    """Rank with the alternatives, without database, postings and chunks."""
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         documents = [json.loads(line) for line in lines]
     ids = [document["_id"] for document in documents]
@@ -162,21 +162,21 @@ def peers(queries: Queries) -> dict[str, Result]:
     full = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     full.index(words, show_progress=False)
     asked = bm25s.tokenize(queries.texts, stopwords="en", stemmer=stemmer, show_progress=False)
-    found, _ = full.retrieve(asked, k=100, show_progress=False)
+    documents, _ = full.retrieve(asked, k=100, show_progress=False)
     vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
     near = np.argsort(-(np.asarray(queries.vectors) @ vectors.T), axis=1)[:, :100]
     return {
-        "bm25s, every document": Result([[ids[place] for place in row] for row in found]),
+        "bm25s, every document": Result([[ids[place] for place in row] for row in documents]),
         "embedder, every document": Result([[ids[place] for place in row] for row in near]),
     }
 
 
 async def measure(folder: Path, limit: int | None) -> None:
-    """Fill a base, search it in every mode, print the table."""
+    """Fill a base, search it in every mode, and print the table."""
     queries = read_queries(folder, limit)
-    known = known_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
+    vectors = scifact_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
     settings = Settings(google_cloud_project=PROJECT)
-    app = App(settings, embedder=Remembering(LocalEmbedder(), known))
+    app = App(settings, embedder=CachingEmbedder(LocalEmbedder(), vectors))
     documents = await fill(app.context(Caller(), Meter()))
     rows = [result.row(name, queries.relevant) for name, result in peers(queries).items()]
     for mode in Mode:
@@ -189,7 +189,7 @@ async def measure(folder: Path, limit: int | None) -> None:
 
 
 def main() -> None:
-    """Measure on the queries that are named."""
+    """Measure on the named queries."""
     folder = TRAIN if sys.argv[1:2] == ["train"] else SCIFACT
     if not folder.is_dir():
         sys.exit(f"Skipped: {folder} is not here. It is no part of the project.")

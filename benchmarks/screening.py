@@ -1,11 +1,11 @@
-"""What screening misses, what it refuses wrongly, and how long it takes.
+"""The misses, false alarms and speed of secret screening.
 
 Usage: python -m benchmarks.screening [ROUNDS]
 
-Missed: of secrets invented anew each round, in their real formats. Refused: of texts nobody would
-mind to share, cut to the size of a trace: this tree, and the packages that are installed (whose
-authors' addresses and documentation's samples are told too). detect-secrets is measured beside it
-as it comes, without entropy and public addresses, line by line.
+Misses are counted on secrets generated in each round, in their real formats. False alarms are
+counted on texts without secrets, cut to the size of a trace: this repository and the installed
+packages, where authors' addresses and samples in documentation count too. detect-secrets is
+measured with its default plugins except those for entropy and public addresses, line by line.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-from benchmarks.cold_start import importing
-from benchmarks.measuring import interleaved, milliseconds, print_table
+from benchmarks.cold_start import import_seconds
+from benchmarks.measurement import interleaved, milliseconds, print_table
 from infra.build.discovery import ROOT
 from shared.screening.screen import screen_texts
 from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal_data
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Scan = Callable[[str], set[tuple[int, str]]]
-    """Finds lines and kinds in a text."""
+    """Finds the lines and kinds of secrets in a text."""
 
 ROUNDS: Final = 40
 PIECE, LONGEST = 2_000, 50_000
@@ -41,14 +41,16 @@ _OURS: Final = ("shared", "functions", "infra", "tests", "docs")
 
 
 def screened(text: str) -> set[tuple[int, str]]:
-    """What we find."""
+    """Scan with our screening."""
     return {(finding.line, finding.kind) for finding in screen_texts({"text": text})}
 
 
 def detect_secrets_alone() -> Scan:
-    """What its plugins find, by their own way to read a line."""
+    """Scan with the plugins of detect-secrets."""
     named: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
-    plugins = [each() for each in named if not any(noisy in each.__name__ for noisy in _NOISY)]
+    plugins = [
+        plugin() for plugin in named if not any(noisy in plugin.__name__ for noisy in _NOISY)
+    ]
 
     def scan(text: str) -> set[tuple[int, str]]:
         return {
@@ -62,9 +64,9 @@ def detect_secrets_alone() -> Scan:
 
 
 def misses(scans: Sequence[Scan], rounds: int) -> None:
-    """Print how many of the secrets of each name are missed, where any is."""
+    """Print the misses by kind of secret, for kinds with misses."""
     missed = [Counter[str]() for _ in scans]
-    planted = [each for seed in range(rounds) for each in all_planted(1_000 * seed)]
+    planted = [sample for seed in range(rounds) for sample in all_planted(1_000 * seed)]
     for count, scan in zip(missed, scans, strict=True):
         count.update(p.name for p in planted if p.line not in {line for line, _ in scan(p.text)})
     rows = [
@@ -74,7 +76,7 @@ def misses(scans: Sequence[Scan], rounds: int) -> None:
     total = [f"{count.total() / len(planted):.1%}" for count in missed]
     title = f"Missed, of {len(planted):,} secrets of {len(all_planted())} kinds"
     print_table(title, ["", "ours", "detect-secrets"], [*rows, ["all", *total]])
-    people = sum(not screened(each.text) for each in personal_data())
+    people = sum(not screened(sample.text) for sample in personal_data())
     print(f"  personal data: {people} of {len(personal_data())} missed")  # noqa: T201 - a benchmark prints
 
 
@@ -90,7 +92,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def refusals(scans: Sequence[Scan]) -> None:
-    """Print how many innocent texts are refused, and for what."""
+    """Print the false alarms and their kinds."""
     packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_EVERY]
     ours = [path for folder in _OURS for path in _files(ROOT / folder)] + [*ROOT.glob("*.t*")]
     corpora = {
@@ -100,10 +102,10 @@ def refusals(scans: Sequence[Scan]) -> None:
     }
     rows, kinds = [], Counter[str]()
     for name, texts in corpora.items():
-        found = [[scan(text) for text in texts] for scan in scans]
-        refused = [sum(map(bool, each)) for each in found]
+        findings = [[scan(text) for text in texts] for scan in scans]
+        refused = [sum(map(bool, results)) for results in findings]
         rows.append([name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in refused)])
-        kinds.update(f"{name}: {kind}" for each in found[0] for _, kind in each)
+        kinds.update(f"{name}: {kind}" for results in findings[0] for _, kind in results)
     print_table("Texts refused", ["", "texts", "ours", "detect-secrets"], rows)
     print_table(
         "Ours, by kind", ["", "lines"], [[kind, str(n)] for kind, n in sorted(kinds.items())]
@@ -117,7 +119,7 @@ def _taken(text: str) -> float:
 
 
 def times() -> None:
-    """Print what two texts take, of a module of ours and of what is made to be slow."""
+    """Print the time of two texts: a module, and a text made to be slow."""
     text = "".join(path.read_text(encoding="utf-8") for path in _files(ROOT / "shared"))
     rows = [
         [f"{length:,} characters of code", milliseconds([_taken(text[:length]) for _ in range(9)])]
@@ -130,7 +132,7 @@ def times() -> None:
 
 
 async def imports() -> None:
-    """Print the processor time of the first scan of a process."""
+    """Print the processor time of the first scan in a process."""
     codes = {
         "nothing": "pass",
         "the refusal alone": "import shared.screening.screen",
@@ -139,13 +141,15 @@ async def imports() -> None:
         "detect-secrets": "import detect_secrets.plugins.aws",
         "all, and a scan": "from shared.screening.screen import findings as f; f({'a': 'a text'})",
     }
-    taken = await interleaved({name: importing(code) for name, code in codes.items()}, rounds=5)
+    taken = await interleaved(
+        {name: import_seconds(code) for name, code in codes.items()}, rounds=5
+    )
     rows = [[name, milliseconds(values)] for name, values in taken.items()]
     print_table("Processor time of a process that imports, ms", ["", "ms"], rows)
 
 
 def main() -> None:
-    """Measure all of it."""
+    """Run all measurements."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     scans = (screened, detect_secrets_alone())
     misses(scans, rounds)

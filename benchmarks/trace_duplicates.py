@@ -1,16 +1,16 @@
-"""What text of a trace to embed, and which traces are near-duplicates, on our test set.
+"""Which text of a trace to embed, and which traces are near-duplicates, on our test set.
 
 Usage: python -m benchmarks.trace_duplicates
 
-It holds traces; `duplicates` of them, edited or told anew by another author; `siblings`, that
-are confusable and none: the same problem with another solution, the same solution of another
-problem, the same log with another cause, the same technology; and questions, each with the ids of
-what answers it. It takes half a minute.
+The test set contains traces; `duplicates`, which are edited or rewritten by another author;
+`siblings`, which are similar but not duplicates: the same problem with another solution, the same
+solution of another problem, the same log with another cause, the same technology; and questions
+with the ids of their answers. It takes half a minute.
 
-Texts to embed are compared by searching the traces and siblings with all questions, once with the
-traces and once with copies told anew in their place. Near-duplicates are compared on all pairs, in
-halves by the number of the trace that a pair stands around: a rule is chosen on the odd half and
-confirmed on the even one. What is held out was written after that, to share names with others.
+Texts to embed are compared by searching for all questions, once among traces and siblings, and once
+with rewritten copies instead of the traces. Near-duplicates are compared on all pairs. A rule is
+tuned on the half with odd numbers and confirmed on the even half. The held-out part was written
+later, and shares names with the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
@@ -64,7 +64,7 @@ HALVES: Final = ("odd", "even", "held out")
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of the file.
+    """A trace of the test set.
 
     Attributes:
         id: Its name in the file.
@@ -84,22 +84,22 @@ class Trace:
 
     @property
     def same(self) -> str:
-        """The trace whose problem and solution it tells."""
+        """The id of the original trace, for copies."""
         return self.beside if self.kind in {"edited", "reworded"} else self.id
 
     @cached_property
     def words(self) -> TraceTerms:
-        """What it is compared by."""
+        """The words for comparison."""
         return TraceTerms.of(self.title, self.context, self.solution)
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """What it is found by."""
+        """The term frequencies for search."""
         return Counter(terms(f"{self.title} {self.context} {self.solution} {self.tags}"))
 
 
 def embedded(trace: Trace) -> str:
-    """The text that is recommended: a model that reads only its beginning reads of both."""
+    """The recommended text: a model that reads only its beginning gets problem and solution."""
     context = trace.context
     return f"{trace.title} {context[:BEGINNING]} {trace.solution} {context[BEGINNING:]}"
 
@@ -123,7 +123,7 @@ TEXTS: Final[Mapping[str, Sequence[Text]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, its vector, and the traces that answer it."""
+    """A question with its vector and answers."""
 
     text: str
     vector: Array
@@ -132,7 +132,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two traces, and what is compared of them."""
+    """Two traces and their similarities."""
 
     one: Trace
     other: Trace
@@ -140,7 +140,7 @@ class Pair:
 
     @property
     def kind(self) -> str:
-        """Which of the two is the copy, or the sibling, and of which kind; else "field"."""
+        """The kind of the pair: of copy or sibling; else "field"."""
         one, other = self.one, self.other
         if one.same == other.same:
             kinds = {one.kind, other.kind} - {"trace"}
@@ -152,15 +152,15 @@ class Pair:
 
     @property
     def half(self) -> str:
-        """Odd, even or held out; none where the two stand around traces of both halves."""
+        """Odd, even or held out; empty if the two belong to different halves."""
         if self.one.held_out or self.other.held_out:
             return "held out"
-        halves = {("even", "odd")[int(each.beside[1:3]) % 2] for each in (self.one, self.other)}
+        halves = {("even", "odd")[int(trace.beside[1:3]) % 2] for trace in (self.one, self.other)}
         return halves.pop() if len(halves) == 1 else ""
 
 
 def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
-    """All traces of the file, duplicates and siblings included."""
+    """All traces of the test set, with duplicates and siblings."""
     return [
         Trace(
             id=row["id"],
@@ -178,7 +178,7 @@ def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
 
 
 async def embed(texts: Iterable[str]) -> Array:
-    """The vectors of texts, a row for each."""
+    """The vectors of texts, one per row."""
     embedder = LocalEmbedder()
     vectors = await embedder.embed(list(texts), Purpose.DOCUMENT)
     await embedder.aclose()
@@ -186,21 +186,21 @@ async def embed(texts: Iterable[str]) -> Array:
 
 
 async def vectors_of(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
-    """The vector of each trace: the mean over its texts, of length 1."""
+    """The vector of each trace: the normalized mean over its texts."""
     summed = sum([await embed(map(text, traces)) for text in texts])
     unit = summed / np.linalg.norm(summed, axis=1, keepdims=True)
     return {trace.id: row for trace, row in zip(traces, unit, strict=True)}
 
 
 def pools(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """What is searched: traces and siblings; and the same with traces told anew, where they are."""
+    """The search pools: traces and siblings; and rewritten traces and siblings."""
     anew = {trace.same: trace for trace in traces if trace.kind == "reworded"}
     originals = [trace for trace in traces if trace.same == trace.id]
     return [originals, [anew.get(trace.id, trace) for trace in originals]]
 
 
 def words_found(pool: Sequence[Trace], text: str) -> dict[str, float]:
-    """The BM25 scores of those that hold a word of the question."""
+    """The BM25 scores of traces that contain a word of the question."""
     entries: dict[str, dict[str, int]] = defaultdict(dict)
     for trace in pool:
         for term, tf in trace.counts.items():
@@ -208,7 +208,7 @@ def words_found(pool: Sequence[Trace], text: str) -> dict[str, float]:
     totals = Totals(len(pool), sum(trace.counts.total() for trace in pool))
     asked = terms(text)
     return score(
-        asked, {each: Postings(len(entries[each]), entries[each]) for each in asked}, totals
+        asked, {term: Postings(len(entries[term]), entries[term]) for term in asked}, totals
     )
 
 
@@ -218,23 +218,25 @@ def ranked(
     question: Question,
     bm25: Mapping[str, float],
 ) -> tuple[list[str], list[str]]:
-    """What is told by the traces that are found, best first: by meaning, and by both legs."""
+    """The originals of found traces, best first: by vectors, and by hybrid ranking."""
     same = {trace.id: trace.same for trace in pool}
-    near = {each: float(vectors[each] @ question.vector) for each in same}
-    both = fuse({each: Scores(near[each], bm25.get(each, 0.0)) for each in same})
-    by_meaning = sorted(near, key=lambda each: (-near[each], each))
-    return [same[each] for each in by_meaning], [same[each] for each, _ in both]
+    near = {trace_id: float(vectors[trace_id] @ question.vector) for trace_id in same}
+    both = fuse({trace_id: Scores(near[trace_id], bm25.get(trace_id, 0.0)) for trace_id in same})
+    by_meaning = sorted(near, key=lambda trace_id: (-near[trace_id], trace_id))
+    return [same[trace_id] for trace_id in by_meaning], [same[trace_id] for trace_id, _ in both]
 
 
 def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Normalised discounted cumulative gain: 1 where all that answers comes first."""
+    """Normalized discounted cumulative gain; 1 if all answers come first."""
     gains = [1 / np.log2(place + 2) for place in range(depth)]
-    found = sum(gain for gain, each in zip(gains, ranking, strict=False) if each in answers)
-    return float(found / sum(gains[: len(answers)]))
+    gain_sum = sum(
+        gain for gain, trace_id in zip(gains, ranking, strict=False) if trace_id in answers
+    )
+    return float(gain_sum / sum(gains[: len(answers)]))
 
 
 async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) -> None:
-    """Print how well traces are found by each of the texts."""
+    """Print the search quality of each kind of text."""
     searched = pools(traces)
     bm25 = [[words_found(pool, question.text) for question in questions] for pool in searched]
     rows = []
@@ -247,8 +249,8 @@ async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) 
         ]
         cells = []
         for leg in (0, 1):
-            cells.append(f"{mean(ndcg(found[leg], answers) for answers, found in rankings):.3f}")
-            cells.append(f"{mean(found[leg][0] in answers for answers, found in rankings):.3f}")
+            cells.append(f"{mean(ndcg(legs[leg], answers) for answers, legs in rankings):.3f}")
+            cells.append(f"{mean(legs[leg][0] in answers for answers, legs in rankings):.3f}")
         rows.append([name, *cells])
     columns = ["what is embedded", "by meaning: nDCG@10", "first answers"]
     title = f"{len(questions)} questions, {len(searched[0])} traces, by two authors"
@@ -256,13 +258,13 @@ async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) 
 
 
 def spread(values: Iterable[float]) -> str:
-    """The least, the median and the most."""
+    """The minimum, the median and the maximum."""
     listed = list(values)
     return f"{min(listed):.2f} {median(listed):.2f} {max(listed):.2f}"
 
 
 def measure_pairs(pairs: Sequence[Pair]) -> None:
-    """Print what tells the kinds of pairs apart, and how they are judged."""
+    """Print the similarities of each kind of pair, and the decisions."""
     kinds: dict[str, list[Pair]] = {kind: [] for kind in KINDS}
     for pair in pairs:
         if pair.kind:
@@ -297,7 +299,7 @@ def measure_pairs(pairs: Sequence[Pair]) -> None:
 
 
 def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) -> None:
-    """Print how often the nearest traces and siblings hold the one that a copy was made of."""
+    """Print how often the nearest candidates include the original of a copy."""
     there = [trace for trace in traces if trace.same == trace.id]
     rows = []
     for kind in ("edited", "reworded"):
@@ -313,7 +315,7 @@ def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) ->
 
 
 async def main() -> None:
-    """Measure all."""
+    """Run all measurements."""
     data = trace_set()
     traces = read(data)
     asked = await embed(row["query"] for row in data["queries"])

@@ -1,17 +1,17 @@
-"""What votes and age do to the search for traces: moderation, part by part, and against peers.
+"""The effect of votes and age on the search for traces: each part of moderation, and alternatives.
 
 Usage: python -m benchmarks.trace_search
 
-All traces of the test set, their siblings and their copies told anew are put in and asked for with
-all its questions, by the real search on the emulator. Then votes are dealt out, and the hits
-ordered anew in each way:
+All traces of the test set, their siblings and rewritten copies are stored, and the real search on
+the emulator runs for all questions. Then votes are assigned, and the hits are ordered with each
+method:
 
-- no votes: nothing but relevance tells, and no way should lose;
-- chance: votes that have nothing to do with quality;
-- unknown: what does not answer is loved, and nobody has voted on what does;
-- against: what does not answer is new and loved, what answers is old and hated;
-- apart: of each trace and its copy, which answer alike, voters like one and dislike the other. How
-  often the liked one stands before the other, and what that does to everything else.
+- no votes: only relevance counts, and no method should be worse;
+- chance: votes are independent of quality;
+- unknown: wrong answers are upvoted, and right answers have no votes;
+- against: wrong answers are new and upvoted, right answers are old and downvoted;
+- apart: of each trace and its copy, which answer the same, one is upvoted and one downvoted.
+  Measured is how often the upvoted one comes first, and the effect on everything else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datetime import timedelta
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     TracesById = Mapping[str, Trace]
     Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
-    """Of hits and their traces, by id: by what they are ordered."""
+    """Computes scores of hits by id, from the hits and their traces."""
 
 NOW: Final = utc_now()
 LOVED: Final = VoteTally(upvotes=200, up=10_000)
@@ -79,8 +79,8 @@ def _age(trace: Trace) -> float:
 
 
 def by(score: Callable[[float, Trace], float]) -> Way:
-    """Order each hit by its own relevance, 0 to 1, and its own trace."""
-    return lambda found, traces: {each.id: score(each.score, traces[each.id]) for each in found}
+    """Score each hit by its relevance, from 0 to 1, and its trace."""
+    return lambda hits, traces: {hit.id: score(hit.score, traces[hit.id]) for hit in hits}
 
 
 WAYS: Final[Mapping[str, Way]] = {
@@ -90,28 +90,28 @@ WAYS: Final[Mapping[str, Way]] = {
         lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
     ),
     "age": by(lambda relevance, trace: relevance * (1 - _age(trace))),
-    "votes, validation, age (ours)": lambda found, traces: moderate_scores(found, traces, NOW),
+    "votes, validation, age (ours)": lambda hits, traces: moderate_scores(hits, traces, NOW),
     "peer: relevance + trust": by(lambda relevance, trace: relevance + trace.tally.trust),
     "peer: relevance * trust": by(lambda relevance, trace: relevance * (0.01 + trace.tally.trust)),
 }
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question, what answers it, and what search found with its relevance."""
+class Query:
+    """A question with its answers and hits."""
 
     answers: frozenset[str]
-    found: Sequence[Candidate[Trace]]
+    hits: Sequence[Candidate[Trace]]
 
     def ranking(self, way: Way, voted: Callable[[str, bool], Trace]) -> list[str]:
-        """Ids, best first, after votes were dealt out."""
-        traces = {each.id: voted(each.id, each.id in self.answers) for each in self.found}
-        scores = way(self.found, traces)
+        """The ids, best first, after votes were assigned."""
+        traces = {hit.id: voted(hit.id, hit.id in self.answers) for hit in self.hits}
+        scores = way(self.hits, traces)
         return sorted(scores, key=lambda name: (-scores[name], name))
 
 
 def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
-    """Normalised discounted cumulative gain: 1 where all that answers stands first."""
+    """Normalized discounted cumulative gain; 1 if all answers come first."""
     gains = (
         1 / math.log2(place + 2) for place, name in enumerate(ranking[:depth]) if name in answers
     )
@@ -120,7 +120,7 @@ def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> fl
 
 
 async def put_in(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
-    """Store them all, whatever is like another."""
+    """Store all traces, without the duplicate check."""
     traces = {}
     for row in rows:
         content = TraceContent(
@@ -139,7 +139,7 @@ async def put_in(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, T
 
 
 async def measure(app: App) -> None:
-    """Put everything in, ask everything, and order what was found in each way."""
+    """Store all traces, search for all questions, and order the hits with each method."""
     data = trace_set()
     ctx = app.context(Caller.of("bench"), Meter())
     copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
@@ -153,11 +153,11 @@ async def measure(app: App) -> None:
         }
         question = SearchQuery(query["query"], Mode.HYBRID, with_tags(()))
         ranking = await rank(question, trace_corpus(ctx.database), ctx)
-        asked.append(Asked(answers, ranking.hits))
+        asked.append(Query(answers, ranking.hits))
     _print(asked, traces, copies)
 
 
-def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[str, str]) -> None:
+def _print(asked: Sequence[Query], traces: Mapping[str, Trace], copies: Mapping[str, str]) -> None:
     dice = random.Random(7)  # noqa: S311 - a benchmark is to print the same again
     by_chance = {
         name: replace(
@@ -195,19 +195,19 @@ def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[
     for title, way in WAYS.items():
         deals = [plain, chance, unknown, against, apart]
         gains = [
-            mean(ndcg(each.ranking(way, deal), each.answers) for each in asked) for deal in deals
+            mean(ndcg(query.ranking(way, deal), query.answers) for query in asked) for deal in deals
         ]
-        first = [_liked_first(each.ranking(way, apart), each, copies, liked) for each in asked]
-        told = [value for values in first for value in values]
-        rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(told):.0f} %"])
+        first = [_liked_first(query.ranking(way, apart), query, copies, liked) for query in asked]
+        liked_first = [value for values in first for value in values]
+        rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(liked_first):.0f} %"])
     columns = ["nDCG@10", "no votes", "chance", "unknown", "against", "apart", "liked first"]
     print_table(f"{len(traces)} traces, {len(asked)} questions", columns, rows)
 
 
 def _liked_first(
-    ranking: Sequence[str], asked: Asked, copies: Mapping[str, str], liked: set[str]
+    ranking: Sequence[str], asked: Query, copies: Mapping[str, str], liked: set[str]
 ) -> list[bool]:
-    """Of the pairs that answer: whether the liked one of the two stands before the other."""
+    """For each pair of answers: whether the upvoted one comes first."""
     places = {name: place for place, name in enumerate(ranking)}
     pairs = [pair for pair in copies.items() if places.keys() & asked.answers >= {*pair}]
     return [min(pair, key=places.__getitem__) in liked for pair in pairs]

@@ -1,11 +1,10 @@
-"""Many writers at once: votes on one hot trace, and tasks of one user.
+"""Concurrent writers: votes on one hot trace, and tasks of one user.
 
 Usage: python -m benchmarks.writes [VOTERS] [CLIENTS]
 
-Each call goes the way it goes in a function, on the emulator: parse, read, decide, commit, and
-again for as long as somebody else was faster. The peer is as many calls, at once too, that meet
-nobody. A call that is tried again reads again: that tells the retries. What was lost or doubled is
-counted in the database afterwards.
+Calls run on the emulator as in a function: parse, read, decide, commit, and retry after conflicts.
+They are compared with as many concurrent calls without conflicts. A retried call reads again, which
+gives the number of retries. Lost and duplicate writes are counted in the database afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.measuring import print_table
+from benchmarks.measurement import print_table
 from infra.build.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.caller import Caller
@@ -36,18 +35,18 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer
 
     Calling = Callable[[int], Awaitable[list[CallAnswer]]]
-    """What the client of a number does: one call after the other."""
+    """Runs the calls of a client, one after the other."""
 
 VOTERS: Final = 50
 CLIENTS: Final = 20
 EACH: Final = 5
-"""Tasks that each client adds."""
+"""The number of tasks that each client adds."""
 TOOLS: Final = {tool.name: tool for tool in tools()}
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What clients did at once.
+    """The calls of concurrent clients.
 
     Attributes:
         answers: To all of their calls.
@@ -59,11 +58,11 @@ class Run:
 
     @property
     def reads(self) -> int:
-        """Documents that were read for all of them."""
+        """The documents read by all calls."""
         return sum(answer.receipt.documents_read for answer in self.answers)
 
     def row(self, name: str, peer: Run, wrong: str) -> list[str]:
-        """Its line of the table."""
+        """The row of the table."""
         taken = median(answer.receipt.milliseconds for answer in self.answers)
         retries = (self.reads / peer.reads - 1) if peer.reads else 0.0
         return [
@@ -78,7 +77,7 @@ class Run:
 
 
 async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
-    """Call a tool for a user; it must succeed."""
+    """Call a tool as a user, and require success."""
     request = CallRequest(
         call_id=uuid.uuid4().hex,
         arguments=arguments,
@@ -90,15 +89,15 @@ async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer
     return answer
 
 
-async def at_once(clients: int, calling: Calling) -> Run:
-    """Let as many clients do the same."""
+async def run_concurrently(clients: int, calling: Calling) -> Run:
+    """Run this many clients concurrently."""
     began = time.perf_counter()
     answers = await asyncio.gather(*(calling(number) for number in range(clients)))
-    return Run([answer for each in answers for answer in each], time.perf_counter() - began)
+    return Run([answer for batch in answers for answer in batch], time.perf_counter() - began)
 
 
 async def votes(app: App, voters: int) -> list[list[str]]:
-    """Vote on a trace of one's own each, then all on the same one."""
+    """Vote as many users on different traces, then on the same one."""
     traces = [await _contribute(app, number) for number in range(voters + 1)]
     hot = traces.pop()
 
@@ -106,8 +105,8 @@ async def votes(app: App, voters: int) -> list[list[str]]:
         vote = {"trace_id": trace_id, "vote_type": "up"}
         return [await ask(app, "vote_trace", f"voter-{number}", **vote)]
 
-    apart = await at_once(voters, lambda number: on(traces[number], number))
-    together = await at_once(voters, lambda number: on(hot, number))
+    apart = await run_concurrently(voters, lambda number: on(traces[number], number))
+    together = await run_concurrently(voters, lambda number: on(hot, number))
     stored = await Traces(app.context(Caller(), Meter()).database).get(hot)
     assert stored
     tally = stored.trace.tally
@@ -119,14 +118,14 @@ async def votes(app: App, voters: int) -> list[list[str]]:
 
 
 async def tasks(app: App, clients: int) -> list[list[str]]:
-    """Add tasks for a user each, then all for the same one."""
+    """Add tasks for different users, then for the same one."""
 
     async def of(user: str) -> list[CallAnswer]:
         titles = (f"Task {number}" for number in range(EACH))
         return [await ask(app, "add_task", user, title=title) for title in titles]
 
-    apart = await at_once(clients, lambda number: of(f"owner-{number}"))
-    together = await at_once(clients, lambda _: of("owner"))
+    apart = await run_concurrently(clients, lambda number: of(f"owner-{number}"))
+    together = await run_concurrently(clients, lambda _: of("owner"))
     numbers = _numbers(together.answers)
     wrong = len(set(range(1, clients * EACH + 1)) ^ set(numbers)) + len(numbers) - len({*numbers})
     return [
@@ -140,14 +139,14 @@ def _numbers(answers: Iterable[CallAnswer]) -> list[int]:
 
 
 async def _contribute(app: App, number: int) -> str:
-    said = f"number {number:04d} {uuid.uuid4().hex}"
-    trace = {"title": said, "context_text": f"Where is {said}?", "solution_text": f"Here: {said}."}
+    text = f"number {number:04d} {uuid.uuid4().hex}"
+    trace = {"title": text, "context_text": f"Where is {text}?", "solution_text": f"Here: {text}."}
     answer = await ask(app, "contribute_trace", "author", **trace)
     return str((answer.result or {})["trace_id"])
 
 
 async def measure(voters: int, clients: int) -> None:
-    """Measure both, and print what was seen."""
+    """Run both measurements, and print the tables."""
     app = App(Settings(google_cloud_project="bench-writes"))
     rows = [*await votes(app, voters), *await tasks(app, clients)]
     await app.aclose()
@@ -172,6 +171,6 @@ def main(voters: int, clients: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(*[int(each) for each in sys.argv[1:3]] or [VOTERS, CLIENTS])
+        main(*[int(argument) for argument in sys.argv[1:3]] or [VOTERS, CLIENTS])
     except EmulatorMissing as error:
         sys.exit(str(error))

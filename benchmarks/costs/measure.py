@@ -1,4 +1,4 @@
-"""Measure what calls and jobs take of what the cloud bills, for the tables of `docs/costs.md`.
+"""Measures the billable usage of calls and jobs, for the tables of `docs/costs.md`.
 
 Usage: python -m benchmarks.costs.measure [SMALL LARGE [FILE]]
 
@@ -41,14 +41,14 @@ from benchmarks.costs.storage import document_bytes, index_bytes, rules_of
 from benchmarks.costs.workload import (
     MATERIALS,
     MIX,
-    CountingWords,
-    Entries,
-    SampleWriter,
-    Shelves,
+    FakeGenerator,
+    IndexEntries,
+    SourceGroups,
+    TokenCountingEmbedder,
     documents,
-    scans,
+    record_vector_queries,
 )
-from benchmarks.jobs_set import SCIFACT, abstracts
+from benchmarks.jobs_dataset import SCIFACT, abstracts
 from infra.build.discovery import ROOT, jobs, tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.sample.traces import TRACES
@@ -72,57 +72,59 @@ OUTPUT: Final = Path(__file__).with_name("measured.json")
 INDEXES: Final = ROOT / "firestore.indexes.json"
 SIZES: Final = (1_000, 4_000)
 ROUNDS: Final = 5
-"""Calls of each kind, of which the mean is taken."""
+"""The number of calls of each kind, whose mean is the result."""
 DIMENSION: Final = 768
 READER: Final = Caller.of("reader")
 FIRST: Final = ("ingest", "embed", "cards", "extract", "cluster", "index")
-"""The jobs that new texts wait for, in their order."""
+"""The jobs that process new texts, in order."""
 
 
-class Base:
-    """A knowledge base, and what it takes to work with it."""
+class MeasuredBase:
+    """A knowledge base whose usage is measured."""
 
     def __init__(self, size: int, folder: Path, library: FakeReadwise) -> None:
-        """Write the texts that it is made of."""
+        """Write its texts to files."""
         path = folder / f"{size}.jsonl"
         path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
         self.project = f"bench-costs-{size}"
-        self.embedder = CountingWords()
+        self.embedder = TokenCountingEmbedder()
         self._filling = self._app(ingest_path=str(path))
         self.app = self._app(readwise_token=SecretStr(TOKEN), readwise_url=library.base_url)
-        self.entries = Entries(self.app.connection.client)
+        self.entries = IndexEntries(self.app.connection.client)
 
     async def fill(self) -> dict[str, Figures]:
-        """Run the jobs that new texts wait for."""
+        """Run the jobs that process new texts."""
         by_name = {job.name: job for job in jobs()}
         return {name: await self._run(by_name[name], self._filling) for name in FIRST}
 
     async def rest(self) -> dict[str, Figures]:
-        """Run every job that has a schedule once more, and measure what that takes then."""
+        """Run all scheduled jobs again, and measure them without new work."""
         scheduled = [job for job in jobs() if job.schedule]
         for job in scheduled:
             await self._run(job, self.app)
         return {job.name: await self._run(job, self.app) for job in scheduled}
 
     async def share(self) -> None:
-        """Put the sample's solved problems in."""
+        """Add the sample's traces."""
         await self._run(TRACES, self.app)
 
     async def calls(self) -> list[Figures]:
-        """Make each call of the usual mix a few times, and tell the mean."""
+        """Run each call of the usual mix a few times, and return the means."""
         shelves = await self._shelves()
         by_name = {tool.name: tool for tool in tools()}
-        found = []
+        figures = []
         for kind in MIX:
-            taken = [
+            samples = [
                 await self._call(by_name[kind.tool], kind.arguments(shelves, number))
                 for number in range(ROUNDS)
             ]
-            found.append({name: mean(each[name] for each in taken) for name in taken[0]})
-        return found
+            figures.append(
+                {name: mean(size_figures[name] for size_figures in samples) for name in samples[0]}
+            )
+        return figures
 
     async def stored(self) -> int:
-        """Bytes of all documents of the knowledge base and of their index entries."""
+        """The bytes of all documents and their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
         async for collection in self.app.connection.client.collections():
@@ -133,17 +135,17 @@ class Base:
         return total
 
     async def aclose(self) -> None:
-        """Close what was opened."""
+        """Close the connections."""
         await self._filling.aclose()
         await self.app.aclose()
 
     def _app(self, **more: Any) -> App:
         settings = Settings(google_cloud_project=self.project, **more)
-        return App(settings, embedder=self.embedder, generator=SampleWriter())
+        return App(settings, embedder=self.embedder, generator=FakeGenerator())
 
     async def _run(self, job: Job, app: App) -> Figures:
         began, began_own, tokens = time.perf_counter(), time.process_time(), self.embedder.tokens
-        with scans() as seen:
+        with record_vector_queries() as queries:
             report = await run_job(job, app, seconds=math.inf)
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
@@ -152,7 +154,7 @@ class Base:
         cost = report.cost
         return {
             "read": cost.documents_read,
-            "index_reads": await self.entries.billed(seen),
+            "index_reads": await self.entries.billed(queries),
             "written": cost.documents_written,
             "seconds": round(seconds, 3),
             "processor": round(own, 3),
@@ -164,14 +166,14 @@ class Base:
     async def _call(self, tool: Any, arguments: Mapping[str, Any]) -> Figures:
         request = request_of(tool, READER, dict(arguments))
         began, tokens = time.process_time(), self.embedder.tokens
-        with scans() as seen:
+        with record_vector_queries() as queries:
             answer = await invoke(tool, request, self.app)
         own = time.process_time() - began
         if answer.error:
             raise RuntimeError(f"{tool.name}: {answer.error}")
         return {
             "read": answer.receipt.documents_read,
-            "index_reads": await self.entries.billed(seen),
+            "index_reads": await self.entries.billed(queries),
             "written": answer.receipt.documents_written,
             "seconds": answer.receipt.milliseconds / 1000,
             "processor": own,
@@ -179,7 +181,7 @@ class Base:
             "bytes": len(answer.model_dump_json()),
         }
 
-    async def _shelves(self) -> Shelves:
+    async def _shelves(self) -> SourceGroups:
         client = self.app.connection.client
         ids = {
             name: [snapshot.id async for snapshot in client.collection(name).limit(ROUNDS).stream()]
@@ -187,7 +189,7 @@ class Base:
         }
         rows = list(abstracts(1_000))
         pile = " ".join(row["text"] for row in rows)
-        return Shelves(
+        return SourceGroups(
             **ids,
             tasks=[await self._task(number) for number in range(ROUNDS)],
             questions=(f"{row['title']}, number {number}" for number, row in _endless(rows)),
@@ -214,22 +216,22 @@ def _cut(text: str) -> list[str]:
 
 
 async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
-    """Everything, as it is written down."""
+    """Measure everything, in the format of the file."""
     by_size: list[dict[str, Any]] = []
     for size in sizes:
         with FakeReadwise() as library:
-            base = Base(size, folder, library)
-            found: dict[str, Any] = {"filling": await base.fill()}
+            base = MeasuredBase(size, folder, library)
+            figures: dict[str, Any] = {"filling": await base.fill()}
             await base.share()
-            found["stored"] = await base.stored()
-            found["calls"] = await base.calls()
-            found["idle"] = await base.rest()
+            figures["stored"] = await base.stored()
+            figures["calls"] = await base.calls()
+            figures["idle"] = await base.rest()
             await base.aclose()
-        by_size.append(found)
+        by_size.append(figures)
     effects = {tool.name: tool.effect.value for tool in tools()}
     calls: list[dict[str, Any]] = [
         {"name": kind.name, "tool": kind.tool, "a_day": kind.a_day, "effect": effects[kind.tool]}
-        | {"work": _columns([each["calls"][place] for each in by_size])}
+        | {"work": _columns([size_figures["calls"][place] for size_figures in by_size])}
         for place, kind in enumerate(MIX)
     ]
     sent = sum(call["a_day"] * call["work"].pop("bytes")[-1] for call in calls)
@@ -241,16 +243,16 @@ async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
         "sizes": list(sizes),
         "calls": calls,
         "gateway": gateway | {"answer_bytes": round(sent / sum(call["a_day"] for call in calls))},
-        "filling": _by_job([each["filling"] for each in by_size]),
-        "idle": _by_job([each["idle"] for each in by_size]),
-        "stored": [each["stored"] for each in by_size],
+        "filling": _by_job([size_figures["filling"] for size_figures in by_size]),
+        "idle": _by_job([size_figures["idle"] for size_figures in by_size]),
+        "stored": [size_figures["stored"] for size_figures in by_size],
         "start": await start_seconds(),
         "image": image_megabytes(),
     }
 
 
 def _by_job(by_size: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, list[float]]]:
-    return {name: _columns([each[name] for each in by_size]) for name in by_size[0]}
+    return {name: _columns([size_figures[name] for size_figures in by_size]) for name in by_size[0]}
 
 
 def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
@@ -258,12 +260,12 @@ def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
 
 
 def log_progress(text: str) -> None:
-    """Print how far the measurement has come."""
+    """Print progress."""
     print(text, file=sys.stderr)  # noqa: T201 - a benchmark prints
 
 
 def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
-    """Measure at two sizes, and write the figures down."""
+    """Measure at two sizes, and write the file."""
     if not SCIFACT.is_file():
         sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
     os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
@@ -273,8 +275,8 @@ def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
         except EmulatorMissing as error:
             sys.exit(str(error))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        found = asyncio.run(measure(sizes, folder))
-    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        figures = asyncio.run(measure(sizes, folder))
+    output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

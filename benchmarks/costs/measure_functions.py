@@ -1,4 +1,4 @@
-"""What costs are measured of functions: the gateway's share of a call, a start, an image."""
+"""Measures functions: the gateway's part of a call, cold starts, and images."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import SecretStr
 
-from benchmarks.cold_start import importing
-from benchmarks.costs.workload import operations
+from benchmarks.cold_start import import_seconds
+from benchmarks.costs.workload import count_operations
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
@@ -40,31 +40,31 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20
-"""CallPipeline before those that are measured."""
+"""The number of calls before the measurement."""
 _LAPTOP: Final = "shared.ai.local_embedding"
-"""The one provider that no bundle of the cloud holds."""
+"""The provider that no bundle of the cloud contains."""
 
 
-class Answering:
+class StubDispatcher:
     """A dispatcher that answers at once."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:  # noqa: ARG002 - the same for all
-        """Answer with nothing."""
+        """Answer with an empty result."""
         return CallAnswer(result={})
 
     async def health(self) -> dict[str, str]:
-        """Depend on nothing."""
+        """Report no dependencies."""
         return {}
 
 
 async def gateway_operations() -> Figures:
-    """What the gateway reads and writes for a call of somebody who comes with a token.
+    """The reads and writes of the gateway for a call with a token.
 
     CallPipeline lie so far apart that each takes a new share of its caller's limit.
     """
     secrets = (SecretStr(SECRET),)
     settings = Settings(google_cloud_project="bench-costs-access", access_secrets=secrets)
-    found: dict[str, Mapping[str, int]] = {}
+    results: dict[str, Mapping[str, int]] = {}
     for name in ("search_kb", "add_task"):
         access = Access(settings)
         token = access.tokens.issue(
@@ -72,12 +72,14 @@ async def gateway_operations() -> Figures:
         )
         tool = next(tool for tool in tools() if tool.name == name)
         declared = Declaration.model_validate(tool.declaration())
-        with operations(settings.access_database) as seen:
+        with count_operations(settings.access_database) as requests:
             visitor = await access.callers.identify(Credential(token), "127.0.0.1")
-            await access.pipeline(Answering()).call(declared, {"idempotency_key": "k"}, visitor)
-        found[name] = seen
+            await access.pipeline(StubDispatcher()).call(
+                declared, {"idempotency_key": "k"}, visitor
+            )
+        results[name] = requests
         await access.aclose()
-    reading, writing = found["search_kb"], found["add_task"]
+    reading, writing = results["search_kb"], results["add_task"]
     return {
         "reads": reading["read"],
         "writes": reading["written"],
@@ -86,7 +88,7 @@ async def gateway_operations() -> Figures:
 
 
 def gateway_seconds(log: Path, calls: int = 200) -> Figures:
-    """How long the gateway takes for a call that does nothing, and what of a processor."""
+    """The elapsed time and processor time of the gateway for a call that does nothing."""
     project = {"GOOGLE_CLOUD_PROJECT": "bench-costs-gateway"}
     endless = {"READS_PER_MINUTE": "1000000"}
     with run_gateway(NOTEBOOK, project | CLOUD | endless, log) as running:
@@ -116,7 +118,7 @@ def gateway_seconds(log: Path, calls: int = 200) -> Figures:
 
 
 def _processor(group: int) -> float:
-    """Processor seconds that the processes of a group have taken so far; on Linux."""
+    """The processor seconds of a process group so far, on Linux."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -129,50 +131,50 @@ def _processor(group: int) -> float:
 
 
 async def start_seconds(rounds: int = 3) -> Figures:
-    """Processor seconds until a function of each kind is imported."""
+    """The processor seconds to import a function of each kind."""
     names = {
         "gateway": ["gateway"],
         "tool": ["search_kb", "get_chunk", "add_task"],
         "job": ["embed", "index", "ingest_materials"],
     }
     programs = {function.name: function.main for function in functions()}
-    found: Figures = {}
+    results: Figures = {}
     for kind, measured in names.items():
         taken = [
-            await importing(f"{programs[name]}\nimport os; os._exit(0)")()
+            await import_seconds(f"{programs[name]}\nimport os; os._exit(0)")()
             for name in measured
             for _ in range(rounds)
         ]
-        found[kind] = round(median(taken), 2)
-    return found
+        results[kind] = round(median(taken), 2)
+    return results
 
 
 def image_megabytes() -> Figures:
-    """Megabytes of what is installed for a function of each kind, each file compressed by itself.
+    """The megabytes installed for a function of each kind, with each file compressed.
 
     Without the standard library and the system, which all images have in common.
     """
-    found: dict[str, list[int]] = {}
+    results: dict[str, list[int]] = {}
     for function in functions():
         asked = requirements_of(import_closure(function.main, {_LAPTOP}).others)
-        found.setdefault(function.kind, []).append(_compressed(_needed(asked)))
-    return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in found.items()}
+        results.setdefault(function.kind, []).append(_compressed(_needed(asked)))
+    return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in results.items()}
 
 
 def _needed(lines: Iterable[str]) -> frozenset[str]:
-    """The names of the distributions that are needed for these lines of `pyproject.toml`."""
-    found: set[tuple[str, str]] = set()
+    """The distributions that these requirements need, directly or indirectly."""
+    results: set[tuple[str, str]] = set()
     waiting = [(Requirement(line), "") for line in lines]
     while waiting:
         needed, extra = waiting.pop()
         if needed.marker and not needed.marker.evaluate({"extra": extra}):
             continue
-        for each in needed.extras or {""}:
-            if (needed.name, each) not in found:
-                found.add((needed.name, each))
+        for extra in needed.extras or {""}:
+            if (needed.name, extra) not in results:
+                results.add((needed.name, extra))
                 more = distribution(needed.name).requires or ()
-                waiting += [(Requirement(line), each) for line in more]
-    return frozenset(canonicalize_name(name) for name, _ in found)
+                waiting += [(Requirement(line), extra) for line in more]
+    return frozenset(canonicalize_name(name) for name, _ in results)
 
 
 @cache

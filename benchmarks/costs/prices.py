@@ -1,4 +1,4 @@
-"""Published prices, what an amount costs beyond what is free, and bills of several amounts.
+"""Published prices, the costs of amounts beyond free allowances, and bills.
 
 `prices.json` says of each price where it was read, when, and whether that is certain.
 """
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 DAYS: Final = 365.25 / 12
-"""Days of a month."""
+"""A month has this many days."""
 _FILE: Final = Path(__file__).with_name("prices.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much of something a month takes, and how it falls on its days.
+    """A monthly amount, and its distribution over the days.
 
     Attributes:
         every_day: What each day takes.
@@ -35,23 +35,23 @@ class Amount:
 
     @classmethod
     def of_month(cls, amount: float) -> Amount:
-        """An amount that is the same each day, or for which days do not matter."""
+        """An amount that is the same each day, or whose distribution does not matter."""
         return cls(amount / DAYS)
 
     @property
     def month(self) -> float:
-        """All of it."""
+        """The total of the month."""
         return self.every_day * DAYS + self.more * self.days
 
     def beyond(self, free_a_day: float) -> float:
-        """What of a month lies above an allowance that does not last until the next day."""
+        """The total above a daily allowance."""
         ordinary = max(0.0, self.every_day - free_a_day) * (DAYS - self.days)
         return ordinary + max(0.0, self.every_day + self.more - free_a_day) * self.days
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What something costs.
+    """A price.
 
     Attributes:
         title: What people call it.
@@ -76,11 +76,11 @@ class Price:
     note: str
 
     def list_price(self, amount: Amount) -> float:
-        """Dollars, as if nothing were free."""
+        """Dollars without free allowances."""
         return amount.month * self.amount / self.per
 
     def charge(self, amount: Amount) -> float:
-        """Dollars for what is not free."""
+        """Dollars beyond the free allowance."""
         monthly = self.every == "month"
         beyond = max(0.0, amount.month - self.free) if monthly else amount.beyond(self.free)
         return beyond * self.amount / self.per
@@ -88,7 +88,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """What everything costs.
+    """All prices.
 
     Attributes:
         read: The date on which it was looked up.
@@ -105,13 +105,13 @@ class PriceList:
 
     @property
     def doubtful(self) -> list[str]:
-        """The titles of what is not certain."""
+        """The titles of uncertain prices."""
         return [price.title for price in self.prices.values() if not price.verified]
 
 
 @cache
 def price_list() -> PriceList:
-    """The prices of `prices.json`."""
+    """Load the prices of `prices.json`."""
     content = json.loads(_FILE.read_text("utf-8"))
     node = content["vector_search_node"]
     return PriceList(
@@ -130,7 +130,7 @@ def _price(fields: Mapping[str, Any]) -> Price:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that is billed.
+    """A billable item.
 
     Attributes:
         title: What it is.
@@ -147,7 +147,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a bill.
+    """A row of a bill.
 
     Attributes:
         title: What it is for.
@@ -166,27 +166,27 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What something costs, row by row."""
+    """A bill with its rows."""
 
     rows: Sequence[Row]
 
     @property
     def cost(self) -> float:
-        """Dollars, with what is free."""
+        """Dollars after free allowances."""
         return sum(row.cost for row in self.rows)
 
     @property
     def list_price(self) -> float:
-        """Dollars, as if nothing were free."""
+        """Dollars without free allowances."""
         return sum(row.list_price for row in self.rows)
 
     def __getitem__(self, title: str) -> Row:
-        """The row of this title."""
+        """The row with this title."""
         return next(row for row in self.rows if row.title == title)
 
 
 def bill_of(items: Iterable[Item]) -> Bill:
-    """What these things cost; what is free of something counts once."""
+    """The bill of these items. A free allowance counts once."""
     prices = price_list().prices
     rows = []
     for item in items:

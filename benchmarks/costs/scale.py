@@ -1,4 +1,4 @@
-"""What three ways of using Carrel take: the tables of `docs/scale.md`."""
+"""The load and costs of three usage scenarios: the tables of `docs/scale.md`."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from benchmarks.costs.usage import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchmarks.costs.measured import Work
+    from benchmarks.costs.measurements import CallWork
     from benchmarks.costs.prices import Bill
     from benchmarks.costs.usage import Plan
 
 HOUR: Final = 60 * 60
 RAMP: Final = 500
-"""Operations a second with which a collection may begin, and half as much again every 5 minutes."""
+"""A collection may begin with this many operations per second, and grow by half every 5 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A way of using it.
+class UsageScenario:
+    """A usage scenario.
 
     Attributes:
         title: Who does.
@@ -55,26 +55,26 @@ class Use:
 
     @property
     def plan(self) -> Plan:
-        """What is deployed for it: as it is declared."""
+        """The plan of the scenario, with functions as declared."""
         return plan_of(self.chunks, self.calls_a_day)
 
 
 USES: Final = (
-    Use("one person", 10_000, 100, 1),
-    Use("a company of 1,000", 100_000, 20_000, 20_000 / 8 / HOUR * 5),
-    Use("1,000 calls a second", 100_000, 1_000 * DAY, 1_000),
+    UsageScenario("one person", 10_000, 100, 1),
+    UsageScenario("a company of 1,000", 100_000, 20_000, 20_000 / 8 / HOUR * 5),
+    UsageScenario("1,000 calls a second", 100_000, 1_000 * DAY, 1_000),
 )
-"""Of the company, each person calls 20 times a day, within 8 hours, five times as often at peak."""
+"""In the company, each person calls 20 times in 8 hours a day, at peak five times as often."""
 
 
 def scale_tables() -> dict[str, str]:
-    """The tables of `docs/scale.md`, by the names of their marks."""
+    """The tables of `docs/scale.md` by name."""
     made = {"load": _load, "month": _month, "flat": _flat, "assumed": _assumed}
     return {name: "\n".join(make()) + "\n" for name, make in made.items()}
 
 
 def _load() -> list[str]:
-    """What falls on each part at peak."""
+    """The table of peak load on each part."""
     return [
         _head("at peak"),
         *_rows(
@@ -101,15 +101,15 @@ def _load() -> list[str]:
 
 
 def _month() -> list[str]:
-    """What a month costs."""
+    """The table of monthly costs."""
     bills = {use.title: monthly(use.plan) for use in USES}
     without = {use.title: monthly(replace(use.plan, entries=0.0)) for use in USES}
     least, most = price_list().vector_search_node
 
-    def of(*titles: str) -> Callable[[Use], str]:
+    def of(*titles: str) -> Callable[[UsageScenario], str]:
         return lambda use: _dollars(sum(bills[use.title][title].cost for title in titles))
 
-    def other(use: Use) -> str:
+    def other(use: UsageScenario) -> str:
         cost = without[use.title].cost
         return f"{_dollars(cost + least)} to {_dollars(cost + most)}"
 
@@ -133,7 +133,7 @@ def _month() -> list[str]:
 
 
 def _flat() -> list[str]:
-    """What the flat scan costs, by the size of the base."""
+    """The table of costs of vector scans by size of the base."""
     sizes = (1_000, 10_000, 100_000, 1_000_000)
     price = price_list().prices["firestore_reads"]
     least, most = price_list().vector_search_node
@@ -165,7 +165,7 @@ def _flat() -> list[str]:
 
 
 def _assumed() -> list[str]:
-    """What was neither measured nor published."""
+    """The list of assumptions."""
     mix = plan_of(USES[0].chunks).measured.calls
     return [
         f"- Of 100 calls: {'; '.join(f'{call.a_day} {call.name}' for call in mix)}.",
@@ -190,18 +190,18 @@ def _assumed() -> list[str]:
     ]
 
 
-def _a_call(use: Use) -> Work:
-    """What a call of the mix takes on average."""
+def _a_call(use: UsageScenario) -> CallWork:
+    """The mean usage of a call in the mix."""
     return calls_of(use.plan).times(1 / use.calls_a_day)
 
 
-def _embeds(use: Use) -> float:
-    """The share of calls that embed something."""
+def _embeds(use: UsageScenario) -> float:
+    """The share of calls that embed."""
     mix = use.plan.measured
     return sum(call.a_day for call in mix.calls if call.work.embedded) / mix.mix
 
 
-def _gateways(use: Use) -> float:
+def _gateways(use: UsageScenario) -> float:
     measured = use.plan.measured
     waits = sum(call.work.seconds * call.a_day for call in measured.calls) / measured.mix
     own = measured.gateway
@@ -209,27 +209,27 @@ def _gateways(use: Use) -> float:
     return instances(use.peak, own.seconds + waits, own.processor, at_once)
 
 
-def _searches(use: Use) -> float:
+def _searches(use: UsageScenario) -> float:
     measured = use.plan.measured
-    found = [call for call in measured.calls if call.tool == "search_kb"]
-    share = sum(call.a_day for call in found) / measured.mix
-    seconds = sum(call.work.seconds * call.a_day for call in found) / (share * measured.mix)
-    processor = sum(call.work.processor * call.a_day for call in found) / (share * measured.mix)
+    searches = [call for call in measured.calls if call.tool == "search_kb"]
+    share = sum(call.a_day for call in searches) / measured.mix
+    seconds = sum(call.work.seconds * call.a_day for call in searches) / (share * measured.mix)
+    processor = sum(call.work.processor * call.a_day for call in searches) / (share * measured.mix)
     return instances(use.peak * share, seconds, processor, _function(use, "search_kb"))
 
 
-def _function(use: Use, name: str) -> int:
+def _function(use: UsageScenario, name: str) -> int:
     return next(function.concurrency for function in use.plan.functions if function.name == name)
 
 
-def _ramp(use: Use) -> float:
-    """Minutes until the busiest collection may take what falls on it: each call reads some."""
+def _ramp(use: UsageScenario) -> float:
+    """The minutes until the busiest collection can serve its load."""
     if use.peak <= RAMP:
         return 0.0
     return 5 * math.ceil(math.log(use.peak / RAMP, 1.5))
 
 
-def _entries(use: Use) -> float:
+def _entries(use: UsageScenario) -> float:
     plan = use.plan
     return index_reads(plan).month / monthly(plan)["Firestore reads"].amount
 
@@ -252,12 +252,12 @@ def _rest(bill: Bill) -> float:
     return sum(row.cost for row in bill.rows if row.title not in named)
 
 
-def _per_thousand(use: Use, bill: Bill) -> str:
+def _per_thousand(use: UsageScenario, bill: Bill) -> str:
     return f"{1000 * bill.cost / (use.calls_a_day * DAYS):.2f}"
 
 
 def table_row(title: str, cells: Iterable[str]) -> str:
-    """A row of a table in Markdown."""
+    """Format a row of a Markdown table."""
     return f"| {' | '.join([title, *cells])} |"
 
 
@@ -266,12 +266,12 @@ def _head(title: str) -> str:
     return f"| {' | '.join([title, *(use.title for use in USES)])} |\n{rule}"
 
 
-def _rows(*rows: tuple[str, Callable[[Use], str]]) -> Iterable[str]:
+def _rows(*rows: tuple[str, Callable[[UsageScenario], str]]) -> Iterable[str]:
     return [table_row(title, [cell(use) for use in USES]) for title, cell in rows]
 
 
 def _short(number: float) -> str:
-    """A number with two digits that say something."""
+    """Format a number with two significant digits."""
     if not number:
         return "0"
     digits = 1 - math.floor(math.log10(abs(number)))

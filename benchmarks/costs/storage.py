@@ -1,4 +1,4 @@
-"""How many bytes Firestore bills for documents and their index entries.
+"""The bytes that Firestore bills for documents and index entries.
 
 By the rules of https://firebase.google.com/docs/firestore/storage-size, for documents of top-level
 collections; a vector takes 8 bytes for each of its dimensions, in a document and in each entry of a
@@ -18,13 +18,13 @@ from google.cloud.firestore_v1.vector import Vector
 NAME: Final = 16
 DOCUMENT: Final = 32
 ENTRY: Final = 32
-"""Bytes beside those of what is named, of a document's name, of a document, of an index entry."""
+"""The overhead in bytes of a document's name, a document, and an index entry."""
 _PLAIN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of a collection is indexed.
+    """The index rules of a collection.
 
     Attributes:
         dimension: The length of vectors; those of a laptop are shorter than the cloud's.
@@ -38,7 +38,7 @@ class Rules:
 
 
 def rules_of(indexes: Mapping[str, Any], collection: str, dimension: int) -> Rules:
-    """What `firestore.indexes.json` says of a collection."""
+    """The index rules of a collection in `firestore.indexes.json`."""
     overrides = [
         fieldoverride["fieldPath"]
         for fieldoverride in indexes["fieldOverrides"]
@@ -58,7 +58,7 @@ def document_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
 
 
 def index_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
-    """The size of its entries in all indexes."""
+    """The size of a document's entries in all indexes."""
     alone = sum(
         _single(path, name, value, rules)
         for name, value in data.items()
@@ -68,21 +68,21 @@ def index_bytes(path: str, data: Mapping[str, Any], rules: Rules) -> int:
 
 
 def _single(path: str, name: str, value: Any, rules: Rules) -> int:
-    """Entries of a field by itself: two for a value, up and down, or one for each of an array."""
+    """The size of the single-field entries: two for a value, or one per element of an array."""
     if isinstance(value, Mapping):
-        return sum(_single(path, f"{name}.{key}", each, rules) for key, each in value.items())
+        return sum(_single(path, f"{name}.{key}", item, rules) for key, item in value.items())
     own = _name(path) + ENTRY + _text(name)
     if isinstance(value, list):
-        return sum(own + _size(each, rules) for each in value)
+        return sum(own + _size(item, rules) for item in value)
     return 0 if isinstance(value, Vector) else 2 * (own + _size(value, rules))
 
 
 def _composite(path: str, data: Mapping[str, Any], fields: Sequence[str], rules: Rules) -> int:
-    """Entries of an index of several fields: one for each element of the array among them."""
+    """The size of the entries in a composite index: one per element of an array field."""
     if not all(name in data for name in fields):
         return 0
     values = [data[name] for name in fields]
-    elements = [each for value in values if isinstance(value, list) for each in value] or [None]
+    elements = [item for value in values if isinstance(value, list) for item in value] or [None]
     others = sum(_size(value, rules) for value in values if not isinstance(value, list))
     own = _name(path) + ENTRY + others
     return sum(own + (_size(element, rules) if element is not None else 0) for element in elements)
@@ -115,5 +115,5 @@ def _size(value: Any, rules: Rules) -> int:
         case Mapping():
             size = _map(value, rules) + DOCUMENT
         case _:
-            size = sum(_size(each, rules) for each in value)
+            size = sum(_size(item, rules) for item in value)
     return size

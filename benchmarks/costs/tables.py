@@ -1,4 +1,4 @@
-"""Write the tables of `docs/costs.md` and `docs/scale.md`: measured usage times published prices.
+"""Writes the tables of `docs/costs.md` and `docs/scale.md`: measured usage times published prices.
 
 Usage: python -m benchmarks.costs.tables
 
@@ -125,7 +125,7 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
 
 
 def _titled(line: str) -> str:
-    """A line of amounts with the units of what Cloud Run bills."""
+    """A row of amounts with the units of Cloud Run."""
     return line.replace("| processors |", "| vCPU-seconds |").replace(
         "| memory |", "| GiB-seconds |"
     )
@@ -150,7 +150,7 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
 
 
 def _remarks(plans: Sequence[Plan]) -> list[str]:
-    """What is included, and what would reduce it."""
+    """Remarks on the costs, and on how to reduce them."""
     prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
     lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
     frequent = max(
@@ -198,7 +198,7 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
 
 
 def _alerts() -> int:
-    """How many alerts Terraform makes where somebody is to be told."""
+    """The number of alert policies in the Terraform configuration."""
     return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
 
 
@@ -213,7 +213,7 @@ def _runs(job: Function) -> float:
 
 
 def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
-    """The same, but for the schedule of one job."""
+    """The plan with another schedule of one job."""
     return replace(
         plan,
         functions=[
@@ -224,7 +224,7 @@ def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
 
 
 def _number(amount: float) -> str:
-    """A number with three digits that say something."""
+    """Format a number with three significant digits."""
     digits = max(0, len(f"{amount:.0f}") - 3)
     return f"{round(amount, -digits):,.0f}"
 

@@ -1,4 +1,4 @@
-"""What a month, and the first filling, take of each thing that the cloud bills.
+"""The billable usage of a month and of the first filling.
 
 Usage is what was measured of calls and jobs (`measured.json`), for the functions and schedules that
 are declared. A job that was never measured counts for nothing but its schedule.
@@ -12,49 +12,49 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.costs.measured import Work, measured_at
+from benchmarks.costs.measurements import CallWork, measurements_at
 from benchmarks.costs.prices import DAYS, Amount, Item, bill_of
 from infra.build.functions import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from benchmarks.costs.measured import Measured
+    from benchmarks.costs.measurements import Measurements
     from benchmarks.costs.prices import Bill
     from infra.build.functions import Function
 
 GIB: Final = 1024**3
 DAY: Final = 24 * 60 * 60
 STEP: Final = 0.1
-"""Seconds to which Cloud Run rounds up."""
+"""Cloud Run rounds up to this many seconds."""
 STARTS_A_DAY: Final = 96
-"""Of a function that is called now and then: an idle instance is kept for 15 minutes at most."""
+"""An idle instance is kept for at most 15 minutes."""
 FULL: Final = 0.6
-"""How busy Cloud Run keeps instances before it starts another one, of processor and concurrency."""
+"""Cloud Run starts another instance above this share of processor and concurrency."""
 NEW_CHUNKS: Final = 10
-"""New passages a day."""
+"""The number of new passages per day."""
 HANDSHAKES: Final = 1
-"""Requests to the gateway beside each call: to connect, and to list tools."""
+"""Requests to the gateway besides each call, to connect and to list tools."""
 SECRETS: Final = 3
 DEPLOYMENTS: Final = 4
 BUILD_MINUTES: Final = 2
-"""For each function."""
+"""The images that are stored for each function."""
 BASE_IMAGE: Final = 0.3
-"""GB of what all images have in common; not measured."""
+"""GB of the common layers of all images; an estimate."""
 BUNDLES: Final = 0.1
 """GB in the bucket of deployments."""
 LOGGED: Final = 2_500
-"""Bytes that a request leaves in the log, Cloud Run's own entry included."""
+"""Log bytes of a request, with Cloud Run's own entry."""
 _RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-"""Of the fields of a schedule: minute, hour, day of the month, month, day of the week."""
+"""The ranges of a schedule's fields: minute, hour, day of month, month, day of week."""
 CALLS_A_DAY: Final = 100
 NEED_A_MODEL: Final = frozenset({"extract"})
-"""Jobs that do nothing without a language model."""
+"""These jobs do nothing without a language model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What somebody has deployed, and how they use it.
+    """A deployment and its usage.
 
     Attributes:
         functions: All that there are.
@@ -70,7 +70,7 @@ class Plan:
     """
 
     functions: Sequence[Function]
-    measured: Measured
+    measured: Measurements
     chunks: int
     calls_a_day: float
     new_chunks: float = NEW_CHUNKS
@@ -81,10 +81,10 @@ class Plan:
 
 
 def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
-    """Carrel as it is declared, with a base of so many passages and so many calls a day."""
+    """A plan with functions as declared, and this many passages and daily calls."""
     return Plan(
         functions=functions(),
-        measured=measured_at(chunks),
+        measured=measurements_at(chunks),
         chunks=chunks,
         calls_a_day=calls_a_day,
         **more,
@@ -92,17 +92,17 @@ def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
 
 
 def monthly(plan: Plan) -> Bill:
-    """What a month costs."""
+    """The bill of a month."""
     return bill_of(month(plan))
 
 
 def first_filling(plan: Plan) -> Bill:
-    """What it costs once to bring all passages in."""
+    """The bill of ingesting all passages."""
     return bill_of(filling(plan))
 
 
 def month(plan: Plan) -> list[Item]:
-    """What a month takes."""
+    """The usage of a month."""
     gib = plan.measured.stored / GIB
     return [
         *_operations(plan),
@@ -115,7 +115,7 @@ def month(plan: Plan) -> list[Item]:
 
 
 def filling(plan: Plan) -> list[Item]:
-    """What the first filling takes, as if it were done on one day."""
+    """The usage of ingesting all passages, as if on one day."""
     work = _filling(plan)
     memory = sum(
         plan.measured.filling[job.name].seconds * job.memory / 1024
@@ -131,19 +131,19 @@ def filling(plan: Plan) -> list[Item]:
     ]
 
 
-def calls_of(plan: Plan) -> Work:
-    """What a day's calls take of the tools' functions."""
+def calls_of(plan: Plan) -> CallWork:
+    """The usage of the tools' functions by the calls of a day."""
     mix = plan.measured
     return _sum(call.work.times(call.a_day * plan.calls_a_day / mix.mix) for call in mix.calls)
 
 
 def instances(calls_a_second: float, seconds: float, processor: float, concurrency: int) -> float:
-    """How many instances answer so many calls, as full as Cloud Run lets them become."""
+    """The number of instances for this many concurrent calls."""
     return calls_a_second * max(processor / FULL, seconds / (FULL * concurrency))
 
 
 def index_reads(plan: Plan) -> Amount:
-    """Of the reads, those that are entries of vector indexes."""
+    """The reads of vector index entries."""
     more, days = _weekly(plan)
     return Amount(_day(plan).index_reads, more.index_reads, days)
 
@@ -162,15 +162,15 @@ def _operations(plan: Plan) -> list[Item]:
     ]
 
 
-def _day(plan: Plan) -> Work:
-    """What calls, jobs that run every day, and new passages take a day."""
+def _day(plan: Plan) -> CallWork:
+    """The daily usage by calls, daily jobs and new passages."""
     runs = [_idle(job, plan).times(runs_of(job.schedule).a_day) for job in _jobs(plan, daily=True)]
     work = calls_of(plan) + _sum(runs) + _filling(plan).times(plan.new_chunks / plan.chunks)
     return replace(work, index_reads=work.index_reads * plan.entries)
 
 
-def _weekly(plan: Plan) -> tuple[Work, float]:
-    """What the other jobs take on a day on which they run, and how many such days there are."""
+def _weekly(plan: Plan) -> tuple[CallWork, float]:
+    """The usage of other jobs on a day on which they run, and the number of such days."""
     others = [(job, runs_of(job.schedule)) for job in _jobs(plan, daily=False)]
     days = max((runs.days for _, runs in others), default=0.0)
     work = _sum(_idle(job, plan).times(runs.a_month / days) for job, runs in others)
@@ -178,7 +178,7 @@ def _weekly(plan: Plan) -> tuple[Work, float]:
 
 
 def _running(plan: Plan) -> list[Item]:
-    """Requests, and seconds of processors and memory, of all functions."""
+    """The requests, processor seconds and memory seconds of all functions."""
     by_name = {function.name: function for function in plan.functions}
     seconds = _answering(plan, by_name)
     runs = 0.0
@@ -200,7 +200,7 @@ def _running(plan: Plan) -> list[Item]:
 
 
 def _answering(plan: Plan, by_name: Mapping[str, Function]) -> dict[str, float]:
-    """Seconds of instances that a month's calls take, by function."""
+    """The monthly instance seconds of calls, by function."""
     start, gateway = plan.measured.start, plan.measured.gateway
     seconds: dict[str, float] = {}
     waits = 0.0
@@ -209,24 +209,24 @@ def _answering(plan: Plan, by_name: Mapping[str, Function]) -> dict[str, float]:
         concurrency = by_name[name].concurrency
         seconds[name] = DAYS * _billed(a_day, start["tool"], work, concurrency)
         waits += share * (work.seconds + start["tool"] * _cold(a_day))
-    own = Work(seconds=gateway.seconds + waits, processor=gateway.processor)
+    own = CallWork(seconds=gateway.seconds + waits, processor=gateway.processor)
     at_once = by_name["gateway"].concurrency
     seconds["gateway"] = DAYS * _billed(plan.calls_a_day, start["gateway"], own, at_once)
     return seconds
 
 
-def _by_tool(measured: Measured) -> dict[str, tuple[float, Work]]:
-    """Of each tool, its share of the calls, and what one takes on average."""
-    found: dict[str, tuple[float, Work]] = {}
+def _by_tool(measured: Measurements) -> dict[str, tuple[float, CallWork]]:
+    """The share of calls of each tool, and the mean usage of its calls."""
+    shares: dict[str, tuple[float, CallWork]] = {}
     for call in measured.calls:
-        share, work = found.get(call.tool, (0.0, Work()))
+        share, work = shares.get(call.tool, (0.0, CallWork()))
         more = call.a_day / measured.mix
-        found[call.tool] = (share + more, work + call.work.times(more))
-    return {name: (share, work.times(1 / share)) for name, (share, work) in found.items()}
+        shares[call.tool] = (share + more, work + call.work.times(more))
+    return {name: (share, work.times(1 / share)) for name, (share, work) in shares.items()}
 
 
-def _billed(a_day: float, start: float, work: Work, concurrency: int) -> float:
-    """Seconds of instances a day: of each call by itself, or of as many as come at once.
+def _billed(a_day: float, start: float, work: CallWork, concurrency: int) -> float:
+    """The daily instance seconds: of single calls, or of concurrent ones.
 
     Args:
         a_day: Calls.
@@ -241,7 +241,7 @@ def _billed(a_day: float, start: float, work: Work, concurrency: int) -> float:
 
 
 def _cold(a_day: float) -> float:
-    """The share of calls that find no instance running."""
+    """The share of calls that cause a cold start."""
     return min(1.0, STARTS_A_DAY / a_day) if a_day else 0.0
 
 
@@ -249,7 +249,7 @@ def _rounded(seconds: float) -> float:
     return math.ceil(round(seconds / STEP, 6)) * STEP
 
 
-def _models(work: Work, *, model: bool) -> list[Item]:
+def _models(work: CallWork, *, model: bool) -> list[Item]:
     asked = 1.0 if model else 0.0
     return [
         Item("embedding", "embedding", _month(work.embedded)),
@@ -259,7 +259,7 @@ def _models(work: Work, *, model: bool) -> list[Item]:
 
 
 def _fixed(plan: Plan) -> list[Item]:
-    """What hardly depends on use."""
+    """The items that hardly depend on usage."""
     number = len(plan.functions)
     images = (
         BASE_IMAGE + sum(plan.measured.image[function.kind] for function in plan.functions) / 1000
@@ -276,7 +276,7 @@ def _fixed(plan: Plan) -> list[Item]:
     ]
 
 
-def _filling(plan: Plan) -> Work:
+def _filling(plan: Plan) -> CallWork:
     return _sum(work for name, work in plan.measured.filling.items() if _works(name, plan))
 
 
@@ -284,12 +284,12 @@ def _works(name: str, plan: Plan) -> bool:
     return plan.model or name not in NEED_A_MODEL
 
 
-def _idle(job: Function, plan: Plan) -> Work:
-    return plan.measured.idle.get(job.name, Work())
+def _idle(job: Function, plan: Plan) -> CallWork:
+    return plan.measured.idle.get(job.name, CallWork())
 
 
 def _jobs(plan: Plan, *, daily: bool | None = None) -> list[Function]:
-    """Those that have a schedule, or of these those that run every day, or that do not."""
+    """The scheduled jobs: all, those that run daily, or the others."""
     jobs = [function for function in plan.functions if function.schedule]
     return [job for job in jobs if daily is None or runs_of(job.schedule).daily is daily]
 
@@ -299,8 +299,8 @@ def _share_that_writes(plan: Plan) -> float:
     return sum(call.a_day for call in mix.calls if call.effect != "read") / mix.mix
 
 
-def _sum(works: Iterable[Work]) -> Work:
-    return reduce(add, works, Work())
+def _sum(works: Iterable[CallWork]) -> CallWork:
+    return reduce(add, works, CallWork())
 
 
 def _month(amount: float) -> Amount:
@@ -321,7 +321,7 @@ class Runs:
 
     @property
     def a_month(self) -> float:
-        """All of them."""
+        """The runs of a month."""
         return self.a_day * self.days
 
     @property
@@ -331,7 +331,7 @@ class Runs:
 
 
 def runs_of(schedule: str) -> Runs:
-    """The runs of a schedule in cron's format; an empty one has none.
+    """Parse a schedule in cron format; an empty one has no runs.
 
     Raises:
         ValueError: It is none, or has both a day of the month and one of the week.
@@ -350,7 +350,7 @@ def runs_of(schedule: str) -> Runs:
 
 
 def _count(text: str, first: int, last: int) -> int:
-    """How many values a field lets through."""
+    """The number of values that a field matches."""
     return len(set().union(*(_values(part, first, last) for part in text.split(","))))
 
 

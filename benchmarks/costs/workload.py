@@ -1,7 +1,7 @@
-"""What costs are measured with: a base with tags and authors, a usual mix of calls, and a model.
+"""The workload of cost measurements: a base with tags and authors, a mix of calls, and a model.
 
-SciFact lies beside the clone; it is no part of the project (see `benchmarks.base`). Its abstracts
-are longer than most highlights: 1,000 characters of each are one passage.
+SciFact lies beside the clone; it is no part of the project (see `benchmarks.dataset`). Its
+abstracts are longer than most highlights: 1,000 characters of each are one passage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
-from benchmarks.jobs_set import ONE_IN, HashedWords, abstracts
+from benchmarks.jobs_dataset import ONE_IN, HashingEmbedder, abstracts
 from infra.build.discovery import ROOT
 from shared.ai.answer_schema import answer_schema
 from shared.ai.generation import Generated
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
     from shared.ai.generation import ModelT
 
     Scan = tuple[str, tuple[str, ...]]
-    """A vector query: of which collection, and which facets it asks for, if any."""
+    """A vector query: its collection, and its facets."""
     Figures = dict[str, float]
-    """What was measured, by name."""
+    """Measured values by name."""
 
 ENTRIES_A_READ: Final = 100
-"""Entries of a vector index that one read pays for."""
+"""Firestore bills one read for this many vector index entries."""
 MATERIALS: Final = 20_000
-"""Characters of a text that is brought to a task."""
+"""The length of a text that is uploaded to a task."""
 AUTHORS: Final = 20
 TAGS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
 _SAMPLE: Final = ROOT / "infra" / "local" / "sample"
 
 
-class CountingWords(HashedWords):
-    """An embedder that costs nothing, and counts the tokens of what it is given."""
+class TokenCountingEmbedder(HashingEmbedder):
+    """An embedder without cost that counts tokens."""
 
     def __init__(self) -> None:
-        """Pass for one model."""
+        """Use one model name."""
         super().__init__("hashed")
         self.tokens = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text."""
+        """Embed the texts."""
         self.tokens += sum(map(token_count, texts))
         return await super().embed(texts, purpose)
 
 
-class SampleWriter:
-    """A language model: cards of the sample, and a warning of every fifth passage."""
+class FakeGenerator:
+    """A fake language model: cards from the sample, and a warning for every fifth passage."""
 
     model = "sample-writer"
 
@@ -76,14 +76,14 @@ class SampleWriter:
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Answer, and tell the tokens of what was given and written: the shape counts too."""
-        told = json.dumps(self._answer(text, schema))
+        """Answer, with token counts of input and output, including the schema."""
+        answer = json.dumps(self._answer(text, schema))
         given = (instruction, text, json.dumps(answer_schema(schema)))
-        value = schema.model_validate_json(told)
-        return Generated(value, sum(map(token_count, given)), token_count(told))
+        value = schema.model_validate_json(answer)
+        return Generated(value, sum(map(token_count, given)), token_count(answer))
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
     def _answer(self, text: str, schema: type[BaseModel]) -> dict[str, Any]:
         if schema.__name__ == "GeneratedCard":
@@ -99,12 +99,17 @@ class SampleWriter:
             return {}
         content = {"title": passage[:60], "description": passage[:600]}
         topics = [word for word in passage.lower().split() if word.isalpha() and len(word) > 5][:2]
-        found = {"quote": passage[:200], "content": content, "topics": topics, "confidence": 0.9}
-        return {"warnings": [found]}
+        extraction = {
+            "quote": passage[:200],
+            "content": content,
+            "topics": topics,
+            "confidence": 0.9,
+        }
+        return {"warnings": [extraction]}
 
 
 def documents(number: int) -> Iterator[dict[str, Any]]:
-    """So many documents for the job `ingest`: some ten facets each, as books and notes have."""
+    """This many documents for the job `ingest`, with some ten facets each."""
     for place, row in enumerate(abstracts(number)):
         tags = [tag for tag, every in TAGS.items() if place % every == 0]
         author = f"Author {place % AUTHORS}"
@@ -112,8 +117,8 @@ def documents(number: int) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
-    """What there is to ask for.
+class SourceGroups:
+    """The ids that calls can use.
 
     Attributes:
         chunks: Ids.
@@ -137,8 +142,8 @@ class Shelves:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of call of the usual mix.
+class CallKind:
+    """A kind of call in the usual mix.
 
     Attributes:
         name: The tool, and how it is called.
@@ -150,23 +155,23 @@ class Kind:
     name: str
     tool: str
     a_day: int
-    arguments: Callable[[Shelves, int], dict[str, Any]]
+    arguments: Callable[[SourceGroups, int], dict[str, Any]]
 
 
-def _ask(more: dict[str, Any]) -> Callable[[Shelves, int], dict[str, Any]]:
+def _ask(more: dict[str, Any]) -> Callable[[SourceGroups, int], dict[str, Any]]:
     return lambda shelves, _: {"query": next(shelves.questions), **more}
 
 
 def _nth(ids: Sequence[str], number: int) -> str:
-    """One of these, and after the last the first."""
+    """The nth item, cyclically."""
     return ids[number % len(ids)]
 
 
-def _none(_: Shelves, __: int) -> dict[str, Any]:
+def _none(_: SourceGroups, __: int) -> dict[str, Any]:
     return {}
 
 
-def _shared(shelves: Shelves, number: int) -> dict[str, Any]:
+def _shared(shelves: SourceGroups, number: int) -> dict[str, Any]:
     title, text = shelves.problems[number]
     return {"title": title, "context_text": text, "solution_text": text[::-1], "tags": ["science"]}
 
@@ -174,39 +179,41 @@ def _shared(shelves: Shelves, number: int) -> dict[str, Any]:
 _TAG: Final = {"filters": {"tags": ["seventh"]}}
 _AUTHOR: Final = {"filters": {"author": "Author 7"}}
 MIX: Final = (
-    Kind("search_kb", "search_kb", 30, _ask({})),
-    Kind("search_kb, one tag", "search_kb", 10, _ask(_TAG)),
-    Kind("search_kb, one author", "search_kb", 5, _ask(_AUTHOR)),
-    Kind("get_chunk", "get_chunk", 15, lambda all_, n: {"chunk_id": _nth(all_.chunks, n)}),
-    Kind("get_source", "get_source", 4, lambda all_, n: {"source_id": _nth(all_.sources, n)}),
-    Kind("list_sources", "list_sources", 2, _none),
-    Kind("get_recent", "get_recent", 2, lambda _, __: {"period": "last_30_days"}),
-    Kind("list_clusters", "list_clusters", 2, _none),
-    Kind("get_cluster", "get_cluster", 1, lambda all_, n: {"cluster_id": _nth(all_.clusters, n)}),
-    Kind("get_stats", "get_stats", 2, _none),
-    Kind("get_warnings, by meaning", "get_warnings", 3, _ask({})),
-    Kind("list_topics", "list_topics", 1, _none),
-    Kind("search_traces", "search_traces", 6, _ask({})),
-    Kind("get_trace", "get_trace", 3, lambda all_, n: {"trace_id": _nth(all_.traces, n)}),
-    Kind("contribute_trace", "contribute_trace", 1, _shared),
-    Kind("vote_trace", "vote_trace", 1, lambda all_, n: _vote(_nth(all_.traces, n))),
-    Kind("list_tasks", "list_tasks", 5, _none),
-    Kind("add_task", "add_task", 2, lambda _, n: {"title": f"Read abstract {n}"}),
-    Kind("complete_task", "complete_task", 2, lambda all_, n: {"task_id": all_.tasks[n]}),
-    Kind(
+    CallKind("search_kb", "search_kb", 30, _ask({})),
+    CallKind("search_kb, one tag", "search_kb", 10, _ask(_TAG)),
+    CallKind("search_kb, one author", "search_kb", 5, _ask(_AUTHOR)),
+    CallKind("get_chunk", "get_chunk", 15, lambda all_, n: {"chunk_id": _nth(all_.chunks, n)}),
+    CallKind("get_source", "get_source", 4, lambda all_, n: {"source_id": _nth(all_.sources, n)}),
+    CallKind("list_sources", "list_sources", 2, _none),
+    CallKind("get_recent", "get_recent", 2, lambda _, __: {"period": "last_30_days"}),
+    CallKind("list_clusters", "list_clusters", 2, _none),
+    CallKind(
+        "get_cluster", "get_cluster", 1, lambda all_, n: {"cluster_id": _nth(all_.clusters, n)}
+    ),
+    CallKind("get_stats", "get_stats", 2, _none),
+    CallKind("get_warnings, by meaning", "get_warnings", 3, _ask({})),
+    CallKind("list_topics", "list_topics", 1, _none),
+    CallKind("search_traces", "search_traces", 6, _ask({})),
+    CallKind("get_trace", "get_trace", 3, lambda all_, n: {"trace_id": _nth(all_.traces, n)}),
+    CallKind("contribute_trace", "contribute_trace", 1, _shared),
+    CallKind("vote_trace", "vote_trace", 1, lambda all_, n: _vote(_nth(all_.traces, n))),
+    CallKind("list_tasks", "list_tasks", 5, _none),
+    CallKind("add_task", "add_task", 2, lambda _, n: {"title": f"Read abstract {n}"}),
+    CallKind("complete_task", "complete_task", 2, lambda all_, n: {"task_id": all_.tasks[n]}),
+    CallKind(
         "extract_key_info, 20,000 characters",
         "extract_key_info",
         1,
         lambda all_, n: {"query": next(all_.questions), "materials": all_.materials[n]},
     ),
-    Kind(
+    CallKind(
         "extract_key_info, the same again",
         "extract_key_info",
         2,
         lambda all_, n: {"query": next(all_.questions), "materials": all_.materials[n]},
     ),
 )
-"""A hundred calls: mostly search and reading, some writing. A guess at what is usual."""
+"""The usual mix of a hundred calls: mostly searches and reads, some writes. It is an estimate."""
 
 
 def _vote(trace_id: str) -> dict[str, Any]:
@@ -214,9 +221,9 @@ def _vote(trace_id: str) -> dict[str, Any]:
 
 
 @contextmanager
-def scans() -> Iterator[list[Scan]]:
-    """The vector queries that are run meanwhile, in all of this process."""
-    seen: list[Scan] = []
+def record_vector_queries() -> Iterator[list[Scan]]:
+    """Record the vector queries of this process until the block ends."""
+    queries: list[Scan] = []
     prepare = AsyncVectorQuery._prep_stream  # noqa: SLF001 - Google's; it makes each request
 
     @wraps(prepare)
@@ -224,20 +231,20 @@ def scans() -> Iterator[list[Scan]]:
         made = prepare(*args, **kwargs)
         query = made[0]["structured_query"]
         value = query.where.field_filter.value
-        several = [each.string_value for each in value.array_value.values]
+        several = [value.string_value for value in value.array_value.values]
         facets = tuple(filter(None, [*several, value.string_value]))
-        seen.append((f"{made[0]['parent']}/{query.from_[0].collection_id}", facets))
+        queries.append((f"{made[0]['parent']}/{query.from_[0].collection_id}", facets))
         return made
 
     AsyncVectorQuery._prep_stream = prepared  # type: ignore[method-assign]  # noqa: SLF001 - see above
     try:
-        yield seen
+        yield queries
     finally:
         AsyncVectorQuery._prep_stream = prepare  # type: ignore[method-assign]  # noqa: SLF001
 
 
-class Entries:
-    """Counts the entries of vector indexes that queries read, and what is billed for them.
+class IndexEntries:
+    """Counts the vector index entries that queries scan, and the billed reads.
 
     A flat index is read whole, as far as the filter before the vector leaves it: for each facet
     that is asked for, the entries that it begins.
@@ -248,9 +255,9 @@ class Entries:
         self._client = client
         self._known: dict[tuple[str, str], int] = {}
 
-    async def billed(self, seen: Sequence[Scan]) -> int:
-        """The reads that are billed for these queries' entries."""
-        entries = [await self._of(*each) for each in seen]
+    async def billed(self, queries: Sequence[Scan]) -> int:
+        """The reads that are billed for these queries."""
+        entries = [await self._of(*query) for query in queries]
         return sum(math.ceil(entry / ENTRIES_A_READ) for entry in entries)
 
     async def _of(self, path: str, facets: Sequence[str]) -> int:
@@ -269,9 +276,9 @@ class Entries:
 
 
 @contextmanager
-def operations(database: str) -> Iterator[Counter[str]]:
-    """The documents of a database that this process reads by name and writes meanwhile."""
-    seen: Counter[str] = Counter()
+def count_operations(database: str) -> Iterator[Counter[str]]:
+    """Count the documents of a database that this process reads by name and writes in the block."""
+    counts: Counter[str] = Counter()
     methods = {"batch_get_documents": ("documents", "read"), "commit": ("writes", "written")}
     before = {name: getattr(FirestoreAsyncClient, name) for name in methods}
 
@@ -281,7 +288,7 @@ def operations(database: str) -> Iterator[Counter[str]]:
         @wraps(method)
         def count(self: Any, request: Any = None, **kwargs: Any) -> Any:
             if request["database"].endswith(f"/databases/{database}"):
-                seen[kind] += len(request[field])
+                counts[kind] += len(request[field])
             return method(self, request=request, **kwargs)
 
         return count
@@ -289,7 +296,7 @@ def operations(database: str) -> Iterator[Counter[str]]:
     for name, method in before.items():
         setattr(FirestoreAsyncClient, name, counted(name, method))
     try:
-        yield seen
+        yield counts
     finally:
         for name, method in before.items():
             setattr(FirestoreAsyncClient, name, method)

@@ -86,9 +86,9 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
 
 def _sweep(target: Path) -> None:
     """Delete the bundles of earlier runs, also of functions that no longer exist."""
-    kept = {path for name in _PRESERVED for path in target.glob(name)}
+    preserved = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
-        if folder.is_dir() and folder not in kept:
+        if folder.is_dir() and folder not in preserved:
             shutil.rmtree(folder)
 
 

@@ -48,10 +48,12 @@ class Index(NamedTuple):
     @classmethod
     def of(cls, collection: str, scope: QueryScope, fields: Iterable[IndexField]) -> Index:
         """The index of these fields, without a `__name__` that Firestore adds by itself."""
-        given = tuple(fields)
-        bare = cls(collection, scope, tuple(field for field in given if field.path != NAME))
-        is_implied = bare.is_vector or (bare.fields and bare.complete == given)
-        return bare if is_implied else cls(collection, scope, given)
+        complete_fields = tuple(fields)
+        bare = cls(
+            collection, scope, tuple(field for field in complete_fields if field.path != NAME)
+        )
+        is_implied = bare.is_vector or (bare.fields and bare.complete == complete_fields)
+        return bare if is_implied else cls(collection, scope, complete_fields)
 
     @property
     def complete(self) -> tuple[IndexField, ...]:

@@ -136,10 +136,10 @@ def _sort_order(shape: QueryShape) -> list[SortOrder]:
     """
     explicit = () if shape.nearest else shape.orders
     direction = explicit[-1].direction if explicit else Direction.ASCENDING
-    listed = {order.path for order in explicit}
+    explicit_paths = {order.path for order in explicit}
     ranges = {path for path, comparison in _filters(shape) if comparison is Comparison.RANGE}
-    ranges -= listed | {NAME}
-    sums = {path for _, path in shape.aggregates if path is not None} - listed - ranges
+    ranges -= explicit_paths | {NAME}
+    sums = {path for _, path in shape.aggregates if path is not None} - explicit_paths - ranges
     implied = (*sorted(ranges), *sorted(sums), NAME)
     orders = [*explicit, *(SortOrder(path, direction) for path in implied)]
     return orders[: [order.path for order in orders].index(NAME) + 1]

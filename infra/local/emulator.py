@@ -178,8 +178,8 @@ def _java_version(java: str) -> int:
 
 
 def _archive(environ: Mapping[str, str]) -> Path | None:
-    found = [_gcloud_archive(environ), *_firebase_archives(environ)]
-    return next((archive for archive in found if archive and archive.is_file()), None)
+    candidates = [_gcloud_archive(environ), *_firebase_archives(environ)]
+    return next((archive for archive in candidates if archive and archive.is_file()), None)
 
 
 def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
@@ -233,10 +233,10 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
         except (OSError, HTTPException):
             time.sleep(0.05)
     log.seek(0)
-    said = log.read().decode(errors="replace")
-    if "UnsupportedClassVersionError" in said:
+    output = log.read().decode(errors="replace")
+    if "UnsupportedClassVersionError" in output:
         raise EmulatorMissing(f"This Firestore emulator needs a newer Java.\n{_GET_JAVA}")
-    raise EmulatorError(f"The Firestore emulator did not start. It said:\n{said[-2000:]}")
+    raise EmulatorError(f"The Firestore emulator did not start. It said:\n{output[-2000:]}")
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:

@@ -60,8 +60,8 @@ import json, sys
 print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules.items()}}))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
-    told = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
-    loaded: dict[str, str | None] = json.loads(told)
+    output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
+    loaded: dict[str, str | None] = json.loads(output)
     assert UNWANTED[function.kind] & loaded.keys() == set()
     ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
     assert ours - import_closure(function.main).files == set()

@@ -103,8 +103,8 @@ def test_settings_are_called_settings(room: str) -> None:
 
 @every_function
 def test_a_function_is_given_each_setting_that_its_modules_read(function: Function) -> None:
-    given = {name.lower() for name in function.settings}
-    assert set() == read_by(*modules_of(function)) - given
+    names = {name.lower() for name in function.settings}
+    assert set() == read_by(*modules_of(function)) - names
 
 
 @every_declaration
@@ -128,15 +128,15 @@ def test_what_the_composition_root_reads_follows_from_needs() -> None:
 
 
 def test_each_setting_is_given_to_somebody_and_no_secret_in_plain_sight() -> None:
-    given = {name.lower() for function in functions() for name in function.settings}
-    assert FIELDS - SECRETS == given
+    names = {name.lower() for function in functions() for name in function.settings}
+    assert FIELDS - SECRETS == names
 
 
 def test_whoever_does_not_embed_is_not_touched_by_another_model() -> None:
-    given = {function.name: set(function.settings) for function in functions()}
-    assert "VERTEX_MODEL" in given["search_kb"]
-    assert "VERTEX_MODEL" not in given["get_chunk"] | given["cards"]
-    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= given["cards"]
+    names = {function.name: set(function.settings) for function in functions()}
+    assert "VERTEX_MODEL" in names["search_kb"]
+    assert "VERTEX_MODEL" not in names["get_chunk"] | names["cards"]
+    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= names["cards"]
 
 
 def test_each_need_says_which_settings_follow() -> None:

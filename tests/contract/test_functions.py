@@ -76,13 +76,13 @@ def test_only_the_gateway_opens_the_database_of_credentials() -> None:
 
 
 def test_each_secret_goes_to_who_uses_it() -> None:
-    held = {function.name: set(function.secrets) for function in FUNCTIONS if function.secrets}
-    assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == held.pop("gateway")
-    assert {"READWISE_TOKEN"} == held.pop("ingest")
+    secrets = {function.name: set(function.secrets) for function in FUNCTIONS if function.secrets}
+    assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == secrets.pop("gateway")
+    assert {"READWISE_TOKEN"} == secrets.pop("ingest")
     embedding = {
         function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
     }
-    assert {name: {"OPENAI_API_KEY"} for name in embedding} == held
+    assert {name: {"OPENAI_API_KEY"} for name in embedding} == secrets
 
 
 @every_function

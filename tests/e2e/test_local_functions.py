@@ -77,8 +77,8 @@ def test_whoever_does_not_have_it_is_refused(
     text = None if template is None else template.format(secret=local_functions.secret)
     headers = {} if text is None else {"authorization": text}
     posted = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
-    asked = httpx2.get(url, headers=headers, timeout=60)
-    assert [403, 403] == [posted.status_code, asked.status_code]
+    response = httpx2.get(url, headers=headers, timeout=60)
+    assert [403, 403] == [posted.status_code, response.status_code]
     assert local_functions.secret not in posted.text
 
 

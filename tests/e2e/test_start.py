@@ -43,13 +43,13 @@ def up(port: int, environment: dict[str, str], *options: str) -> Iterator[str]:
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout
-        said = []
+        lines = []
         try:
             for line in process.stdout:
-                said.append(line)
+                lines.append(line)
                 if "Press Ctrl-C to stop." in line:
                     break
-            yield "".join(said)
+            yield "".join(lines)
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
@@ -108,9 +108,9 @@ def test_a_gateway_ends_cleanly_when_it_is_told_to(log: Path) -> None:
 @pytest.mark.slow
 def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
     port = free_port()
-    with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as said:
-        assert "There is no sign-in: whoever reaches this machine's loopback address" in said
-        assert "ARGS=--sign-in" in said
+    with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as lines:
+        assert "There is no sign-in: whoever reaches this machine's loopback address" in lines
+        assert "ARGS=--sign-in" in lines
         assert 200 == listing(port)
         assert 403 == listing(port, x_api_key="carrel_nonsense")
 
@@ -119,8 +119,8 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
 def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
     """Each tool is a process of its own there; nothing is packed or installed for it."""
     port = free_port()
-    with up(port, machine(tmp_path), "--topology", "functions") as said:
-        assert "Starting each tool as a function of its own" in said
+    with up(port, machine(tmp_path), "--topology", "functions") as lines:
+        assert "Starting each tool as a function of its own" in lines
         response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
         assert [] == response.json()["result"]["structuredContent"]["sources"]
 
@@ -129,14 +129,14 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
 def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
-    with up(port, environment | inherited, "--sign-in") as said:
+    with up(port, environment | inherited, "--sign-in") as lines:
         for words in ("Nobody gets in without a credential", "keys create", "sign-in page"):
-            assert words in said
+            assert words in lines
         assert 401 == listing(port)
-        key = pasted(said, "keys create")
+        key = pasted(lines, "keys create")
         assert 200 == listing(port, x_api_key=key.strip())
-        _, listed, _ = carrel(environment, "keys", "list")
-        carrel(environment, "keys", "revoke", listed.splitlines()[1].split()[0])
+        _, processes, _ = carrel(environment, "keys", "list")
+        carrel(environment, "keys", "revoke", processes.splitlines()[1].split()[0])
         assert 401 == listing(port, x_api_key=key.strip())
 
 
@@ -152,8 +152,8 @@ def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) ->
 
 def keeper(state: Path) -> int:
     """The process that keeps a database."""
-    listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
+    processes = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     [line] = [
-        line for line in listed.splitlines() if f"infra.local.emulator_daemon {state} " in line
+        line for line in processes.splitlines() if f"infra.local.emulator_daemon {state} " in line
     ]
     return int(line.split()[0])

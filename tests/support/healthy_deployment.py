@@ -174,7 +174,7 @@ def _project(name: str) -> Project:
 
 def _indexes(project: str, database: str) -> list[dict[str, Any]]:
     """Indexes as the API lists them: with `__name__`, and with our vector dimension."""
-    listed = []
+    indexes = []
     for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"]):
         group = f"projects/{project}/databases/{database}/collectionGroups/"
         vectors = [field for field in index["fields"] if "vectorConfig" in field]
@@ -183,7 +183,7 @@ def _indexes(project: str, database: str) -> list[dict[str, Any]]:
         last = {"fieldPath": "__name__", "order": order}
         named = others if others and others[-1]["fieldPath"] == "__name__" else [*others, last]
         sized = [f | {"vectorConfig": {"dimension": DIMENSION, "flat": {}}} for f in vectors]
-        listed.append(
+        indexes.append(
             {
                 "name": f"{group}{index['collectionGroup']}/indexes/CICA{number}",
                 "queryScope": index["queryScope"],
@@ -191,7 +191,7 @@ def _indexes(project: str, database: str) -> list[dict[str, Any]]:
                 "state": "READY",
             }
         )
-    return listed
+    return indexes
 
 
 def _expiring(project: str, database: str) -> list[dict[str, Any]]:

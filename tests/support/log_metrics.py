@@ -57,8 +57,8 @@ def values_of(line: str) -> dict[str, float]:
 def _holds(comparison: str, entry: dict[str, Any]) -> bool:
     form = _COMPARISON.fullmatch(comparison)
     assert form, comparison
-    found = _at(form["path"], entry)
-    return found is not None if form["there"] else found == form["value"]
+    value = _at(form["path"], entry)
+    return value is not None if form["there"] else value == form["value"]
 
 
 def _extracted(extractor: str, entry: dict[str, Any]) -> Any:
@@ -68,7 +68,7 @@ def _extracted(extractor: str, entry: dict[str, Any]) -> Any:
 
 
 def _at(path: str, entry: dict[str, Any]) -> Any:
-    found: Any = entry
+    value: Any = entry
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

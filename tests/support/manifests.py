@@ -48,7 +48,7 @@ def job(name: str, **parts: Any) -> dict[str, Any]:
 def manifest() -> dict[str, Any]:
     """One of each sort."""
     gateway_secrets = ["ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET", "BILLING_TOKEN"]
-    made = [
+    functions = [
         function(
             "gateway",
             "gateway",
@@ -86,7 +86,7 @@ def manifest() -> dict[str, Any]:
         job("repair", schedule="42 3 * * 0"),
         job("reembed", project_roles=VERTEX),
     ]
-    return {"functions": {entry["name"].replace("_", "-"): entry for entry in made}}
+    return {"functions": {entry["name"].replace("_", "-"): entry for entry in functions}}
 
 
 @cache

@@ -111,10 +111,10 @@ class Deployment:
 
     def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
         """What a plan says that does not come about, on one line."""
-        given = self._given(manifest, {}) if manifest else []
-        said = self.run("plan", *given, *self._set(variables), check=False)
-        assert 1 == said.returncode
-        return " ".join(line.strip("│╷╵ ") for line in said.stderr.splitlines())
+        arguments = self._given(manifest, {}) if manifest else []
+        process = self.run("plan", *arguments, *self._set(variables), check=False)
+        assert 1 == process.returncode
+        return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
         """What a plan would do, by address: `create`, `update`, `delete`."""
@@ -136,8 +136,8 @@ class Deployment:
 
     def outputs(self) -> dict[str, Any]:
         """What Terraform tells of it."""
-        told = json.loads(self.run("output", "-json").stdout)
-        return {name: output["value"] for name, output in told.items()}
+        outputs = json.loads(self.run("output", "-json").stdout)
+        return {name: output["value"] for name, output in outputs.items()}
 
     def _given(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> list[str]:
         path = self.folder / "manifest.json"

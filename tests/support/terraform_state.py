@@ -41,8 +41,8 @@ class State:
 
     def deployed(self) -> dict[str, dict[str, Any]]:
         """The functions as deployed, by key."""
-        made = self.resources["google_cloudfunctions2_function"]
-        return {str(resource.key): resource.block for resource in made}
+        functions = self.resources["google_cloudfunctions2_function"]
+        return {str(resource.key): resource.block for resource in functions}
 
     def grants(self, kind: str, where: str) -> set[Grant]:
         """Who was given what by resources of a type, and where, as this attribute of them says."""

@@ -131,12 +131,12 @@ def test_an_archive_is_served_where_pip_alone_installed_what_it_requires(
     name: str, staged: Path, tmp_path: Path
 ) -> None:
     folder = unpacked(staged, entry_of(staged, name), tmp_path)
-    given = {
+    environment = {
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
         "ACCESS_SECRETS": json.dumps([SECRET]),
     }
     python = installed(folder / "requirements.txt", tmp_path / "environment")
-    program = Program(folder / "main.py", python, given, folder)
+    program = Program(folder / "main.py", python, environment, folder)
     with serve_as_in_the_cloud(program, tmp_path / "log") as url:
         path = "/health" if name == GATEWAY else "/"
         answer = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
@@ -173,16 +173,16 @@ async def assert_found_by_meaning(
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
         with served(staged, "embed", settings, place) as url:
-            told = (await client.post(url)).json()
+            body = (await client.post(url)).json()
         assert ("finished", [], len(chunks)) == (
-            told["state"],
-            told["failures"],
-            told["counts"]["embedded"],
+            body["state"],
+            body["failures"],
+            body["counts"]["embedded"],
         )
         await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
-        wanted = request_of(SEARCH_KB, Caller.of("reader"), arguments)
-        text, headers = wanted.model_dump_json(), {"content-type": "application/json"}
+        call_request = request_of(SEARCH_KB, Caller.of("reader"), arguments)
+        text, headers = call_request.model_dump_json(), {"content-type": "application/json"}
         with served(staged, "search_kb", settings, place) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()
     [hit] = answer["result"]["results"]
@@ -232,8 +232,9 @@ def test_a_function_holds_the_providers_that_it_needs_and_that_the_cloud_has(
 ) -> None:
     with ZipFile(staged / entry_of(staged, name)["bundle"]) as packed:
         files = {name.rpartition("/")[2] for name in packed.namelist()}
-    known = {"embedding", "generation"}
+    capabilities = {"embedding", "generation"}
     assert (
         providers
-        == {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in known} & files
+        == {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in capabilities}
+        & files
     )

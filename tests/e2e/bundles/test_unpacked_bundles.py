@@ -114,9 +114,9 @@ def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
     ids=["few", "all"],
 )
 def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
-    made = bundles(names)
-    assert set(names) == made.keys()
-    for bundle in made.values():
+    deployed = bundles(names)
+    assert set(names) == deployed.keys()
+    for bundle in deployed.values():
         with ZipFile(bundle.archive) as packed:
             assert all(
                 packed.read(name) == (bundle.folder / name).read_bytes()
@@ -134,8 +134,8 @@ def test_what_is_asked_for_is_known_to_be_in_use() -> None:
 
 def test_whoever_asks_at_once_gets_the_same() -> None:
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
-    first, *others = [future.result() for future in asked]
+        futures = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
+    first, *others = [future.result() for future in futures]
     assert [first] * 3 == others
 
 

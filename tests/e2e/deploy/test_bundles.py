@@ -49,10 +49,10 @@ def test_every_function_that_is_wanted_is_in_the_manifest(manifest: dict[str, An
 def test_a_bundle_holds_the_entry_point_of_its_function(target: Path) -> None:
     """No tool or job has one in the repository."""
     programs = {function.key: function.main for function in functions() if function.name in FEW}
-    written = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
-    assert programs == written
-    assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in written["get-chunk"]
-    assert "handle = serve_job(JOB)" in written["index"]
+    sources = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
+    assert programs == sources
+    assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in sources["get-chunk"]
+    assert "handle = serve_job(JOB)" in sources["index"]
 
 
 def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str, Any]) -> None:
@@ -103,18 +103,18 @@ def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
     (tmp_path / "bundles" / "old-0123456789abcdef.zip").write_text("")
     content = stage(tmp_path, only=["get_chunk"])
     assert not stray.exists()
-    kept = [path.name for path in (tmp_path / "bundles").iterdir()]
-    assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == kept
+    names = [path.name for path in (tmp_path / "bundles").iterdir()]
+    assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == names
     assert not (tmp_path / "list-tags").exists()
 
 
 def test_what_others_keep_beside_the_bundles_stays(tmp_path: Path) -> None:
-    kept = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
-    for name in kept:
+    names = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
+    for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     stage(tmp_path, only=["get_chunk"])
-    assert [True] * 4 == [(tmp_path / name).exists() for name in kept]
+    assert [True] * 4 == [(tmp_path / name).exists() for name in names]
 
 
 def test_a_run_that_fails_leaves_no_manifest_of_the_run_before(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_laptops_bundle_embeds_by_itself_and_the_clouds_does_not(tmp_path: Pat
 
 
 def test_a_tool_that_does_not_embed_holds_no_provider(target: Path) -> None:
-    held = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
-    assert {"__init__.py", "embedding.py"} == held
+    modules = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
+    assert {"__init__.py", "embedding.py"} == modules
 
 
 def test_no_bundle_holds_another_room(target: Path) -> None:

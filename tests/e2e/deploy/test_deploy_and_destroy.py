@@ -152,8 +152,8 @@ def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoo
 def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
     change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
 ) -> None:
-    held = database("access") | change
-    google.projects[cloud.deployment.project].databases["access"] = held
+    existing = database("access") | change
+    google.projects[cloud.deployment.project].databases["access"] = existing
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
     assert expected in message_of(failure)

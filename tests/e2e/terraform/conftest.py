@@ -66,5 +66,5 @@ def whole(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deploy
 @pytest.fixture(scope="session", params=["small", "whole"])
 def state(request: pytest.FixtureRequest) -> State:
     """What was made of a small manifest, and of the real one."""
-    made = manifest() if request.param == "small" else real_manifest()
-    return State.of(made["functions"], request.getfixturevalue(request.param).resources())
+    functions = manifest() if request.param == "small" else real_manifest()
+    return State.of(functions["functions"], request.getfixturevalue(request.param).resources())

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_carrel_deploy_switches_on_all_of_them_before(state: State) -> None:
-    wanted = {resource.values["service"] for resource in state.resources["google_project_service"]}
+    services = {
+        resource.values["service"] for resource in state.resources["google_project_service"]
+    }
     # What Terraform never calls itself: who pays.
-    assert set(SERVICES) - {"cloudbilling.googleapis.com"} == wanted
+    assert set(SERVICES) - {"cloudbilling.googleapis.com"} == services

@@ -41,11 +41,11 @@ def test_a_new_tool_changes_the_gateway_and_no_other_function(small: Deployment)
     changes = small.changes(new, **EVERYTHING)
     changed = {name for name, actions in changes.items() if actions == ["update"]}
     assert {'google_cloudfunctions2_function.carrel["gateway"]'} == changed
-    made = {name for name, actions in changes.items() if actions == ["create"]}
-    assert made == changes.keys() - changed
-    assert all('["list-tags' in name for name in made)
+    created = {name for name, actions in changes.items() if actions == ["create"]}
+    assert created == changes.keys() - changed
+    assert all('["list-tags' in name for name in created)
     assert {"google_cloud_run_v2_service_iam_member", "google_cloudfunctions2_function"} < {
-        name.partition(".")[0] for name in made
+        name.partition(".")[0] for name in created
     }
 
 

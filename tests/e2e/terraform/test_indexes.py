@@ -56,17 +56,17 @@ def test_each_index_is_made_once_and_no_other(state: State) -> None:
         (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
         for database, index in declared("indexes")
     )
-    made = [resource.values for resource in state.resources["google_firestore_index"]]
-    found = Counter(
+    indexes = [resource.values for resource in state.resources["google_firestore_index"]]
+    counts = Counter(
         (
             resource["database"],
             resource["collection"],
             resource["query_scope"],
             made_fields(resource),
         )
-        for resource in made
+        for resource in indexes
     )
-    assert expected == found
+    assert expected == counts
 
 
 def test_each_override_is_made_once_and_no_other(state: State) -> None:
@@ -80,7 +80,7 @@ def test_each_override_is_made_once_and_no_other(state: State) -> None:
         )
         for database, field in declared("fieldOverrides")
     )
-    found = Counter(
+    counts = Counter(
         (
             resource.values["database"],
             resource.values["collection"],
@@ -93,7 +93,7 @@ def test_each_override_is_made_once_and_no_other(state: State) -> None:
         )
         for resource in state.resources["google_firestore_field"]
     )
-    assert expected == found
+    assert expected == counts
 
 
 def test_indexes_have_names_that_people_can_read(state: State) -> None:

@@ -29,11 +29,11 @@ def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
         )
         for metric in METRICS
     }
-    found = {}
+    metrics = {}
     for resource in state.resources["google_logging_metric"]:
         [descriptor] = resource.values["metric_descriptor"]
         buckets = resource.block["bucket_options"]
-        found[resource.key] = (
+        metrics[resource.key] = (
             resource.values["filter"],
             resource.values["label_extractors"] or None,
             resource.values["value_extractor"],
@@ -41,7 +41,7 @@ def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
             sorted(label["key"] for label in descriptor["labels"]),
             buckets["exponential_buckets"]["num_finite_buckets"] if buckets else None,
         )
-    assert expected == found
+    assert expected == metrics
 
 
 def test_alerts_and_charts_ask_for_metrics_that_there_are(state: State) -> None:
@@ -50,9 +50,9 @@ def test_alerts_and_charts_ask_for_metrics_that_there_are(state: State) -> None:
         for resource in state.resources["google_monitoring_alert_policy"]
     ]
     [dashboard] = state.resources["google_monitoring_dashboard"]
-    asked = set(OURS.findall(" ".join([*alerts, dashboard.values["dashboard_json"]])))
-    assert asked <= {metric["name"] for metric in METRICS}
-    assert {"tool_calls_total", "job_runs_total", "set_apart_total"} <= asked
+    names = set(OURS.findall(" ".join([*alerts, dashboard.values["dashboard_json"]])))
+    assert names <= {metric["name"] for metric in METRICS}
+    assert {"tool_calls_total", "job_runs_total", "set_apart_total"} <= names
 
 
 def test_every_alert_goes_to_the_address_that_was_given(state: State) -> None:

@@ -31,8 +31,8 @@ def test_what_a_tool_declares_to_do_is_what_its_account_may_do(state: State) -> 
 
 def test_jobs_write_to_the_first_database_alone(state: State) -> None:
     jobs = {account(key) for key in state.of_kind("job")}
-    found = {grant for grant in state.database_roles() if grant[0] in jobs}
-    assert {(job, "roles/datastore.user", "(default)") for job in jobs} == found
+    grants = {grant for grant in state.database_roles() if grant[0] in jobs}
+    assert {(job, "roles/datastore.user", "(default)") for job in jobs} == grants
 
 
 def test_the_gateway_alone_opens_the_database_of_credentials(state: State) -> None:
@@ -53,8 +53,8 @@ def test_no_role_of_the_database_is_given_without_its_end(state: State) -> None:
 
 def test_everybody_may_invoke_the_gateway_and_nothing_else(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
-    found = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
-    assert {("allUsers", "roles/run.invoker", "carrel-gateway")} == found
+    grants = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
+    assert {("allUsers", "roles/run.invoker", "carrel-gateway")} == grants
 
 
 def test_the_gateway_alone_invokes_tools(state: State) -> None:
@@ -87,12 +87,12 @@ def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
         for key, function in state.functions.items()
         for role in function["project_roles"]
     }
-    found = {
+    grants = {
         (resource.values["member"], resource.values["role"])
         for resource in state.resources["google_project_iam_member"]
         if resource.name == "function"
     }
-    assert expected == found
+    assert expected == grants
 
 
 def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
@@ -101,12 +101,12 @@ def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
         for key, function in state.functions.items()
         for role in function["buckets"].values()
     }
-    found = {
+    grants = {
         (resource.values["member"], resource.values["role"])
         for resource in state.resources["google_storage_bucket_iam_member"]
         if resource.name == "function"
     }
-    assert expected == found
+    assert expected == grants
 
 
 def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None:

@@ -21,7 +21,7 @@ def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) ->
         for key, function in state.functions.items()
         if function["schedule"]
     }
-    found = {
+    schedules = {
         resource.key: (
             resource.values["name"],
             resource.values["schedule"],
@@ -30,7 +30,7 @@ def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) ->
         )
         for resource in state.resources["google_cloud_scheduler_job"]
     }
-    assert expected == found
+    assert expected == schedules
 
 
 def test_a_run_may_take_as_long_as_function_and_scheduler_wait(state: State) -> None:

@@ -107,11 +107,11 @@ def test_what_did_not_run_is_told(tmp_path: Path) -> None:
 
 
 def test_without_terraform_the_rest_is_checked(tmp_path: Path) -> None:
-    told = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
+    problems = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
     assert [
         "variables.tf: var.region is not used",
         "Terraform is not installed: its formatter and its validation did not run.",
-    ] == told
+    ] == problems
 
 
 def test_what_only_the_provider_knows_to_be_wrong_is_told(
@@ -134,6 +134,6 @@ def checked(folder: Path, environment: Mapping[str, str]) -> list[str]:
         text=True,
         check=False,
     )
-    told = ran.stderr.splitlines()
-    assert bool(told) == bool(ran.returncode)
-    return told
+    problems = ran.stderr.splitlines()
+    assert bool(problems) == bool(ran.returncode)
+    return problems

@@ -80,8 +80,8 @@ def test_what_cannot_be_is_refused_with_what_would_do(
 
 
 def test_the_example_is_a_deployment_as_carrel_deploy_reads_it() -> None:
-    found = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
-    assert ("my-carrel-123", EXAMPLE["settings"]) == (found.project, found.settings)
+    deployment = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
+    assert ("my-carrel-123", EXAMPLE["settings"]) == (deployment.project, deployment.settings)
 
 
 def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
@@ -100,9 +100,10 @@ def test_a_value_that_the_provider_does_not_take_is_told(fresh: Deployment, tmp_
     deployment = fresh.copied(tmp_path)
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
-    said = deployment.run("validate", check=False)
+    process = deployment.run("validate", check=False)
     assert (
-        "type: expected one of ['FIRESTORE_NATIVE', 'DATASTORE_MODE'], got 'NATIVE'" in said.stderr
+        "type: expected one of ['FIRESTORE_NATIVE', 'DATASTORE_MODE'], got 'NATIVE'"
+        in process.stderr
     )
 
 
@@ -112,5 +113,5 @@ def test_the_files_are_valid_for_the_real_providers_schema(fresh: Deployment) ->
 
 def test_the_schema_is_of_the_version_that_the_files_ask_for() -> None:
     version = json.loads(SCHEMA.read_text("utf-8"))["version"]
-    asked = (ROOT / "infra" / "terraform" / "versions.tf").read_text("utf-8")
-    assert f'version = "~> {version.removesuffix(".0")}"' in asked
+    text = (ROOT / "infra" / "terraform" / "versions.tf").read_text("utf-8")
+    assert f'version = "~> {version.removesuffix(".0")}"' in text

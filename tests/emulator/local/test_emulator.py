@@ -98,11 +98,13 @@ def test_the_emulator_of_firebase_will_do(tmp_path: Path) -> None:
 def test_the_tests_say_what_is_missing_without_a_stack(tmp_path: Path) -> None:
     bare = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "tests/contract/test_jobs.py"]
-    told = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
-    assert told.returncode != 0
-    assert "sudo apt-get install default-jre-headless" in told.stderr
-    assert "gcloud components install cloud-firestore-emulator" in told.stderr
-    assert "INTERNALERROR" not in told.stdout + told.stderr
+    process = subprocess.run(
+        command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False
+    )
+    assert process.returncode != 0
+    assert "sudo apt-get install default-jre-headless" in process.stderr
+    assert "gcloud components install cloud-firestore-emulator" in process.stderr
+    assert "INTERNALERROR" not in process.stdout + process.stderr
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:

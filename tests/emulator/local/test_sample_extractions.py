@@ -145,9 +145,9 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
     assert {extraction.extraction_id for extraction in extractions(words)} == set(stored)
     assert {MODEL} == {extraction["model"] for extraction in stored.values()}
     assert 0 == await ChunkQueue(words.database).count_pending("extract")
-    written = words.meter.documents_written
+    content = words.meter.documents_written
     assert {} == await add_extractions(words, sample)
-    assert written == words.meter.documents_written
+    assert content == words.meter.documents_written
     topics = {
         document["name"]: document["total"]
         for document in (await documents(words, "topics")).values()
@@ -188,10 +188,10 @@ async def test_highlights_not_in_the_export_are_passed_over(words: Context, tmp_
 
 
 async def test_other_passages_go_on_waiting_to_be_read(words: Context, sample: Path) -> None:
-    written = json.loads((sample / "extractions.json").read_text("utf-8"))
-    [last] = written["nothing"][-1:]
-    written["nothing"].remove(last)
-    (sample / "extractions.json").write_text(json.dumps(written))
+    content = json.loads((sample / "extractions.json").read_text("utf-8"))
+    [last] = content["nothing"][-1:]
+    content["nothing"].remove(last)
+    (sample / "extractions.json").write_text(json.dumps(content))
     await add_extractions(words, sample)
     assert 1 == await ChunkQueue(words.database).count_pending("extract")
 
@@ -199,9 +199,9 @@ async def test_other_passages_go_on_waiting_to_be_read(words: Context, sample: P
 def edit(folder: Path, row: int, **fields: Any) -> None:
     """Change an entry of `extractions.json`."""
     path = folder / "extractions.json"
-    written = json.loads(path.read_text("utf-8"))
-    written["extractions"][row] |= fields
-    path.write_text(json.dumps(written))
+    content = json.loads(path.read_text("utf-8"))
+    content["extractions"][row] |= fields
+    path.write_text(json.dumps(content))
 
 
 def _said(content: Any) -> Any:

@@ -77,9 +77,9 @@ async def sample(ctx: Context, tmp_path: Path) -> Path:
 def edit(folder: Path, card: int, **fields: object) -> None:
     """Change a card of `knowledge.json`."""
     path = folder / "knowledge.json"
-    written = json.loads(path.read_text())
-    written["cards"][card] |= fields
-    path.write_text(json.dumps(written))
+    content = json.loads(path.read_text())
+    content["cards"][card] |= fields
+    path.write_text(json.dumps(content))
 
 
 async def card_of(ctx: Context, highlight: int) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def test_every_chunk_of_every_highlight_has_one_card() -> None:
         (page, part) for page, chunks in PAGES.items() for part in range(1, len(chunks) + 1)
     ]
     cards = KNOWLEDGE.cards
-    found = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
-    assert (64, sorted(expected)) == (len(PAGES), sorted(found))
+    parts = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
+    assert (64, sorted(expected)) == (len(PAGES), sorted(parts))
 
 
 def test_no_two_cards_say_the_same() -> None:
@@ -129,10 +129,10 @@ async def test_every_chunk_gets_its_card_and_clusters_their_chunks(
 
 async def test_a_cluster_lies_nearest_to_itself(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
-    found = await Clusters(ctx.database).get("flaky-tests")
-    assert found is not None
-    [nearest] = await Clusters(ctx.database).nearest(found.centroid, 1)
-    assert found.cluster == nearest.cluster
+    parts = await Clusters(ctx.database).get("flaky-tests")
+    assert parts is not None
+    [nearest] = await Clusters(ctx.database).nearest(parts.centroid, 1)
+    assert parts.cluster == nearest.cluster
     assert nearest.similarity == pytest.approx(1)
 
 
@@ -170,9 +170,9 @@ async def test_loading_again_leaves_notes_of_others_in_their_topics(
 ) -> None:
     await add_knowledge(ctx, sample)
     own = await own_note(ctx, "flaky-tests")
-    before, written = await standing(ctx), meter.documents_written
+    before, content = await standing(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, written) == (await standing(ctx), meter.documents_written)
+    assert (before, writes) == (await standing(ctx), meter.documents_written)
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
@@ -184,9 +184,9 @@ async def test_loading_again_after_topics_were_made_writes_nothing(
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(ctx, ample())).counts["clusters"]
-    before, written = await standing(ctx), meter.documents_written
+    before, writes = await standing(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, written) == (await standing(ctx), meter.documents_written)
+    assert (before, writes) == (await standing(ctx), meter.documents_written)
 
 
 async def test_beside_topics_that_a_run_made_the_sample_brings_none(

@@ -28,8 +28,8 @@ def ample() -> Budget:
 async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
     """Nothing secret, no two of them alike, and tags as they are stored."""
     for row in ROWS:
-        said = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
-        answer = await call_result(app, "contribute_trace", **said)
+        fields = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
+        answer = await call_result(app, "contribute_trace", **fields)
         assert (False, row["tags"]) == (answer["duplicate"], answer["tags"])
 
 

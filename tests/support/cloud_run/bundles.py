@@ -74,8 +74,8 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with locked(LAPTOP / "lock"):
         entries = _staged()["functions"].items()
-        wanted = [(key, one) for key, one in entries if names is None or one["name"] in names]
-        return {entry["name"]: _bundle(key, entry) for key, entry in wanted}
+        selected = [(key, one) for key, one in entries if names is None or one["name"] in names]
+        return {entry["name"]: _bundle(key, entry) for key, entry in selected}
 
 
 def _staged() -> dict[str, Any]:
@@ -109,9 +109,9 @@ def _named(manifests: Iterable[Path]) -> set[str]:
 def _state() -> str:
     """A name for the content of all that decides what is packed."""
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
-    known = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    files_ = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
     digest = sha256()
-    for path in (*known, *(ROOT / name for name in _OTHERS)):
+    for path in (*files_, *(ROOT / name for name in _OTHERS)):
         digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

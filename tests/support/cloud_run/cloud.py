@@ -100,29 +100,34 @@ def cloud(
         InvalidInput: What they import cannot be had.
         StartError: One does not answer.
     """
-    wanted = bundles(names)
-    holders = {_account(bundle.key) for bundle in wanted.values()} | {_account(GATEWAY), SCHEDULER}
+    deployed = bundles(names)
+    holders = {_account(bundle.key) for bundle in deployed.values()} | {
+        _account(GATEWAY),
+        SCHEDULER,
+    }
     with ExitStack() as stack, ExitStack() as handed_over:
-        fronts = {name: handed_over.enter_context(bind()) for name in wanted}
+        fronts = {name: handed_over.enter_context(bind()) for name in deployed}
         inner = {holder: handed_over.enter_context(bind()) for holder in sorted(holders)}
         metadata = {holder: socket_address(listener) for holder, listener in inner.items()}
-        programs = {name: _program(one, environment, metadata) for name, one in wanted.items()}
+        programs = {name: _program(one, environment, metadata) for name, one in deployed.items()}
         served = {name: start(stack, program, log=log) for name, program in programs.items()}
         stack.callback(terminate_all, served.values())
         services = {
-            listener.fileno(): _service(wanted[name], socket_address(listener), served[name])
+            listener.fileno(): _service(deployed[name], socket_address(listener), served[name])
             for name, listener in fronts.items()
         }
         accounts = {listener.fileno(): holder for holder, listener in inner.items()}
-        made = certificates()
-        plan = Plan(certificate=made.server, services=services, accounts=accounts)
+        certificate = certificates()
+        plan = Plan(certificate=certificate.server, services=services, accounts=accounts)
         front = _play(stack, plan, [*fronts.values(), *inner.values()], log)
         handed_over.close()  # or callers of what plays Cloud Run would wait where it has died
         for name, program in programs.items():
             wait_until_serving(served[name], program)
         trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
-        trusted.write_text(made.trusted, "utf-8")
-        urls = {name: service.url for name, service in zip(wanted, services.values(), strict=True)}
+        trusted.write_text(certificate.trusted, "utf-8")
+        urls = {
+            name: service.url for name, service in zip(deployed, services.values(), strict=True)
+        }
         yield Cloud(programs, served, urls, metadata, trusted, front)
 
 
@@ -144,12 +149,12 @@ def _program(
     bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
 ) -> Program:
     world = () if bundle.name == GATEWAY else _WORLD
-    known = {*bundle.variables, *_MACHINE, *_STAND_INS, *world}
-    given = {**os.environ, **environment}
+    expected = {*bundle.variables, *_MACHINE, *_STAND_INS, *world}
+    variables = {**os.environ, **environment}
     return Program(
         source=bundle.folder / "main.py",
         python=bundle.python,
-        environment={name: value for name, value in given.items() if name in known}
+        environment={name: value for name, value in variables.items() if name in expected}
         | _identity(metadata.get(_account(bundle.key))),
         folder=bundle.folder,
     )

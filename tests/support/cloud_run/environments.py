@@ -31,8 +31,8 @@ def environment(requirements: bytes, kept: Path) -> Path:
         InvalidInput: They cannot be installed.
     """
     key = key_of(requirements)
-    made = kept / key
-    if not made.exists():
+    folder = kept / key
+    if not folder.exists():
         count = requirements.count(b"==")
         click.echo(f"Installing {count} packages into an environment of its own ...", err=True)
         unfinished = kept / f"{key}.unfinished"
@@ -41,9 +41,9 @@ def environment(requirements: bytes, kept: Path) -> Path:
         # As pip does: or all functions that start at once compile the same modules.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished)]
         _uv("pip", "sync", *options, "-", given=requirements)
-        unfinished.rename(made)
-    os.utime(made)
-    return made / "bin" / "python"
+        unfinished.rename(folder)
+    os.utime(folder)
+    return folder / "bin" / "python"
 
 
 def key_of(requirements: bytes) -> str:
@@ -59,8 +59,8 @@ def _uv(*arguments: str, given: bytes = b"") -> None:
         check=False,
     )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
+        errors = done.stderr.decode(errors="replace").strip()
         raise InvalidInput(
             "What functions need cannot be installed. The first time, and when it has changed, it"
-            f" comes over the network: is there one?\n{said}"
+            f" comes over the network: is there one?\n{errors}"
         )

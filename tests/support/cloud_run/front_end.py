@@ -111,14 +111,14 @@ class FrontEnd:
             body = await _body(request)
             if body is None:
                 return _page(413, "Request Entity Too Large", "Your request was too large.")
-            wanted = httpx2.Request(
+            forwarded = httpx2.Request(
                 request.method,
                 service.function + _target(request),
                 headers=_headers(request, instead),
                 content=body,
             )
             async with asyncio.timeout(service.seconds):
-                return await self._asked(wanted)
+                return await self._asked(forwarded)
         except TimeoutError:
             return _page(504, "Gateway Timeout", "The request was given up.")
         except (httpx2.TransportError, ClientDisconnect):
@@ -151,10 +151,10 @@ def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, 
     caller = request.client.host if request.client else ""
     forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
     added = {**instead, "x-forwarded-for": forwarded, "x-forwarded-proto": "https"}
-    kept = [
+    headers = [
         header for header in request.headers.raw if header[0] not in _OF_THE_CONNECTION | replaced
     ]
-    return [*kept, *((name.encode(), value.encode()) for name, value in added.items())]
+    return [*headers, *((name.encode(), value.encode()) for name, value in added.items())]
 
 
 async def _body(request: Request) -> bytes | None:
@@ -177,8 +177,8 @@ def _unauthorized(request: Request) -> Response:
     page = _page(
         401, "Unauthorized", f"Your client does not have permission to the requested {where}"
     )
-    said = "The access token could not be verified"
-    page.headers["WWW-Authenticate"] = f'Bearer error="invalid_token" error_description="{said}"'
+    message = "The access token could not be verified"
+    page.headers["WWW-Authenticate"] = f'Bearer error="invalid_token" error_description="{message}"'
     return page
 
 

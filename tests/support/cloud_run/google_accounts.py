@@ -86,8 +86,10 @@ class MetadataServers:
         """Answer a request."""
         request = Request(scope, receive)
         port = scope["server"][1]
-        known = request.headers.get("host") in {f"127.0.0.1:{port}", f"localhost:{port}"}
-        if not known or "x-forwarded-for" in request.headers:  # a web page, or somebody's proxy
+        is_known_host = request.headers.get("host") in {f"127.0.0.1:{port}", f"localhost:{port}"}
+        if (
+            not is_known_host or "x-forwarded-for" in request.headers
+        ):  # a web page, or somebody's proxy
             response: Response = PlainTextResponse("Forbidden", 403)
         else:
             response = self._answer(request, self._holders[port])
@@ -101,8 +103,8 @@ class MetadataServers:
             case "/", _:
                 return PlainTextResponse("computeMetadata/\n", headers=_FLAVOR)
             case path, _ if path == _ACCOUNT:
-                known = {"aliases": ["default"], "email": email(account), "scopes": []}
-                return JSONResponse(known, headers=_FLAVOR)
+                is_known_host = {"aliases": ["default"], "email": email(account), "scopes": []}
+                return JSONResponse(is_known_host, headers=_FLAVOR)
             case path, str(audience) if path == f"{_ACCOUNT}identity":
                 token = self._accounts.token(account, audience)
                 return PlainTextResponse(token, headers=_FLAVOR)

@@ -157,8 +157,8 @@ class FakeCloudStorage(LoopbackServer):
     def names(self, bucket: str, prefix: str = "") -> list[str]:
         """The names of a bucket's objects, in the order of a listing."""
         with self._lock:
-            found = [name for held, name in self.blobs if held == bucket]
-        return sorted(name for name in found if name.startswith(prefix))
+            names = [name for size, name in self.blobs if size == bucket]
+        return sorted(name for name in names if name.startswith(prefix))
 
     def arrive(self, operation: Operation) -> Fault:
         """Note a request and say what befalls it."""
@@ -269,8 +269,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _on_blob(self, operation: Operation) -> _Answer:
         blob = self.server.blobs.get(self._name)
-        asked = self._query.get("generation")
-        if blob is None or asked not in {None, str(blob.generation)}:
+        generation = self._query.get("generation")
+        if blob is None or generation not in {None, str(blob.generation)}:
             return _refusal(404)
         if not self._holds(blob):
             return _refusal(412)
@@ -333,22 +333,22 @@ class _Handler(BaseHTTPRequestHandler):
             return self._keep(
                 session.name, session.received, session.content_type, session.precondition
             )
-        held = len(session.received)
-        return _Answer(308, b"", {"Range": f"bytes=0-{held - 1}"} if held else {})
+        size = len(session.received)
+        return _Answer(308, b"", {"Range": f"bytes=0-{size - 1}"} if size else {})
 
     def _keep(
         self, name: Name, content: bytes, content_type: str, precondition: str | None = None
     ) -> _Answer:
-        held = self.server.blobs.get(name)
-        if not self._holds(held, precondition):
+        size = self.server.blobs.get(name)
+        if not self._holds(size, precondition):
             return _refusal(412)
         blob = self.server.put(*name, content, content_type)
         return _json(blob.resource(name))
 
     def _holds(self, blob: Blob | None, precondition: str | None = None) -> bool:
         """Whether `ifGenerationMatch` is met; 0 asks that there is no such object."""
-        asked = precondition or self._query.get("ifGenerationMatch")
-        return asked is None or int(asked) == (blob.generation if blob else 0)
+        generation = precondition or self._query.get("ifGenerationMatch")
+        return generation is None or int(generation) == (blob.generation if blob else 0)
 
     @property
     def _segments(self) -> list[str]:

@@ -90,9 +90,9 @@ class FakeGoogleCloud(LoopbackServer):
         """What a request is answered with."""
         self.requests[service] += 1
         for pattern, verb, work in _ROUTES.get(service, []):
-            if verb == method and (found := re.fullmatch(pattern, path)):
-                project = self._project(found["project"], service)
-                return work(project, found.groupdict(), query, body)
+            if verb == method and (match := re.fullmatch(pattern, path)):
+                project = self._project(match["project"], service)
+                return work(project, match.groupdict(), query, body)
         raise FakeRefusal(404, f"There is no {method} {service}/{path}")
 
     def _project(self, name: str, service: str) -> Project:
@@ -106,11 +106,11 @@ class FakeGoogleCloud(LoopbackServer):
         return project
 
 
-def _service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    return _state(project, found["service"])
+def _service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    return _state(project, path["service"])
 
 
-def _services(project: Project, _found: Json, query: Json, _body: Json) -> Json:
+def _services(project: Project, _path: Json, query: Json, _body: Json) -> Json:
     names = [name.rpartition("/")[2] for name in query["names"]]
     return {"services": [_state(project, name) for name in names]}
 
@@ -121,54 +121,54 @@ def _state(project: Project, name: str) -> Json:
     return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
 
 
-def _enable(project: Project, found: Json, _query: Json, body: Json) -> Json:
-    wanted = [found["service"]] if "service" in found else body["serviceIds"]
-    if "service" not in found and not 2 <= len(wanted) <= 20:
+def _enable(project: Project, path: Json, _query: Json, body: Json) -> Json:
+    names = [path["service"]] if "service" in path else body["serviceIds"]
+    if "service" not in path and not 2 <= len(names) <= 20:
         raise FakeRefusal(400, "A batch is of 2 to 20 services.")
-    project.services |= set(wanted)
+    project.services |= set(names)
     return {"name": "operations/acat.p2-1", "done": True, "response": {}}
 
 
-def _billing(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+def _billing(project: Project, path: Json, _query: Json, _body: Json) -> Json:
     account = "billingAccounts/012345-567890-ABCDEF" if project.paid else ""
-    name = f"projects/{found['project']}/billingInfo"
+    name = f"projects/{path['project']}/billingInfo"
     return {"name": name, "billingAccountName": account, "billingEnabled": project.paid}
 
 
-def _secrets(project: Project, _found: Json, _query: Json, _body: Json) -> Json:
+def _secrets(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
     return {"secrets": [{"name": f"projects/{NUMBER}/secrets/{name}"} for name in project.secrets]}
 
 
-def _versions(project: Project, found: Json, query: Json, _body: Json) -> Json:
+def _versions(project: Project, path: Json, query: Json, _body: Json) -> Json:
     assert ["state:ENABLED"] == query["filter"]
-    values = _values(project, found)
-    prefix = f"projects/{NUMBER}/secrets/{found['secret']}/versions"
-    listed = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
-    return {"versions": listed, "totalSize": len(listed)} if listed else {}
+    values = _values(project, path)
+    prefix = f"projects/{NUMBER}/secrets/{path['secret']}/versions"
+    versions = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
+    return {"versions": versions, "totalSize": len(versions)} if versions else {}
 
 
-def _access(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    values = _values(project, found)
+def _access(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    values = _values(project, path)
     if not values:
         raise FakeRefusal(404, "Secret Version latest not found.")
     return {"payload": {"data": base64.b64encode(values[-1].encode()).decode()}}
 
 
-def _add(project: Project, found: Json, _query: Json, body: Json) -> Json:
-    _values(project, found).append(base64.b64decode(body["payload"]["data"]).decode())
+def _add(project: Project, path: Json, _query: Json, body: Json) -> Json:
+    _values(project, path).append(base64.b64decode(body["payload"]["data"]).decode())
     return {"state": "ENABLED"}
 
 
-def _values(project: Project, found: Json) -> list[str]:
-    if found["secret"] not in project.secrets:
-        raise FakeRefusal(404, f"Secret [{found['secret']}] not found.")
-    return project.secrets[found["secret"]]
+def _values(project: Project, path: Json) -> list[str]:
+    if path["secret"] not in project.secrets:
+        raise FakeRefusal(404, f"Secret [{path['secret']}] not found.")
+    return project.secrets[path["secret"]]
 
 
 def _listed(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
     """A list that comes in pages of ten."""
 
-    def page(project: Project, _found: Json, query: Json, _body: Json) -> Json:
+    def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
         everything = list(getattr(project, field_name).values())
         start = int(query.get("pageToken", ["0"])[0])
         answer: Json = {path: everything[start : start + 10]} if everything else {}
@@ -178,33 +178,33 @@ def _listed(field_name: str, path: str) -> Callable[[Project, Json, Json, Json],
     return page
 
 
-def _database(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    if found["database"] not in project.databases:
+def _database(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    if path["database"] not in project.databases:
         raise FakeRefusal(404, "The database does not exist.")
-    return project.databases[found["database"]]
+    return project.databases[path["database"]]
 
 
-def _databases(project: Project, _found: Json, _query: Json, _body: Json) -> Json:
+def _databases(project: Project, _path: Json, _query: Json, _body: Json) -> Json:
     return {"databases": list(project.databases.values())}
 
 
-def _fields(project: Project, found: Json, query: Json, _body: Json) -> Json:
+def _fields(project: Project, path: Json, query: Json, _body: Json) -> Json:
     assert ["ttlConfig:*"] == query["filter"]
-    return {"fields": project.expiring.get(found["database"], [])}
+    return {"fields": project.expiring.get(path["database"], [])}
 
 
-def _indexes(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    return {"indexes": project.indexes.get(found["database"], [])}
+def _indexes(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    return {"indexes": project.indexes.get(path["database"], [])}
 
 
-def _run_service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    if found["run"] in project.open_services:
-        return {"name": found["run"], "invokerIamDisabled": True}
-    return {"name": found["run"]}
+def _run_service(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    if path["run"] in project.open_services:
+        return {"name": path["run"], "invokerIamDisabled": True}
+    return {"name": path["run"]}
 
 
-def _policy(project: Project, found: Json, _query: Json, _body: Json) -> Json:
-    members = project.invokers.get(found["run"], [])
+def _policy(project: Project, path: Json, _query: Json, _body: Json) -> Json:
+    members = project.invokers.get(path["run"], [])
     bindings = [{"role": "roles/run.invoker", "members": members}] if members else []
     return {"version": 1, "etag": "ACAB", "bindings": bindings}
 

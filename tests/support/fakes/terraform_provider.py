@@ -80,9 +80,9 @@ class TerraformProvider:
 
     def _ValidateResourceTypeConfig(self, request: Any) -> Any:  # noqa: N802
         block = self._schema["resources"][request.type_name]
-        found = values.faults(block, values.decode(request.config.msgpack))
-        told = [{"severity": _ERROR, "summary": fault} for fault in found]
-        return message("ValidateResourceTypeConfig.Response")(diagnostics=told)
+        problems = values.faults(block, values.decode(request.config.msgpack))
+        diagnostics = [{"severity": _ERROR, "summary": fault} for fault in problems]
+        return message("ValidateResourceTypeConfig.Response")(diagnostics=diagnostics)
 
     def _ValidateDataSourceConfig(self, _: Any) -> Any:  # noqa: N802
         return message("ValidateDataSourceConfig.Response")()
@@ -109,9 +109,9 @@ class TerraformProvider:
         plan = values.decode(request.planned_state.msgpack)
         if plan is None:
             refusal = values.refusal(request.type_name, values.decode(request.prior_state.msgpack))
-            told = [{"severity": _ERROR, "summary": refusal}] if refusal else []
+            diagnostics = [{"severity": _ERROR, "summary": refusal}] if refusal else []
             kept = request.prior_state if refusal else request.planned_state
-            return answer(new_state=kept, diagnostics=told)
+            return answer(new_state=kept, diagnostics=diagnostics)
         block = self._schema["resources"][request.type_name]
         state = values.applied(request.type_name, block, plan)
         return answer(new_state={"msgpack": values.encode(state)})

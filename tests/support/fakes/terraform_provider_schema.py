@@ -89,9 +89,9 @@ class _Module:
     """The declarations of one file of the package, by name."""
 
     def __init__(self, script: str) -> None:
-        found = _SOURCE_MAP.search(script)
-        assert found, "no source map"
-        [text] = json.loads(base64.b64decode(found[1]))["sourcesContent"]
+        match = _SOURCE_MAP.search(script)
+        assert match, "no source map"
+        [text] = json.loads(base64.b64decode(match[1]))["sourcesContent"]
         starts = list(_DECLARATION.finditer(text))
         ends = [start.start() for start in starts[1:]] + [len(text)]
         self.bodies = {
@@ -136,12 +136,12 @@ class _Module:
 
     def _nested_block(self, nested: re.Match[str], *, required: bool) -> dict[str, Any]:
         element, nesting, single = self._nesting(nested)
-        found: dict[str, Any] = {"nesting": nesting}
+        match: dict[str, Any] = {"nesting": nesting}
         if required:
-            found["min"] = 1
+            match["min"] = 1
         if single and nesting != "single":
-            found["max"] = 1
-        return found | self._block(element, element.removesuffix("OutputReference"))
+            match["max"] = 1
+        return match | self._block(element, element.removesuffix("OutputReference"))
 
     def _object_list(self, nested: re.Match[str]) -> Any:
         """The type of what only the cloud says: objects in a list or a set."""
@@ -157,11 +157,11 @@ class _Module:
             element = _ELEMENT.search(self.bodies[name])
             assert element, name
             return _Nesting(element[1], "set" if from_set else "list", single=False)
-        made = _CONSTRUCTION.search(self.bodies[name])
-        assert made, name
-        if not made[2]:
+        match = _CONSTRUCTION.search(self.bodies[name])
+        assert match, name
+        if not match[2]:
             return _Nesting(name, "single", single=True)
-        return _Nesting(name, "set" if made[1] == "true" else "list", single=True)
+        return _Nesting(name, "set" if match[1] == "true" else "list", single=True)
 
 
 def _attribute_type(text: str) -> Any:

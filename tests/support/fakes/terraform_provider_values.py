@@ -51,7 +51,7 @@ def encode(value: Any) -> bytes:
 
 def faults(block: Block, value: Value) -> list[str]:
     """What is configured and not among the values that the documentation lists."""
-    found = [
+    problems = [
         f"{name}: expected one of {attribute['values']}, got {value[name]!r}"
         for name, attribute in block.get("attributes", {}).items()
         if isinstance(value[name], str)
@@ -59,8 +59,8 @@ def faults(block: Block, value: Value) -> list[str]:
     ]
     for name, nested in block.get("blocks", {}).items():
         for item in _items(value[name]):
-            found += [f"{name}.{fault}" for fault in faults(nested, item)]
-    return found
+            problems += [f"{name}.{fault}" for fault in faults(nested, item)]
+    return problems
 
 
 def planned(block: Block, value: Value) -> Value:
@@ -74,11 +74,11 @@ def planned(block: Block, value: Value) -> Value:
 
 def applied(kind: str, block: Block, plan: Value) -> Value:
     """What is, after the cloud has said what it was asked: for what was left open, a stand-in."""
-    told = _FROM_THE_CLOUD.get(kind, {})
+    computed = _FROM_THE_CLOUD.get(kind, {})
 
     def filled(of: Block, value: Value) -> Value:
         full = {
-            name: _stand_in(told.get(name), name, of["attributes"][name]["type"], plan)
+            name: _stand_in(computed.get(name), name, of["attributes"][name]["type"], plan)
             if isinstance(field, msgpack.ExtType)
             else field
             for name, field in value.items()
@@ -110,14 +110,14 @@ def _stand_in(template: str | None, name: str, kind: Any, plan: Value) -> Any:
 
 def _nested(block: Block, value: Value, change: Any) -> Value:
     """The nested blocks of a value, each changed."""
-    found: Value = {}
+    problems: Value = {}
     for name, nested in block.get("blocks", {}).items():
         nested_value = value[name]
         if isinstance(nested_value, list):
-            found[name] = [change(nested, item) for item in nested_value]
+            problems[name] = [change(nested, item) for item in nested_value]
         elif isinstance(nested_value, dict):
-            found[name] = change(nested, nested_value)
-    return found
+            problems[name] = change(nested, nested_value)
+    return problems
 
 
 def _items(value: Any) -> list[Value]:

@@ -36,8 +36,8 @@ def server() -> dict[str, Any]:
 @pytest.fixture
 def project() -> dict[str, Any]:
     """What `pyproject.toml` says."""
-    told: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return told
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project
 
 
 def test_it_is_what_the_registry_takes(server: dict[str, Any]) -> None:

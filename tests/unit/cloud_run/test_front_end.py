@@ -100,29 +100,29 @@ async def test_a_request_and_its_answer_pass_as_they_are(
 ) -> None:
     headers = {"authorization": authorization, "x-mine": "1"}
     response = await client.post("/a%20b?c=d&c=%C3%A9", content="é", headers=headers)
-    said: dict[str, Any] = response.json()
+    content: dict[str, Any] = response.json()
     assert (418, "yes") == (response.status_code, response.headers["x-of-the-function"])
-    assert ("/a%20b?c=d&c=%C3%A9", "é") == (said["path"], said["body"])
-    assert ["x-mine", "1"] in [[name.lower(), value] for name, value in said["headers"]]
+    assert ("/a%20b?c=d&c=%C3%A9", "é") == (content["path"], content["body"])
+    assert ["x-mine", "1"] in [[name.lower(), value] for name, value in content["headers"]]
 
 
 async def test_the_function_sees_who_called_but_no_valid_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
-    seen = (await heard(client, {"authorization": authorization}))["authorization"]
-    said, _, signature = seen.removeprefix("Bearer ").rpartition(".")
-    assert (authorization.rpartition(".")[0], UNSIGNED) == (f"Bearer {said}", signature)
+    headers = (await heard(client, {"authorization": authorization}))["authorization"]
+    content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
+    assert (authorization.rpartition(".")[0], UNSIGNED) == (f"Bearer {content}", signature)
     with pytest.raises(jwt.InvalidTokenError):
-        accounts.holder(f"{said}.{signature}", URL)
+        accounts.holder(f"{content}.{signature}", URL)
 
 
 async def test_a_token_in_the_other_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     own = {"authorization": "Bearer of-the-functions-own"}
-    seen = await heard(client, {**own, "x-serverless-authorization": authorization})
-    assert own["authorization"] == seen["authorization"]
-    assert UNSIGNED == seen["x-serverless-authorization"].rpartition(".")[2]
+    headers = await heard(client, {**own, "x-serverless-authorization": authorization})
+    assert own["authorization"] == headers["authorization"]
+    assert UNSIGNED == headers["x-serverless-authorization"].rpartition(".")[2]
     both = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
     assert 401 == (await client.post("/", headers=both)).status_code
 
@@ -130,9 +130,12 @@ async def test_a_token_in_the_other_header_counts(
 async def test_the_callers_address_is_added_to_what_was_said_of_it(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
-    said = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
-    seen = await heard(client, said)
-    assert ("1.2.3.4, 127.0.0.1", "https") == (seen["x-forwarded-for"], seen["x-forwarded-proto"])
+    content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
+    headers = await heard(client, content)
+    assert ("1.2.3.4, 127.0.0.1", "https") == (
+        headers["x-forwarded-for"],
+        headers["x-forwarded-proto"],
+    )
 
 
 async def test_a_token_that_has_expired_is_refused() -> None:

@@ -46,8 +46,8 @@ async def test_a_web_page_that_is_led_there_gets_nothing(accounts: Accounts) -> 
 async def test_who_comes_by_another_name_or_a_proxy_gets_nothing(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
-    wanted = f"{ACCOUNT}identity?audience=https://a"
-    assert 403 == (await asked(accounts, wanted, {**FLAVOR, **header})).status_code
+    path = f"{ACCOUNT}identity?audience=https://a"
+    assert 403 == (await asked(accounts, path, {**FLAVOR, **header})).status_code
 
 
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])

@@ -31,9 +31,9 @@ def laptop(tmp_path: Path) -> Path:
         unpack(archive, tmp_path / "unpacked" / name, tmp_path / "files")
         archive.unlink()
         os.utime(tmp_path / "unpacked" / name, (LONG_AGO, LONG_AGO))
-        made = tmp_path / "environments" / key_of(name.encode())
-        (made / "bin").mkdir(parents=True)
-        os.utime(made, (LONG_AGO, LONG_AGO))
+        environment = tmp_path / "environments" / key_of(name.encode())
+        (environment / "bin").mkdir(parents=True)
+        os.utime(environment, (LONG_AGO, LONG_AGO))
     return tmp_path
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
-from benchmarks.costs.measured import Call, Gateway, Measured, Work, bounded, measured_at, on_line
+from benchmarks.costs.measurements import (
+    Call,
+    CallWork,
+    Gateway,
+    Measurements,
+    at_measured_size,
+    interpolate,
+    measurements_at,
+)
 from benchmarks.costs.prices import DAYS, Amount, Item, Price, bill_of, price_list
 from benchmarks.costs.storage import Rules, document_bytes, index_bytes, rules_of
 from benchmarks.costs.tables import write
@@ -61,15 +69,19 @@ def function(name: str, kind: Any, schedule: str = "") -> Function:
 @pytest.fixture
 def plan() -> Plan:
     """A gateway, a tool that searches, one that writes, and a job a day; ten calls a day."""
-    search = Call("search", "search", 9, "read", Work(read=10, index_reads=2, seconds=0.15))
-    write = Call("write", "write", 1, "write", Work(read=1, written=3, seconds=0.05, embedded=7))
-    sweep = Work(read=5, written=2, seconds=0.4)
-    measured = Measured(
+    search = Call("search", "search", 9, "read", CallWork(read=10, index_reads=2, seconds=0.15))
+    write = Call(
+        "write", "write", 1, "write", CallWork(read=1, written=3, seconds=0.05, embedded=7)
+    )
+    sweep = CallWork(read=5, written=2, seconds=0.4)
+    measured = Measurements(
         on="2026-01-01",
         calls=[search, write],
         gateway=Gateway(2, 1, 1, 0.01, 0.005, 1000),
         idle={"sweep": sweep},
-        filling={"sweep": Work(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)},
+        filling={
+            "sweep": CallWork(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)
+        },
         stored=2 * GIB,
         start={"gateway": 1.0, "tool": 0.5, "job": 0.6},
         image={"gateway": 100, "tool": 50, "job": 50},
@@ -194,10 +206,10 @@ def test_new_passages_take_their_share_of_what_filling_took(plan: Plan) -> None:
 
 
 def test_figures_of_other_sizes_lie_on_a_line_or_stay() -> None:
-    assert 110.0 == on_line([10, 20], [20.0, 30.0], 100)
-    assert 0.0 == on_line([10, 20], [20.0, 5.0], 100)
+    assert 110.0 == interpolate([10, 20], [20.0, 30.0], 100)
+    assert 0.0 == interpolate([10, 20], [20.0, 5.0], 100)
     assert [20.0, 20.0, 30.0, 30.0] == [
-        bounded([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)
+        at_measured_size([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)
     ]
 
 
@@ -237,31 +249,31 @@ def test_rules_are_those_of_the_index_file() -> None:
 
 
 def test_every_price_says_where_and_when_it_was_read() -> None:
-    listed = price_list()
-    assert date.fromisoformat(listed.read)
-    for item in listed.prices.values():
+    prices = price_list()
+    assert date.fromisoformat(prices.read)
+    for item in prices.prices.values():
         assert item.source.startswith("https://"), item
         assert item.every in {"day", "month"}, item
         assert item.verified or item.note, item
 
 
 def test_comparing_findings_grows_with_the_square() -> None:
-    reads = [measured_at(size).filling["extract"].index_reads for size in (4_000, 40_000)]
+    reads = [measurements_at(size).filling["extract"].index_reads for size in (4_000, 40_000)]
     assert pytest.approx(100 * reads[0]) == reads[1]
 
 
 def test_the_emulators_search_is_not_taken_for_the_services() -> None:
-    small, large = (measured_at(size).idle["health"] for size in (1_000, 100_000))
+    small, large = (measurements_at(size).idle["health"] for size in (1_000, 100_000))
     assert small.seconds == large.seconds
     assert small.index_reads < large.index_reads
 
 
 def test_what_was_measured_is_of_a_hundred_calls() -> None:
-    assert 100 == measured_at(1_000).mix
+    assert 100 == measurements_at(1_000).mix
 
 
 def test_a_larger_base_costs_more(plan: Plan) -> None:
-    bases = [replace(measured_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)]
+    bases = [replace(measurements_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)]
     small, large = (monthly(replace(plan, measured=base)).cost for base in bases)
     assert small < large
 

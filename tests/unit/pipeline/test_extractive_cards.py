@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.base import read_sources
+from benchmarks.dataset import read_sources
 from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, extractive_card
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import KnowledgeCard

@@ -1,7 +1,7 @@
-"""A knowledge base to measure on: SciFact where it is at hand, else the sample again and again.
+"""A knowledge base for benchmarks: SciFact if it is available, else copies of the sample.
 
-SciFact (5,183 abstracts of papers) lies beside the clone, in `../shared/data/scifact`, with its
-vectors; it is no part of the project. See https://github.com/allenai/scifact.
+SciFact (5,183 abstracts of papers) and its vectors are beside the clone, in
+`../shared/data/scifact`, and not part of the project. See https://github.com/allenai/scifact.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ QUESTIONS: Final = (
 )
 
 
-class Remembering:
-    """An embedder that knows the vectors of some texts and asks another one for the rest."""
+class CachingEmbedder:
+    """An embedder with a cache of vectors."""
 
-    def __init__(self, embedder: Embedder, known: dict[str, Vector]) -> None:
-        """Pass for `embedder`."""
+    def __init__(self, embedder: Embedder, vectors: dict[str, Vector]) -> None:
+        """Use `embedder` for texts that are not in the cache."""
         self._embedder = embedder
-        self._known = known
+        self._known = vectors
         self.model = embedder.model
         self.dimension = embedder.dimension
         self.batch_size = embedder.batch_size
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed what was never seen; remember it."""
+        """Embed the texts that are not in the cache, and add them to it."""
         unseen = [text for text in dict.fromkeys(texts) if text not in self._known]
         vectors = await self._embedder.embed(unseen, purpose)
         self._known.update(zip(unseen, vectors, strict=True))
         return [self._known[text] for text in texts]
 
     async def aclose(self) -> None:
-        """Let go of the other one."""
+        """Close the other embedder."""
         await self._embedder.aclose()
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
-    """What was put in.
+class KnowledgeBase:
+    """The content of the database.
 
     Attributes:
         name: For the heading of a table.
@@ -75,8 +75,8 @@ class Base:
     questions: list[str]
 
 
-def known_vectors() -> dict[str, Vector]:
-    """Embedding text to vector, of all of SciFact's abstracts; nothing where it is absent."""
+def scifact_vectors() -> dict[str, Vector]:
+    """The vectors of SciFact's abstracts by embedding text; empty if SciFact is not available."""
     if not SCIFACT.is_dir():
         return {}
     vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
@@ -85,10 +85,10 @@ def known_vectors() -> dict[str, Vector]:
     return {text: tuple(row.tolist()) for text, row in zip(texts, vectors, strict=True)}
 
 
-async def fill(ctx: Context, chunks: int, known: dict[str, Vector]) -> Base:
-    """Put about this many chunks in: abstracts whose vectors are known, or copies of the sample."""
+async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
+    """Add about this many chunks: abstracts with known vectors, or copies of the sample."""
     scifact = SCIFACT.is_dir()
-    sources = _abstracts(known) if scifact else _copies()
+    sources = _abstracts(vectors) if scifact else _copies()
     ids: list[str] = []
     block: list[ChunkedSource] = []
     while len(ids) < chunks:
@@ -100,13 +100,15 @@ async def fill(ctx: Context, chunks: int, known: dict[str, Vector]) -> Base:
     await embed_all(ctx)
     await index_all(ctx)
     name = "SciFact" if scifact else "the sample, repeated"
-    return Base(f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS))
+    return KnowledgeBase(
+        f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS)
+    )
 
 
-def _abstracts(known: dict[str, Vector]) -> Iterator[ChunkedSource]:
+def _abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
     for source in read_sources(SCIFACT / "corpus.jsonl"):
         chunked = in_chunks(source)
-        if all(chunk.embedding_text in known for chunk in chunked.chunks):
+        if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
             yield chunked
 
 
@@ -121,7 +123,7 @@ def _copies() -> Iterator[ChunkedSource]:
 
 
 def read_sources(path: Path) -> Iterator[Source]:
-    """The sources in a file, without what is broken."""
+    """The valid sources in a file."""
     return (item for item in read(path) if isinstance(item, Source))
 
 

@@ -1,7 +1,7 @@
-"""Measuring on a machine that others use too: turn by turn, and told as ratios.
+"""Measurements on a shared machine: interleaved, and reported as ratios.
 
-A measurement and its floor are taken one after the other, again and again. What slows the machine
-down for a while slows both, so the median of the pairs' ratios stands still where times do not.
+A measurement and its floor alternate. A temporary slowdown of the machine affects both, so the
+median of the ratios of pairs is stable when times are not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     Measurement = Callable[[], Awaitable[float]]
-    """Does something once and returns what it took, in seconds."""
+    """Runs something once and returns its duration in seconds."""
 
 
 def timed(work: Callable[[], Awaitable[object]]) -> Measurement:
-    """Measure a piece of work by the clock on the wall."""
+    """Measure the elapsed time of an operation."""
 
     async def measured() -> float:
         started = time.perf_counter()
@@ -31,7 +31,7 @@ def timed(work: Callable[[], Awaitable[object]]) -> Measurement:
 async def interleaved(
     measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
-    """Take every measurement once a round, in turned order; the first rounds only warm up."""
+    """Run all measurements in each round, in alternating order, after warm-up rounds."""
     taken: dict[str, list[float]] = {name: [] for name in measurements}
     for number in range(warm_up + rounds):
         for name in list(measurements)[:: 1 if number % 2 else -1]:
@@ -42,17 +42,17 @@ async def interleaved(
 
 
 def ratio(values: Sequence[float], floor: Sequence[float]) -> float:
-    """The median of the ratios of what was measured in the same round."""
+    """The median of the ratios of values of the same round."""
     return median(value / least for value, least in zip(values, floor, strict=True))
 
 
 def milliseconds(values: Sequence[float]) -> str:
-    """The median of seconds, in milliseconds."""
+    """Format the median of seconds in milliseconds."""
     return f"{median(values) * 1000:.1f}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column to the left, numbers to the right."""
+    """Print a table: the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     print(f"\n{title}")  # noqa: T201 - a benchmark prints
     for row in (columns, *rows):

@@ -1,6 +1,6 @@
-"""What the jobs are measured with: abstracts, vectors that cost nothing, and a language model.
+"""Data for the benchmark of jobs: abstracts, vectors without cost, and a fake language model.
 
-SciFact lies beside the clone; it is no part of the project (see `benchmarks.base`).
+SciFact is beside the clone and not part of the project (see `benchmarks.dataset`).
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact" / "corpus.jsonl"
 THINKING: Final = 0.02
-"""Seconds that the language model takes."""
+"""The language model answers after this many seconds."""
 ONE_IN: Final = 5
-"""Passages among which there is one to find something in."""
+"""One passage in this many has an extraction."""
 CHARACTERS: Final = 1_000
-"""Of an abstract: so much is one passage, and the whole takes less than ten minutes."""
+"""An abstract is cut at this length: it is one passage, and the benchmark takes ten minutes."""
 BOOK: Final = 20
-"""Highlights of a book in the Readwise library."""
+"""The number of highlights of a book in the Readwise library."""
 DIMENSION: Final = 384
 
 
-class HashedWords:
-    """An embedder that costs next to nothing: how often words of a text fall on each axis."""
+class HashingEmbedder:
+    """An embedder with almost no cost: counts of hashed words."""
 
     dimension = DIMENSION
     batch_size = 100
 
     def __init__(self, model: str) -> None:
-        """Pass for a model of this name."""
+        """Use this model name."""
         self.model = model
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
-        """Embed each text."""
+        """Embed the texts."""
         return [unit_vector(_counts(text), DIMENSION) for text in texts]
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 def _counts(text: str) -> list[int]:
@@ -58,13 +58,17 @@ def _counts(text: str) -> list[int]:
     return counts
 
 
-class Forgetful(FakeVertex):
-    """A language model that takes its time, and remembers no request."""
+class StatelessModelServer(FakeVertex):
+    """A language model with latency that stores no requests."""
 
     def __init__(self) -> None:
-        """Answer what jobs ask."""
+        """Answer the requests of jobs."""
         super().__init__(usual=Reply(pause=THINKING))
-        self.answers |= {"GeneratedCard": _card, "Findings": _findings, "ClusterName": _topic_name}
+        self.answers |= {
+            "GeneratedCard": _card,
+            "Findings": _extractions,
+            "ClusterName": _topic_name,
+        }
 
     def arrive(self, call: Call) -> Reply:
         """Choose a reply."""
@@ -80,14 +84,14 @@ def _card(text: str) -> dict[str, Any]:
     return {"summary": f"On {title}"[:400], "takeaways": [line[:300] for line in takeaways]}
 
 
-def _findings(text: str) -> dict[str, Any]:
+def _extractions(text: str) -> dict[str, Any]:
     passage = text.partition("\n\n")[2]
     if zlib.crc32(text.encode()) % ONE_IN:
         return {}
     content = {"title": passage[:60], "description": passage[:600]}
     topics = [word for word in passage.split() if len(word) > len("research")][:2] or ["research"]
-    told = {"quote": passage[:200], "content": content, "topics": topics, "confidence": 0.9}
-    return {"warnings": [told]}
+    extraction = {"quote": passage[:200], "content": content, "topics": topics, "confidence": 0.9}
+    return {"warnings": [extraction]}
 
 
 def _topic_name(text: str) -> dict[str, Any]:
@@ -97,15 +101,15 @@ def _topic_name(text: str) -> dict[str, Any]:
 
 
 def abstracts(number: int) -> Iterator[dict[str, Any]]:
-    """So many abstracts, each with a title and a text that becomes one passage."""
+    """This many abstracts with titles, each short enough for one passage."""
     with SCIFACT.open(encoding="utf-8") as lines:
         for line in islice(lines, number):
             row = json.loads(line)
             yield {"id": row["_id"], "title": row["title"], "text": row["text"][:CHARACTERS]}
 
 
-def shelve(library: FakeReadwise, number: int) -> None:
-    """Fill a library with so many highlights."""
+def group_abstracts(library: FakeReadwise, number: int) -> None:
+    """Fill a library with this many highlights."""
     for place, row in enumerate(abstracts(number)):
         book, nth = divmod(place, BOOK)
         if nth == 0:

@@ -1,4 +1,4 @@
-"""The ways of getting what a tool returns: bare requests to Firestore, and calls of the gateway."""
+"""Ways to get what a tool returns: bare requests to Firestore, and calls through the gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder, Vector
 
 _RELATED: Final = 6
-"""How many chunks get_chunk asks Firestore for by default."""
+"""get_chunk asks Firestore for this many chunks by default."""
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-bench", "version": "1"},
@@ -34,14 +34,14 @@ _META: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
-    """What no server could do without: a tool's own requests, with its projections."""
+class FirestoreBaseline:
+    """The minimum that a server needs: a tool's own Firestore requests, with its projections."""
 
     client: AsyncClient
     embedder: Embedder
 
     async def get_chunk(self, chunk_id: str) -> None:
-        """Read a chunk, then its neighbours."""
+        """Read a chunk, then its nearest neighbours."""
         snapshot = await self.client.collection(COLLECTION).document(chunk_id).get()
         await self.nearest(tuple(snapshot.get("embedding")), _RELATED)
 
@@ -51,7 +51,7 @@ class Floor:
         await self.search((question, vector))
 
     async def search(self, asked: tuple[str, Vector]) -> None:
-        """Read the lists of a question's terms beside its neighbours, then compare some others."""
+        """Read the postings of a question and its nearest neighbours together, then candidates."""
         question, vector = asked
         lists, _ = await asyncio.gather(self.lists(question), self.nearest(vector, DENSE_POOL))
         names = [name for postings in lists for name in postings][:LEXICAL_POOL]
@@ -61,22 +61,24 @@ class Floor:
             pass
 
     async def lists(self, question: str) -> list[dict[str, int]]:
-        """The postings of a question's terms."""
+        """Read the postings of a question's terms."""
         lexicon = self.client.collection(KNOWLEDGE.lexicon)
         references = [lexicon.document(term) for term in terms(question)]
-        found = [each async for each in self.client.get_all(references) if each.exists]
-        return [each.get("postings") for each in found]
+        snapshots = [
+            snapshot async for snapshot in self.client.get_all(references) if snapshot.exists
+        ]
+        return [snapshot.get("postings") for snapshot in snapshots]
 
     async def nearest(self, vector: Vector, limit: int) -> None:
-        """Find the neighbours of a vector."""
+        """Find the nearest neighbours of a vector."""
         chunks = self.client.collection(COLLECTION)
         async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
             pass
 
 
 @dataclass(slots=True)
-class Way:
-    """One way of calling tools, and the receipts it brought.
+class CallMethod:
+    """A way to call tools, and the receipts of its calls.
 
     Attributes:
         send: Takes a tool's name and arguments; brings back the result, as MCP has it on the wire.
@@ -87,25 +89,25 @@ class Way:
     receipts: list[dict[str, Any]] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Call a tool and keep its receipt."""
+        """Call a tool and store its receipt."""
         result = await self.send(tool, arguments)
         if result.get("isError"):
             raise RuntimeError(result["content"])
         self.receipts.append(result["_meta"][RECEIPT])
 
 
-def official(client: Client) -> Way:
-    """Call with the official client: it parses what it gets and checks it against the schema."""
+def official_client(client: Client) -> CallMethod:
+    """Call with the official client, which parses results and validates them with the schema."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result = await client.call_tool(tool, arguments)
         return {"isError": result.is_error, "content": result.content, "_meta": result.meta}
 
-    return Way(send)
+    return CallMethod(send)
 
 
-def bare(client: httpx2.AsyncClient, endpoint: str) -> Way:
-    """Post the JSON-RPC message of revision 2026-07-28 and read JSON, no more."""
+def bare_http(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Post only the JSON-RPC message of revision 2026-07-28, and read JSON."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         body = call(tool, arguments)
@@ -113,16 +115,16 @@ def bare(client: httpx2.AsyncClient, endpoint: str) -> Way:
         named = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
         return await _post(client, endpoint, body, HEADERS | named)
 
-    return Way(send)
+    return CallMethod(send)
 
 
-def bare_handshake(client: httpx2.AsyncClient, endpoint: str) -> Way:
-    """The same in the revisions that begin with a handshake, without it."""
+def bare_http_handshake(client: httpx2.AsyncClient, endpoint: str) -> CallMethod:
+    """Post only the message of an older revision, without its handshake."""
 
     async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await _post(client, endpoint, call(tool, arguments), HEADERS)
 
-    return Way(send)
+    return CallMethod(send)
 
 
 async def _post(

@@ -1,4 +1,4 @@
-"""What `measure.py` measured of calls and jobs, for a knowledge base of any size.
+"""The measurements of `measure.py`, interpolated to a knowledge base of any size.
 
 Documents that a call reads and writes do not depend on the base's size by design (`docs/scale.md`):
 those of the largest base that was measured count for all larger ones. Everything else, among it the
@@ -25,8 +25,8 @@ _FILE: Final = Path(__file__).with_name("measured.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What one call, one run of a job, or all of a first filling takes.
+class CallWork:
+    """The usage of one call, one job run, or the whole first filling.
 
     Attributes:
         read: Documents.
@@ -50,21 +50,23 @@ class Work:
 
     @property
     def reads(self) -> float:
-        """Reads that are billed: of documents, and of index entries."""
+        """The billed reads, of documents and of index entries."""
         return self.read + self.index_reads
 
-    def __add__(self, other: Work) -> Work:
-        """Both."""
-        return Work(*(getattr(self, name) + getattr(other, name) for name in Work.__slots__))
+    def __add__(self, other: CallWork) -> CallWork:
+        """The sum of both."""
+        return CallWork(
+            *(getattr(self, name) + getattr(other, name) for name in CallWork.__slots__)
+        )
 
-    def times(self, factor: float) -> Work:
-        """So many of it."""
-        return Work(*(factor * getattr(self, name) for name in Work.__slots__))
+    def times(self, factor: float) -> CallWork:
+        """The usage times a factor."""
+        return CallWork(*(factor * getattr(self, name) for name in CallWork.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One kind of call of the usual mix.
+    """A kind of call in the usual mix.
 
     Attributes:
         name: The tool, and how it is called.
@@ -78,12 +80,12 @@ class Call:
     tool: str
     a_day: int
     effect: str
-    work: Work
+    work: CallWork
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """What the gateway adds to a call.
+    """The usage of the gateway for a call.
 
     Attributes:
         reads: In the database `access`, of each call.
@@ -103,8 +105,8 @@ class Gateway:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """All that was measured, for one size of the knowledge base.
+class Measurements:
+    """All measurements, for one size of the knowledge base.
 
     Attributes:
         on: The date.
@@ -120,29 +122,31 @@ class Measured:
     on: str
     calls: Sequence[Call]
     gateway: Gateway
-    idle: Mapping[str, Work]
-    filling: Mapping[str, Work]
+    idle: Mapping[str, CallWork]
+    filling: Mapping[str, CallWork]
     stored: float
     start: Mapping[str, float]
     image: Mapping[str, float]
 
     @property
     def mix(self) -> int:
-        """How many calls the usual mix has."""
+        """The number of calls in the usual mix."""
         return sum(call.a_day for call in self.calls)
 
 
-def measured_at(chunks: int) -> Measured:
-    """What was measured, for a base of so many chunks."""
+def measurements_at(chunks: int) -> Measurements:
+    """The measurements for a base of this many chunks."""
     content = measured_figures()
     sizes = content["sizes"]
-    return Measured(
+    return Measurements(
         on=content["measured"],
         calls=[_call(call, sizes, chunks) for call in content["calls"]],
         gateway=Gateway(**content["gateway"]),
-        idle={name: _idle(each, sizes, chunks) for name, each in content["idle"].items()},
-        filling={name: _filling(each, sizes, chunks) for name, each in content["filling"].items()},
-        stored=on_line(sizes, content["stored"], chunks),
+        idle={name: _idle(figures, sizes, chunks) for name, figures in content["idle"].items()},
+        filling={
+            name: _filling(figures, sizes, chunks) for name, figures in content["filling"].items()
+        },
+        stored=interpolate(sizes, content["stored"], chunks),
         start=content["start"],
         image=content["image"],
     )
@@ -150,45 +154,47 @@ def measured_at(chunks: int) -> Measured:
 
 @cache
 def measured_figures() -> dict[str, Any]:
-    """The figures of `measured.json`."""
+    """The content of `measured.json`."""
     content: dict[str, Any] = json.loads(_FILE.read_text("utf-8"))
     return content
 
 
-def on_line(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """The value at `size` of the line through the first and the last; never below nothing."""
+def interpolate(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
+    """The value at `size` on the line through the first and the last value; at least 0."""
     slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0])
     return max(0.0, values[0] + slope * (size - sizes[0]))
 
 
-def bounded(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
-    """The value at the largest measured size up to `size`; the first one's, below them all."""
-    at_or_below = [value for each, value in zip(sizes, values, strict=True) if each <= size]
+def at_measured_size(sizes: Sequence[int], values: Sequence[float], size: float) -> float:
+    """The value at the largest measured size up to `size`, or at the smallest size."""
+    at_or_below = [
+        value for measured_size, value in zip(sizes, values, strict=True) if measured_size <= size
+    ]
     return at_or_below[-1] if at_or_below else values[0]
 
 
 def _call(fields: Mapping[str, Any], sizes: Sequence[int], size: int) -> Call:
     plain = {name: fields[name] for name in ("name", "tool", "a_day", "effect")}
     by_size: Mapping[str, Sequence[float]] = fields["work"]
-    work = {name: bounded(sizes, values, size) for name, values in by_size.items()}
-    work["index_reads"] = on_line(sizes, by_size["index_reads"], size)
+    work = {name: at_measured_size(sizes, values, size) for name, values in by_size.items()}
+    work["index_reads"] = interpolate(sizes, by_size["index_reads"], size)
     work["seconds"] = by_size["seconds"][0]
-    return Call(work=Work(**work), **plain)
+    return Call(work=CallWork(**work), **plain)
 
 
-def _idle(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Work:
+def _idle(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> CallWork:
     lines = _lines(fields, sizes, size)
     if lines["index_reads"]:
         lines["seconds"] = fields["seconds"][0]
-    return Work(**lines)
+    return CallWork(**lines)
 
 
-def _filling(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> Work:
+def _filling(fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int) -> CallWork:
     square = fields["index_reads"][-1] * (size / sizes[-1]) ** 2
-    return Work(**_lines(fields, sizes, size) | {"index_reads": square})
+    return CallWork(**_lines(fields, sizes, size) | {"index_reads": square})
 
 
 def _lines(
     fields: Mapping[str, Sequence[float]], sizes: Sequence[int], size: int
 ) -> dict[str, float]:
-    return {name: on_line(sizes, values, size) for name, values in fields.items()}
+    return {name: interpolate(sizes, values, size) for name, values in fields.items()}

@@ -1,8 +1,8 @@
-"""Materials made of SciFact's abstracts, and the claims that one of these answers.
+"""Cases for `extract_key_info`, made of SciFact's abstracts and claims.
 
-A case is a claim and twenty abstracts, each a paragraph whose first line is its title: one that is
-relevant to the claim and nineteen that are not. These are taken by chance, or, which is harder, are
-the nearest to the relevant one by the vectors that lie beside SciFact. Their order is chance's.
+A case is a claim and twenty abstracts, each a paragraph that begins with its title: one is relevant
+to the claim, nineteen are not. The others are random or, which is harder, the nearest to the
+relevant one by SciFact's vectors. Their order is random.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.base import SCIFACT
+from benchmarks.dataset import SCIFACT
 from shared.text.spans import Span
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRAIN: Final = SCIFACT.with_name("scifact-train")
-OTHERS: Final = 19
-BETWEEN: Final = "\n\n"
+DISTRACTOR_COUNT: Final = 19
+SEPARATOR: Final = "\n\n"
 
 
-class Beside(StrEnum):
-    """What stands beside the abstract that answers."""
+class Distractors(StrEnum):
+    """The irrelevant abstracts of a case."""
 
     CHANCE = "any nineteen others"
     NEAREST = "the nineteen nearest"
@@ -37,7 +37,7 @@ class Beside(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question, and materials that hold the answer.
+    """A query, and materials with the answer.
 
     Attributes:
         query: A claim.
@@ -50,64 +50,66 @@ class Case:
     right: Span
 
     def rank(self, starts: Sequence[int]) -> int | None:
-        """The rank, from 1, of the first passage of the right abstract; None: it was not found.
+        """The rank, from 1, of the first passage of the relevant abstract; None if not found.
 
         Args:
             starts: Where each passage starts in the materials, the best first.
         """
-        found = (n for n, at in enumerate(starts, 1) if self.right.start <= at < self.right.end)
-        return next(found, None)
+        ranks = (n for n, at in enumerate(starts, 1) if self.right.start <= at < self.right.end)
+        return next(ranks, None)
 
 
-def cases(folder: Path, beside: Beside) -> list[Case]:
-    """A case for each claim that has a relevant abstract; every time the same."""
+def cases(folder: Path, beside: Distractors) -> list[Case]:
+    """A case for each claim with a relevant abstract, the same in each run."""
     chance = random.Random(beside.value)  # noqa: S311 - no secret
     abstracts = _rows(SCIFACT / "corpus.jsonl")
     rows = {row["_id"]: number for number, row in enumerate(abstracts)}
     texts = [paragraph(row) for row in abstracts]
-    nearest = _Nearest()
+    nearest = _NearestAbstracts()
     relevant = _relevant(folder / "qrels.tsv")
-    found: list[Case] = []
+    result: list[Case] = []
     for claim in _rows(folder / "queries.jsonl"):
         answers = [rows[name] for name in relevant.get(claim["_id"], ())]
         if answers:
             right = chance.choice(answers)
-            every = nearest.to(right) if beside is Beside.NEAREST else _shuffled(len(rows), chance)
-            others = [number for number in every if number not in answers][:OTHERS]
-            found.append(_case(claim["text"], right, others, texts, chance))
-    return found
+            every = (
+                nearest.to(right) if beside is Distractors.NEAREST else _shuffled(len(rows), chance)
+            )
+            others = [number for number in every if number not in answers][:DISTRACTOR_COUNT]
+            result.append(_case(claim["text"], right, others, texts, chance))
+    return result
 
 
 def materials_of(characters: int) -> str:
-    """As many different abstracts as it takes, cut at this length."""
+    """Different abstracts, cut at this total length."""
     texts: list[str] = []
     length = 0
     for row in _rows(SCIFACT / "corpus.jsonl"):
         texts.append(paragraph(row))
-        length += len(texts[-1]) + len(BETWEEN)
+        length += len(texts[-1]) + len(SEPARATOR)
         if length > characters:
             break
-    return BETWEEN.join(texts)[:characters]
+    return SEPARATOR.join(texts)[:characters]
 
 
 def claims() -> Iterator[str]:
-    """Questions that have nothing to do with any materials in particular."""
+    """Yield claims, independent of any materials."""
     return (row["text"] for row in _rows(SCIFACT / "queries.jsonl"))
 
 
 def paragraph(row: dict[str, Any]) -> str:
-    """An abstract, its title in front."""
+    """An abstract with its title first."""
     return f"{row['title']}\n{row['text']}"
 
 
-class _Nearest:
+class _NearestAbstracts:
     def __init__(self) -> None:
         self._vectors = np.load(SCIFACT / "minilm-int8.documents.npy")
 
     def to(self, number: int) -> list[int]:
-        """All abstracts but this one, those nearest to it first."""
+        """All other abstracts, nearest first."""
         order: list[int] = np.argsort(-(self._vectors @ self._vectors[number])).tolist()
-        return [each for each in order if each != number]
+        return [other for other in order if other != number]
 
 
 def _case(
@@ -116,9 +118,9 @@ def _case(
     order = [right, *others]
     chance.shuffle(order)
     before = order[: order.index(right)]
-    start = sum(len(texts[number]) + len(BETWEEN) for number in before)
+    start = sum(len(texts[number]) + len(SEPARATOR) for number in before)
     span = Span(start, start + len(texts[right]))
-    return Case(query, BETWEEN.join(texts[number] for number in order), span)
+    return Case(query, SEPARATOR.join(texts[number] for number in order), span)
 
 
 def _shuffled(count: int, chance: random.Random) -> list[int]:
