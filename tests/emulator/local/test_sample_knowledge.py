@@ -170,7 +170,7 @@ async def test_loading_again_leaves_notes_of_others_in_their_topics(
 ) -> None:
     await add_knowledge(ctx, sample)
     own = await own_note(ctx, "flaky-tests")
-    before, content = await standing(ctx), meter.documents_written
+    before, writes = await standing(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
     assert (before, writes) == (await standing(ctx), meter.documents_written)
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
