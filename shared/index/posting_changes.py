@@ -220,9 +220,9 @@ class PostingsTruncation:
     ) -> Write:
         collection, data = snapshot.reference.parent.id, snapshot.to_dict() or {}
         entries = data.get("postings", {})
-        kept = policies[collection](entries, average, self._cap)
-        change: dict[str, Any] = {"postings": dict(kept), "held": len(kept)}
-        dropped = [entry for name, entry in entries.items() if name not in kept]
+        remaining = policies[collection](entries, average, self._cap)
+        change: dict[str, Any] = {"postings": dict(remaining), "held": len(remaining)}
+        dropped = [entry for name, entry in entries.items() if name not in remaining]
         if dropped and collection == self._names.facets:
             # Of several entries with one date, some may be dropped: only later dates are complete.
             since = max(dropped) + 1

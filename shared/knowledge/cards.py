@@ -1,4 +1,4 @@
-"""`chunks/{chunk_id}.knowledge_card`: what a chunk says, in short."""
+"""`chunks/{chunk_id}.knowledge_card`: the knowledge cards of chunks."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import KnowledgeCard
 
 STEP: Final = "card"
-"""What a chunk waits for until it has one."""
+"""The step that is pending on a chunk until it has a card."""
 BY_HAND: Final = "sample"
-"""What cards are marked with that a person wrote for the sample: no job makes them anew."""
+"""The `model` of cards that a person wrote for the sample. No job replaces them."""
 BLOCK: Final = 200
-"""How many cards are compared at once and written in one commit."""
+"""Cards that are compared at once and written in one commit."""
 _READ: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
-_RENEWED_BY: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
+_RENEWAL_FIELDS: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
 
 
 class Cards:
-    """Puts knowledge cards on chunks."""
+    """Stores knowledge cards with their chunks."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Store cards in this database."""
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
-        """Put on each chunk its card, where it has another or none; no job then makes it one.
+        """Store each chunk's card if it differs, so that no job makes one.
 
-        A chunk that is gone, or changes meanwhile, is passed over. What a chunk has already costs
+        A chunk that is gone, or changes meanwhile, is skipped. A card that is stored already costs
         one read and no write.
 
         Args:
             cards: Chunk id to card.
-            model: What wrote them.
-            now: The time to stamp on them.
+            model: The author of the cards: a model, or BY_HAND.
+            now: The time to record.
 
         Returns:
             How many cards were written.
@@ -58,28 +58,28 @@ class Cards:
         return written
 
     async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
-        """Let all chunks wait for another card whose card was made by another maker than now.
+        """Make the step pending again for all chunks whose card is by another model than today's.
 
-        Cards that a person wrote stay. It reads every chunk: whoever changes the model asks for it
-        once.
+        Cards that a person wrote stay. This reads every chunk; it is for the owner who has changed
+        the model.
 
         Args:
-            maker: What would make the card of a content now: the name it marks cards with.
-            now: From when on they wait.
+            maker: The model that would make the card of a text today.
+            now: The time from which the step may be tried.
 
         Returns:
-            How many chunks wait.
+            The number of chunks.
         """
-        waiting = 0
+        count = 0
         last: DocumentSnapshot[Any] | None = None
         while page := await self._database.find(page_query(self._database.client, last)):
-            old = [each for each in page if _is_outdated(each, maker)]
+            outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = documents.step_pending(STEP, now)
-            waiting += await self._database.commit_skipping_conflicts(
-                [_update(each, change) for each in old]
+            count += await self._database.commit_skipping_conflicts(
+                [_update(snapshot, change) for snapshot in outdated]
             )
             last = page[-1]
-        return waiting
+        return count
 
     async def _stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
@@ -87,20 +87,20 @@ class Cards:
 
 
 def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
-    """The fields that a chunk gets with its card, or without one; it is then indexed again.
+    """The fields of a chunk that change with its card; the chunk is indexed again.
 
     Args:
-        card: The card; None where there is none to make.
-        model: What made it.
-        now: The time to stamp on it.
+        card: The card; None if the text gives none.
+        model: The model that made it.
+        now: The time to record.
     """
-    fields = {**_said(card), "model": model, "generated_at": now} if card else DELETE_FIELD
+    fields = {**_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
     return {"knowledge_card": fields, **documents.step_pending("index", now)}
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
-    """A page of all chunks, by their ids."""
-    query = client.collection(CHUNKS).order_by("__name__").select(_RENEWED_BY)
+    """A page of all chunks, by id."""
+    query = client.collection(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
     return (query.start_after(last) if last else query).limit(BLOCK)
 
 
@@ -119,28 +119,28 @@ def _writes(
         data = snapshot.to_dict() or {}
         if "deleted_at" in data:
             continue
-        present, card = _card(snapshot), cards[snapshot.id]
-        if any(present.get(name) != said for name, said in _said(card).items()):
+        stored_card, card = _card(snapshot), cards[snapshot.id]
+        if any(stored_card.get(name) != value for name, value in _card_fields(card).items()):
             yield _update(snapshot, card_change(card, model, now) | documents.step_done(STEP))
         elif STEP in data.get("pending", {}):
             yield _update(snapshot, documents.step_done(STEP))
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
-    """Whether a chunk has a card that another would make now, and does not wait for that yet."""
+    """Whether a chunk has a card by another model than today's, and no pending step yet."""
     data, made_by = snapshot.to_dict() or {}, _card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False
     return bool(made_by != maker(data["content"]))
 
 
-def _said(card: KnowledgeCard) -> dict[str, Any]:
+def _card_fields(card: KnowledgeCard) -> dict[str, Any]:
     return {"summary": card.summary, "takeaways": list(card.takeaways)}
 
 
 def _card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
-    return found
+    card: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
+    return card
 
 
 def _update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:

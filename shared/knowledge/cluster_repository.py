@@ -1,4 +1,4 @@
-"""`clusters/{cluster_id}`: topics, and which chunks belong to them."""
+"""`clusters/{cluster_id}`: clusters, and which chunks belong to them."""
 
 from __future__ import annotations
 
@@ -35,30 +35,31 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "clusters"
 BLOCK: Final = 200
-"""How many documents are read at once, and written in one commit."""
+"""Documents that are read at once, and written in one commit."""
 BY_HAND: Final = "hand"
+"""The `named_by` of clusters that a person named, such as the sample's."""
 BY_WORDS: Final = "words"
+"""The `named_by` of clusters that a language model could still name."""
 BY_WORDS_ALONE: Final = "words alone"
-"""See `ClusterWithCentroid.named_by`."""
+"""The `named_by` of clusters that a language model refused to name."""
 _CODEC: Final = Codec(Cluster, "cluster_id")
 _FIELDS: Final = _CODEC.stored_names
-"""What a reader sees of a cluster: everything but its centroid."""
+"""The fields that make a cluster: all but its centroid and the next run's bookkeeping."""
 _NAMING: Final = ("name", "description", "keywords", "named_by")
-"""What says how a cluster is called."""
+"""The fields that a name consists of."""
 _DISTANCE: Final = "distance"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterWithCentroid:
-    """A cluster with what the next run has to know of it.
+    """A cluster with what the next clustering run needs.
 
     Attributes:
         centroid: The normalised mean of its members' vectors.
-        reach: The least similarity to the centroid of a chunk that joins it; 1: none does.
-        named_by: `hand` where a person did, as of the sample's; `words` while a language model
-            could still name it, `words alone` where that refused to; else the model.
-        central: Ids of its most central chunks when it was named, the most central first.
-        members_hash: Tells what members the run gave it.
+        reach: The least similarity to the centroid with which a chunk joins it; 1: none does.
+        named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
+        central: Ids of the chunks that were closest to the centroid when it was named, best first.
+        members_hash: A hash of the members that the run gave it.
     """
 
     cluster: Cluster
@@ -71,17 +72,17 @@ class ClusterWithCentroid:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNeighbour:
-    """A cluster found by its centroid; similarity is the cosine, from 0 to 1."""
+    """A cluster and the cosine of its centroid with another one, from 0 to 1."""
 
     cluster: Cluster
     similarity: float
 
 
 class Clusters:
-    """Reads clusters, and writes what is found or said of them."""
+    """Reads and writes clusters and their members."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Read and write clusters in this database."""
         self._database = database
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
@@ -90,20 +91,20 @@ class Clusters:
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
             return None
-        return _centred(snapshot)
+        return _with_centroid(snapshot)
 
     async def every(self) -> list[ClusterWithCentroid]:
-        """All clusters, by their ids."""
-        found = await self._every(clusters_query(self._database.client))
-        return [_centred(snapshot) for snapshot in found.values()]
+        """All clusters, by id."""
+        snapshots = await self._every(clusters_query(self._database.client))
+        return [_with_centroid(snapshot) for snapshot in snapshots.values()]
 
     async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
         """Clusters that a language model could name. One round trip."""
         query = unnamed_query(self._database.client).limit(limit)
-        return [_centred(snapshot) for snapshot in await self._database.find(query)]
+        return [_with_centroid(snapshot) for snapshot in await self._database.find(query)]
 
     async def rename(self, cluster: Cluster, named_by: str) -> None:
-        """Store what a cluster is called, and who called it so."""
+        """Store the name of a cluster, and who gave it."""
         change = {
             "name": cluster.name,
             "description": cluster.description,
@@ -114,28 +115,28 @@ class Clusters:
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
     async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
-        """Write clusters as they are, and leave the others; return how many were written."""
+        """Write these clusters and leave the others; return how many were written."""
         writes = [
             _replacement(
-                self._database.document(COLLECTION, each.cluster.cluster_id), document(each)
+                self._database.document(COLLECTION, entry.cluster.cluster_id), document(entry)
             )
-            for each in clusters
+            for entry in clusters
         ]
         return await self._commit(writes)
 
     async def get_all(self, cluster_ids: Sequence[str]) -> list[Cluster]:
-        """The clusters that exist among those named, in the order named, in one round trip."""
+        """The clusters that exist among these, in this order. One round trip."""
         references = [self._database.document(COLLECTION, name) for name in cluster_ids]
         snapshots = await self._database.get_all(references, _FIELDS)
-        found = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
-        return [found[name] for name in cluster_ids if name in found]
+        clusters = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
+        return [clusters[name] for name in cluster_ids if name in clusters]
 
     async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
-        """The clusters with the most chunks first; of one size, in the order of their ids, down.
+        """The largest clusters; of one size, in descending order of their ids.
 
         Args:
-            limit: How many.
-            after: Size and id of the last cluster that was shown.
+            limit: Maximum number of clusters.
+            after: Size and id of the previous page's last cluster.
         """
         query = largest_query(self._database.client, limit, after)
         return [_cluster(snapshot) for snapshot in await self._database.find(query)]
@@ -146,11 +147,11 @@ class Clusters:
         return [_related(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
-        """How many clusters there are. One round trip."""
+        """The number of clusters. One round trip."""
         return await self._database.count(clusters_query(self._database.client))
 
     async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those chunks that have one: what centroids are made of."""
+        """The vectors of those chunks that have one."""
         stored = await self._chunks(chunk_ids, "embedding")
         return {
             chunk_id: tuple(vector)
@@ -165,79 +166,80 @@ class Clusters:
         run_id: str,
         now: datetime,
     ) -> int:
-        """Have these clusters, with these members, beside all others.
+        """Store these clusters with these members, next to all others.
 
-        A cluster that is there already keeps what runs know of it, and is only called as it is to
-        be called. A chunk keeps the clusters that are not among these, and a chunk that is not
-        named keeps all. What is so already costs reads and no write; a run that is killed is
-        completed by the next.
+        An existing cluster takes the new name and keeps its other fields. A chunk keeps its
+        clusters that are not among these, and a chunk that is not a member here keeps all. What is
+        stored already costs reads and no write; the next call completes one that was killed.
 
-        A chunk whose clusters change is to be indexed again. One that is gone, or changes
-        meanwhile, is passed over; a new cluster that has no other is left out.
+        A chunk whose clusters change is indexed again. A chunk that is gone, or changes meanwhile,
+        is skipped; a new cluster without any other chunk is left out.
 
         Args:
-            clusters: The clusters; the sizes of new ones are counted here.
+            clusters: The clusters. The sizes of new ones are counted here.
             members: Cluster id to chunk ids. A chunk's clusters keep the order of `clusters`.
-            run_id: The run that new ones belong to.
-            now: The time to stamp on what is written.
+            run_id: The run that new clusters belong to.
+            now: The time to record.
 
         Returns:
             How many documents were written.
         """
-        names = [each.cluster.cluster_id for each in clusters]
+        names = [entry.cluster.cluster_id for entry in clusters]
         stored = await self._stored(names)
-        wanted = sorted({chunk_id for name in names for chunk_id in members[name]})
-        chunks = await self._chunks(wanted, "cluster_id")
+        chunk_ids = sorted({chunk_id for name in names for chunk_id in members[name]})
+        chunks = await self._chunks(chunk_ids, "cluster_id")
         memberships = _memberships(clusters, members, chunks)
-        sizes = Counter(name for found in memberships.values() for name in found)
+        sizes = Counter(name for cluster_ids in memberships.values() for name in cluster_ids)
         new = [
-            _counted(each, sizes[each.cluster.cluster_id], run_id, now)
-            for each in clusters
-            if each.cluster.cluster_id not in stored and sizes[each.cluster.cluster_id]
+            _counted(entry, sizes[entry.cluster.cluster_id], run_id, now)
+            for entry in clusters
+            if entry.cluster.cluster_id not in stored and sizes[entry.cluster.cluster_id]
         ]
         written = await self.put(new)
         written += await self._commit(_name_writes(clusters, stored))
         return written + await self._commit(_chunk_writes(chunks, memberships, set(names), now))
 
     async def _stored(self, cluster_ids: Sequence[str]) -> Snapshots:
-        """What there is of these clusters."""
-        found: Snapshots = {}
+        """The names of those clusters that exist."""
+        snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BLOCK):
             block = cluster_ids[start : start + BLOCK]
             references = [self._database.document(COLLECTION, name) for name in block]
-            snapshots = await self._database.get_all(references, list(_NAMING))
-            found |= {each.id: each for each in snapshots}
-        return found
+            page = await self._database.get_all(references, list(_NAMING))
+            snapshots |= {snapshot.id: snapshot for snapshot in page}
+        return snapshots
 
     async def _chunks(self, chunk_ids: Sequence[str], field: str) -> Snapshots:
-        """One field of the chunks that exist; a deleted one may wait for the index to forget it."""
-        found: Snapshots = {}
+        """One field of the chunks that exist, without deleted ones that are still in the index."""
+        snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BLOCK):
             block = chunk_ids[start : start + BLOCK]
             references = [self._database.document(CHUNKS, chunk_id) for chunk_id in block]
-            snapshots = await self._database.get_all(references, [field, "deleted_at"])
-            found |= {each.id: each for each in snapshots if "deleted_at" not in _fields(each)}
-        return found
+            page = await self._database.get_all(references, [field, "deleted_at"])
+            snapshots |= {
+                snapshot.id: snapshot for snapshot in page if "deleted_at" not in _fields(snapshot)
+            }
+        return snapshots
 
     async def _every(self, query: AsyncQuery) -> Snapshots:
-        """All that a query finds, which sorts by name, page by page."""
-        found: Snapshots = {}
+        """All results of a query that sorts by name, read page by page."""
+        snapshots: Snapshots = {}
         page = await self._database.find(query.limit(BLOCK))
         while page:
-            found |= {snapshot.id: snapshot for snapshot in page}
+            snapshots |= {snapshot.id: snapshot for snapshot in page}
             if len(page) < BLOCK:
                 break
             page = await self._database.find(query.start_after(page[-1]).limit(BLOCK))
-        return found
+        return snapshots
 
     async def _commit(self, writes: Iterable[Write]) -> int:
-        listed = list(writes)
-        blocks = (listed[start : start + BLOCK] for start in range(0, len(listed), BLOCK))
+        pending = list(writes)
+        blocks = (pending[start : start + BLOCK] for start in range(0, len(pending), BLOCK))
         return sum([await self._database.commit_skipping_conflicts(block) for block in blocks])
 
 
 def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
-    """A page of clusters. Both fields descend, which needs no index of their own."""
+    """A page of clusters. Both sort keys descend, which needs no composite index."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("size", direction=Query.DESCENDING)
     query = query.order_by("__name__", direction=Query.DESCENDING)
@@ -248,7 +250,7 @@ def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None
 
 
 def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVectorQuery:
-    """Neighbours of a centroid, without their centroids."""
+    """The neighbours of a centroid, without their centroids."""
     return (
         client.collection(COLLECTION)
         .select([*_FIELDS, _DISTANCE])
@@ -263,12 +265,12 @@ def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVec
 
 
 def clusters_query(client: AsyncClient) -> AsyncQuery:
-    """Every cluster with its centroid, which a run compares with its own."""
+    """Every cluster with its centroid."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
 def unnamed_query(client: AsyncClient) -> AsyncQuery:
-    """Clusters that are named by words for want of a language model."""
+    """Clusters that no language model was asked to name yet."""
     unnamed = FieldFilter("named_by", "==", BY_WORDS)
     return client.collection(COLLECTION).where(filter=unnamed)
 
@@ -289,8 +291,8 @@ def _memberships(
 ) -> dict[str, list[str]]:
     """Chunk id to cluster ids, for chunks that exist."""
     memberships: dict[str, list[str]] = {}
-    for each in clusters:
-        cluster_id = each.cluster.cluster_id
+    for entry in clusters:
+        cluster_id = entry.cluster.cluster_id
         for chunk_id in dict.fromkeys(members[cluster_id]):
             if chunk_id in chunks:
                 memberships.setdefault(chunk_id, []).append(cluster_id)
@@ -298,42 +300,46 @@ def _memberships(
 
 
 def _name_writes(clusters: Sequence[ClusterWithCentroid], stored: Snapshots) -> Iterator[Write]:
-    """Call clusters that are there as they are to be called."""
-    for each in clusters:
-        if snapshot := stored.get(each.cluster.cluster_id):
-            wanted = {field: document(each)[field] for field in _NAMING}
-            if _fields(snapshot) != wanted:
-                yield _update(snapshot, wanted)
+    """Rename existing clusters whose names differ."""
+    for entry in clusters:
+        if snapshot := stored.get(entry.cluster.cluster_id):
+            name_fields = {field: document(entry)[field] for field in _NAMING}
+            if _fields(snapshot) != name_fields:
+                yield _update(snapshot, name_fields)
 
 
 def _chunk_writes(
-    chunks: Snapshots, memberships: Mapping[str, list[str]], ours: Collection[str], now: datetime
+    chunks: Snapshots,
+    memberships: Mapping[str, list[str]],
+    cluster_ids: Collection[str],
+    now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
         present = _fields(snapshot).get("cluster_id") or []
-        others = [name for name in present if name not in ours]
-        wanted = memberships[chunk_id] + others
-        if present != wanted:
+        others = [name for name in present if name not in cluster_ids]
+        expected = memberships[chunk_id] + others
+        if present != expected:
             yield _update(
-                snapshot, {"cluster_id": wanted} | step_pending("index", now) | step_done("cluster")
+                snapshot,
+                {"cluster_id": expected} | step_pending("index", now) | step_done("cluster"),
             )
 
 
-def document(each: ClusterWithCentroid) -> dict[str, Any]:
-    """How a cluster is laid out."""
-    return _CODEC.write(each.cluster) | {
-        "centroid": FirestoreVector(list(each.centroid)),
-        "reach": each.reach,
-        "named_by": each.named_by,
-        "central": list(each.central),
-        "members_hash": each.members_hash,
+def document(entry: ClusterWithCentroid) -> dict[str, Any]:
+    """The fields of a cluster, as they are stored."""
+    return _CODEC.write(entry.cluster) | {
+        "centroid": FirestoreVector(list(entry.centroid)),
+        "reach": entry.reach,
+        "named_by": entry.named_by,
+        "central": list(entry.central),
+        "members_hash": entry.members_hash,
     }
 
 
 def _counted(
-    each: ClusterWithCentroid, size: int, run_id: str, now: datetime
+    entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
 ) -> ClusterWithCentroid:
-    return replace(each, cluster=replace(each.cluster, size=size, run_id=run_id, created_at=now))
+    return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
 
 
 def _replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
@@ -357,7 +363,7 @@ def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
     return _CODEC.read(snapshot.id, _fields(snapshot))
 
 
-def _centred(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
+def _with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
     data = _fields(snapshot)
     return ClusterWithCentroid(
         cluster=_cluster(snapshot),

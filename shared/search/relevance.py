@@ -1,18 +1,17 @@
-"""When nothing matches, and how much meaning weighs beside words.
+"""When nothing matches, and how much meaning weighs against words.
 
-Relevance: whether anything that was found can answer the query at all.
+A ranking always has a first hit, and its score, normalised within the ranking, tells nothing beyond
+it. Two numbers do, for each hit: its similarity, and its coverage, which is the share of the
+query's information (idf; a word that no document has counts most) that the hit has. A hit matches
 
-A ranking always has a first; its score, normalised within the ranking, says nothing beyond it. Two
-things do, for each hit: its similarity, and its coverage, the share of the query's information
-(idf; a word that no document holds counts most) that it holds. A hit matches
+- if it has all words of the query,
+- or if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
+- in a semantic search, if the similarity reaches a constant of its own,
+- in a lexical search, if the coverage reaches `min_coverage`.
 
-- if it holds all words of the query,
-- else if `similarity + words * coverage` reaches `together`, so that one makes up for the other,
-- where only meaning was looked for, if the similarity reaches a constant of its own,
-- where only words were, if the coverage reaches `min_coverage`.
-
-The constants are chosen on training data to give few false alarms. With the local embedder, in per
-cent of the queries of the confirming half; in brackets the tuning half, which they were chosen on:
+The constants were chosen on training data to give few false alarms. With the local embedder, in per
+cent of the queries of the confirmation half, and in brackets of the tuning half that they were
+chosen on:
 
 | | base | hybrid | semantic | lexical |
 |---|---|---|---|---|
@@ -21,7 +20,7 @@ cent of the queries of the confirming half; in brackets the tuning half, which t
 | three words of a claim, answer in the first ten | SciFact | 2.1 (2.7) | 1.0 (2.6) | 0.4 (0.3) |
 | claims | 64 chunks of SciFact | 3.1 (2.8) | 3.1 (2.1) | 2.3 (2.5) |
 | questions | the sample, 68 chunks | 0.0 (0.0) | 0.0 (3.3) | 0.0 (0.0) |
-| misses: nothing can answer, but something is taken to | | | | |
+| misses: nothing can answer, but something seems to | | | | |
 | other domains | SciFact | 13 (21) | 22 (29) | 51 (58) |
 | software | SciFact | 40 (28) | 40 (30) | 78 (74) |
 | other domains | 64 of SciFact | 0.6 (0.2) | 0.8 (0.6) | 53 (53) |
@@ -30,17 +29,17 @@ cent of the queries of the confirming half; in brackets the tuning half, which t
 | claims | the sample | 0.3 (0.5) | 2.0 (3.1) | 8.7 (8.3) |
 | software the sample does not treat | the sample | 10 (5) | 15 (25) | 70 (70) |
 
-So it speaks up when a query is far from what the base treats, not when it is near and unanswered;
-by words alone it can do little. A pool of the best 30, 50 or 100 by meaning gives the same. The
-confirming half was used once: one least coverage for all sizes failed it on 64 chunks (23 false
-alarms in 100), and the one that grows was then chosen on the tuning half.
+A query far from the base's subjects is therefore recognised; one that is near but unanswered is
+not, and a lexical search recognises little. A pool of the best 30, 50 or 100 by meaning gives the
+same numbers. The confirmation half was used once: a single least coverage for all sizes failed it
+on 64 chunks (23 false alarms in 100), so one that grows was then chosen on the tuning half.
 
-What was tried: the best similarity's lead over the pool's mean gained nothing. The best similarity
-and the best coverage of different hits, added, lost: 42 instead of 28 misses in 100 for software. A
-dependence on the number of words gained a little by words alone. BM25 over the query's whole idf
-did as well as coverage, but a lone mention in a long passage lowers it.
+Also tried: the lead of the best similarity over the pool's mean gained nothing. The best similarity
+plus the best coverage of different hits lost: 42 instead of 28 misses in 100 for software. A
+dependence on the number of words gained a little in lexical searches. BM25 over the query's whole
+idf did as well as coverage, but a single mention in a long passage lowers it.
 
-To measure again, and how to for another embedder: `python -m benchmarks.relevance`.
+To measure again, also for another embedder: `python -m benchmarks.relevance`.
 """
 
 from __future__ import annotations
@@ -58,22 +57,21 @@ if TYPE_CHECKING:
     from shared.index.bm25 import Postings, Totals
 
 _BY_CHANCE: Final = 0.035
-"""Coverage for each unit of the idf of a word that is in no document. For 97 in 100 training claims
-the best hit has more: than 0.039 among 64 abstracts, 0.036 among 500, 0.036 among 5,183."""
+"""The least coverage, in units of the idf of a word that no document has. For 97 of 100 training
+claims the best hit has more: 0.039 among 64 abstracts, 0.036 among 500, 0.036 among 5,183."""
 
 _WHOLE: Final = 1 - 1e-9
-"""All of it, however its parts were added up."""
+"""Full coverage, allowing for rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """From where on an embedder's similarities speak for a match.
+    """The thresholds from which on an embedder's similarities indicate a match.
 
     Attributes:
-        similarity: What is enough where nothing is known of the words.
-        together: What is enough of similarity and words together.
-        words: What holding all the words of the query adds to the similarity; holding a part of
-            their information adds that part of it.
+        similarity: The least similarity where the coverage is not known.
+        together: The least sum of similarity and weighted coverage.
+        words: The weight of the coverage in that sum.
     """
 
     similarity: float
@@ -82,23 +80,23 @@ class Calibration:
 
 
 MINILM: Final = Calibration(similarity=0.28, together=0.365, words=0.3)
-"""For all-MiniLM-L6-v2, quantised, of 256 tokens: measured as above."""
+"""The calibration of all-MiniLM-L6-v2, quantised, of 256 tokens: measured as above."""
 
 UNMEASURED: Final = Calibration(similarity=0.1, together=0.1, words=1 / 3)
-"""For models whose similarities nobody has measured. Unrelated texts have 0.0 with one model and
-0.7 with another: only what is low with all of them speaks against a match, and only together with
-a coverage below 0.3."""
+"""The calibration of models whose similarities were not measured. Unrelated texts have 0.0 with one
+model and 0.7 with another: only a similarity that is low with all of them speaks against a match,
+and only together with a coverage below 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for a hit.
+    """The evidence that a hit matches.
 
     Attributes:
-        similarity: Cosine similarity of query and hit; None where it is not known: only words were
-            looked for, or the hit has no vector yet.
-        coverage: The hit's `coverage`; None where it is not known: only meaning was looked for, the
-            hit's words are not indexed yet, or the query has none.
+        similarity: Cosine similarity of query and hit; None if it is not known, in a lexical search
+            or where the hit has no vector yet.
+        coverage: The hit's `coverage`; None if it is not known, in a semantic search, where the
+            hit's words are not indexed yet, or where the query has none.
     """
 
     similarity: float | None
@@ -108,12 +106,12 @@ class Evidence:
 def term_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
-    """What each term of a query says: its idf, times its repeats; most where no document holds it.
+    """The information of each term of a query: its idf times its repeats.
 
     Args:
         query: The query's terms, repeats included.
-        postings: The lists of those terms that any document holds.
-        totals: The collection.
+        postings: The postings of those terms that any document has.
+        totals: The size of the corpus.
     """
     return {
         term: repeats * idf(postings[term].df if term in postings else 0, totals.documents)
@@ -121,39 +119,39 @@ def term_information(
     }
 
 
-def coverage(information: Mapping[str, float], held: Container[str]) -> float | None:
-    """The share of a query's information that a document holds, 0 to 1.
+def coverage(information: Mapping[str, float], in_document: Container[str]) -> float | None:
+    """The share of a query's information that a document has, 0 to 1.
 
     Args:
-        information: What each term of the query says.
-        held: The document's terms.
+        information: The information of each term of the query.
+        in_document: The document's terms.
 
     Returns:
-        None where the query says nothing: it has stop words only.
+        None if the query has no information: it consists of stop words.
     """
     total = sum(information.values())
     if not total:
         return None
-    return sum(value for term, value in information.items() if term in held) / total
+    return sum(value for term, value in information.items() if term in in_document) / total
 
 
 def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documents: int) -> bool:
-    """Tell whether any of the hits can answer the query, by both legs' evidence for the same hit.
+    """Tell whether any hit is likely to answer the query.
 
-    Pass the whole pool: the hit that shows it need not be the one that ranks first.
+    Pass the whole pool: the hit that matches need not be the one that ranks first.
 
     Args:
-        hits: What speaks for each of them.
-        calibration: That of the embedder the similarities come from.
-        documents: How many documents were searched.
+        hits: The evidence for each hit.
+        calibration: The calibration of the embedder.
+        documents: The number of documents in the corpus.
     """
     return any(_matches(hit, calibration, documents) for hit in hits)
 
 
 def min_coverage(documents: int) -> float:
-    """What a hit must hold of a query's information where words are all there is to go by.
+    """The least coverage of a match in a lexical search.
 
-    The larger the base, the more of any query some document holds by chance.
+    The larger the corpus, the more of any query some document has by chance.
     """
     return _BY_CHANCE * idf(0, documents)
 
@@ -172,9 +170,9 @@ class Tuning:
     """How to use a model's similarities.
 
     Attributes:
-        dense_weight: What a similarity counts for beside BM25, from 0 to 1.
-        calibration: From where on it speaks for a match.
-        noise: How far apart the similarities of texts lie that have nothing to do with a question.
+        dense_weight: The weight of a similarity against BM25, from 0 to 1.
+        calibration: The thresholds of a match.
+        noise: The spread of the similarities of texts that are unrelated to a query.
     """
 
     dense_weight: float
@@ -187,5 +185,5 @@ _MEASURED: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, n
 
 
 def tuning(model: str) -> Tuning:
-    """What was measured of this model; cautious values for one that was not."""
+    """The measured tuning of a model, or a cautious one if it was not measured."""
     return _MEASURED.get(model, _DEFAULT)
