@@ -38,8 +38,8 @@ models have other scales. Terms without names find 3 at a threshold without fals
 weighting terms by idf is no better.
 
 The rule does not see a negation (stop words are no terms) or one changed value in a long text; both
-look like copies. It misses reworded translations and rewordings without names. So an author who is
-told of a duplicate needs a way to insist.
+look like copies. It misses reworded translations and rewordings without names. So an author
+whose trace is taken for a duplicate needs a way to insist.
 
 To measure again: `python -m benchmarks.trace_duplicates`.
 """

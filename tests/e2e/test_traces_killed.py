@@ -29,15 +29,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The model that the functions embed with."""
+    """The embedder that the functions use."""
     return local_embedder
 
 
 KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
-"""How often each function dies, all of them while the others change the same traces."""
+"""How often each function is killed while the others change the same traces."""
 FUNCTIONS: Final = tuple(KILLS)
 PEOPLE: Final = 3
-"""Clients of each function: some of its calls are under way whenever it dies."""
+"""The number of clients of each function, so that every kill interrupts calls."""
 SYLLABLES: Final = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
 CHOICES: Final[tuple[dict[str, Any], ...]] = (
     {"vote_type": "up"},
@@ -48,14 +48,14 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-class Own(NamedTuple):
-    """What a person contributed before anything dies.
+class PersonTraces(NamedTuple):
+    """The traces that a person contributes before the first kill.
 
     Attributes:
-        amended: Is amended again and again while others vote on it.
-        former: Found while what replaces it is withdrawn.
-        toggled: Replaces `former`, is withdrawn, put back, withdrawn, and so on.
-        replaced: Is replaced by the first contribution after that.
+        amended: Amended again and again while others vote on it.
+        former: Found while the trace that supersedes it is withdrawn.
+        toggled: Supersedes `former`, and is withdrawn and restored in turn.
+        replaced: Superseded by the first contribution during the kills.
     """
 
     amended: str
@@ -69,7 +69,7 @@ def user(person: int) -> str:
 
 
 def texts(name: str) -> dict[str, Any]:
-    """A trace like no other, but for some words."""
+    """The fields of a trace that is similar to no other."""
     chance = random.Random(name)  # noqa: S311 - no secret
     words = ["".join(chance.choices(SYLLABLES, k=4)) for _ in range(12)]
     return {
@@ -81,32 +81,32 @@ def texts(name: str) -> dict[str, Any]:
 
 
 def amendment(person: int, number: int) -> dict[str, str]:
-    """What an amendment changes: the solution, and every third time the title alone."""
+    """The changed field of an amendment: the solution, and every third time the title."""
     name = "title" if number % 3 == 1 else "solution_text"
     return {name: f"Try {number} of person {person}"}
 
 
-async def own_traces(app: App, person: int) -> Own:
-    """Contribute what a person has before."""
+async def contribute_first_traces(app: App, person: int) -> PersonTraces:
+    """Contribute the traces of a person."""
 
-    async def one(kind: str, **more: str) -> str:
+    async def contribute(kind: str, **more: str) -> str:
         new = texts(f"{person} {kind}") | more
         return str((await call_result(app, "contribute_trace", user(person), **new))["trace_id"])
 
-    former = await one("former")
-    return Own(
-        amended=await one("amended"),
+    former = await contribute("former")
+    return PersonTraces(
+        amended=await contribute("amended"),
         former=former,
-        toggled=await one("toggled", supersedes=former),
-        replaced=await one("replaced"),
+        toggled=await contribute("toggled", supersedes=former),
+        replaced=await contribute("replaced"),
     )
 
 
-def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
-    """What clients call. Each person has one for each function, which calls it on and on."""
+def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, CallRequest]]:
+    """Return a function that makes the calls of clients: one for each person and function."""
 
     def arguments(tool: str, person: int, number: int) -> dict[str, Any]:
-        mine = have[person]
+        mine = traces[person]
         match tool:
             case "contribute_trace":
                 replacing = {} if number else {"supersedes": mine.replaced}
@@ -114,14 +114,14 @@ def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
             case "amend_trace":
                 return {"trace_id": mine.amended} | amendment(person, number)
             case "vote_trace":
-                whose = (person + 1 + number % (PEOPLE - 1)) % PEOPLE
-                return {"trace_id": have[whose].amended} | CHOICES[number % len(CHOICES)]
+                voted_person = (person + 1 + number % (PEOPLE - 1)) % PEOPLE
+                return {"trace_id": traces[voted_person].amended} | CHOICES[number % len(CHOICES)]
         return {"trace_id": mine.toggled, "withdrawn": number % 2 == 0}
 
     def call(client: int, number: int) -> tuple[str, CallRequest]:
         person, tool = client // len(FUNCTIONS), FUNCTIONS[client % len(FUNCTIONS)]
-        with_key = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
-        return tool, make_request(tool, user(person), with_key)
+        keyed = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
+        return tool, make_request(tool, user(person), keyed)
 
     return call
 
@@ -132,7 +132,9 @@ async def test_sums_are_exact_after_random_kills(
     tmp_path: Path,
     kill_chance: random.Random,
 ) -> None:
-    have = await asyncio.gather(*(own_traces(app, person) for person in range(PEOPLE)))
+    traces = await asyncio.gather(
+        *(contribute_first_traces(app, person) for person in range(PEOPLE))
+    )
 
     def work() -> list[Answered]:
         with ExitStack() as stack:
@@ -143,33 +145,35 @@ async def test_sums_are_exact_after_random_kills(
                 )
                 for tool, kills in KILLS.items()
             }
-            return hammered(functions, PEOPLE * len(FUNCTIONS), changing(list(have)))
+            return hammered(functions, PEOPLE * len(FUNCTIONS), make_caller(list(traces)))
 
     answers = await anyio.to_thread.run_sync(work)
     assert [] == [call.answer.error for call in answers if call.answer.error]
     assert sum(call.sent - 1 for call in answers) >= len(FUNCTIONS)
     await assert_postings_exact(app)
     await assert_tallies(app)
-    await assert_contributed_once(app, answers, have)
-    for person, mine in enumerate(have):
+    await assert_contributed_once(app, answers, traces)
+    for person, mine in enumerate(traces):
         done = [call for call in answers if call.request.caller.user_id == user(person)]
         await assert_amended_in_order(app, mine.amended, person, done)
         await assert_toggled(app, mine, done)
         await assert_voted(app, person, done)
 
 
-def of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The calls of a tool, in the order of each person: their arguments, and what they did."""
+def calls_of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The arguments and results of the calls of a tool, in order for each person."""
     return [
         (call.request.arguments, call.answer.result or {}) for call in answers if call.tool == tool
     ]
 
 
-async def assert_contributed_once(app: App, answers: list[Answered], have: list[Own]) -> None:
-    """Every trace is there once, under the id that its contributor was told."""
-    new = {result["trace_id"]: sent for sent, result in of("contribute_trace", answers)}
+async def assert_contributed_once(
+    app: App, answers: list[Answered], traces: list[PersonTraces]
+) -> None:
+    """Assert that every contribution is stored once, under the returned id."""
+    new = {result["trace_id"]: sent for sent, result in calls_of("contribute_trace", answers)}
     stored = await stored_documents(app, "traces")
-    assert new.keys() | {trace_id for own in have for trace_id in own} == stored.keys()
+    assert new.keys() | {trace_id for own in traces for trace_id in own} == stored.keys()
     for trace_id, sent in new.items():
         read = stored[trace_id]
         assert {name: sent[name] for name in texts("")} == {name: read[name] for name in texts("")}
@@ -180,22 +184,22 @@ async def assert_contributed_once(app: App, answers: list[Answered], have: list[
 async def assert_amended_in_order(
     app: App, trace_id: str, person: int, answers: list[Answered]
 ) -> None:
-    """Every revision is kept, and each is the one before with one amendment."""
-    amended = of("amend_trace", answers)
+    """Assert that every revision is stored, each with one amendment more."""
+    amended = calls_of("amend_trace", answers)
     assert list(range(2, len(amended) + 2)) == [result["revision"] for _, result in amended]
-    writings = [texts(f"{person} amended")]
+    contents = [texts(f"{person} amended")]
     for number in range(len(amended)):
-        writings.append(writings[-1] | amendment(person, number))
+        contents.append(contents[-1] | amendment(person, number))
     stored = await stored_documents(app, f"traces/{trace_id}/revisions")
     now = (await stored_documents(app, "traces"))[trace_id]
     read = [stored[str(number)] for number in range(1, len(amended) + 1)] + [now]
     assert len(amended) == len(stored)
-    assert writings == [{name: row[name] for name in texts("")} for row in read]
+    assert contents == [{name: row[name] for name in texts("")} for row in read]
 
 
-async def assert_toggled(app: App, mine: Own, answers: list[Answered]) -> None:
-    """Each call changed what the one before had left, and the former trace with it."""
-    toggles = of("withdraw_trace", answers)
+async def assert_toggled(app: App, mine: PersonTraces, answers: list[Answered]) -> None:
+    """Assert that calls took turns, and that the superseded trace followed."""
+    toggles = calls_of("withdraw_trace", answers)
     assert [True] * len(toggles) == [result["changed"] for _, result in toggles]
     stored, is_withdrawn = await stored_documents(app, "traces"), len(toggles) % 2 == 1
     assert is_withdrawn == (stored[mine.toggled]["withdrawn_at"] is not None)
@@ -203,13 +207,13 @@ async def assert_toggled(app: App, mine: Own, answers: list[Answered]) -> None:
 
 
 async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
-    """Of several votes on one trace the last one stands."""
-    last = {sent["trace_id"]: sent for sent, _ in of("vote_trace", answers)}
+    """Assert that the last of a person's votes on a trace is stored."""
+    last = {sent["trace_id"]: sent for sent, _ in calls_of("vote_trace", answers)}
     traces = await stored_documents(app, "traces")
     for trace_id, sent in last.items():
         vote = (await stored_votes(app, trace_id)).get(user(person))
         if sent["vote_type"] == "none":
-            # What was said of earlier texts stays, and counts no more.
+            # A vote on an earlier text may remain; it does not count.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]
         else:
             assert vote

@@ -1,7 +1,7 @@
-"""Invented secrets in their real formats, for tests and the bench.
+"""Invented secrets in their real formats, for tests and benchmarks.
 
-Every value is put together when it is needed, so that no line of this file looks like a secret to
-a scanner of repositories.
+Values are assembled at run time, so that no line of this file looks like a secret to a scanner of
+repositories.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BASE64URL: Final = ALNUM + "-_"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A text that holds one secret.
+    """A text with one secret.
 
     Attributes:
-        name: What it is.
-        text: What is contributed.
-        value: The secret part of it, which nothing may repeat.
-        line: Where it stands, from 1.
+        name: The kind of the secret.
+        text: The whole text.
+        value: The secret, which no output may repeat.
+        line: The line of the secret, from 1.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Planted:
 
 def random_text(alphabet: str, length: int, seed: int = 0) -> str:
     """Random characters, the same every time."""
-    return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - secrets nobody owns
+    return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - invented secrets
 
 
 def json_web_token(seed: int = 0) -> str:
-    """A signed token of nobody."""
+    """A signed JSON web token."""
     parts = [
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
@@ -53,14 +53,14 @@ def json_web_token(seed: int = 0) -> str:
 
 
 def armored(label: str, seed: int = 0) -> str:
-    """A block between a header and a footer, of random lines."""
+    """Random lines between a header and a footer, as in a PEM file."""
     lines = [random_text(BASE64, 64, seed + number) for number in range(6)]
     dashes = "-" * 5
     return "\n".join([f"{dashes}BEGIN {label}{dashes}", *lines, f"{dashes}END {label}{dashes}"])
 
 
 def service_account(seed: int = 0) -> str:
-    """The file that Google Cloud's console gives for a service account."""
+    """A key file of a Google Cloud service account."""
     return json.dumps(
         {
             "type": "service_account",
@@ -74,7 +74,7 @@ def service_account(seed: int = 0) -> str:
 
 
 def tokens(seed: int = 0) -> dict[str, str]:
-    """Name to value, of all that is known by its own form."""
+    """Tokens with a format of their own, by kind."""
     digits, middle = string.digits, "T3Blbk" + "FJ"
 
     def some(alphabet: str, length: int) -> str:
@@ -123,7 +123,7 @@ def tokens(seed: int = 0) -> dict[str, str]:
 
 
 def secrets_in_context(seed: int = 0) -> list[Planted]:
-    """What is known only by where it stands."""
+    """Secrets that only their context reveals."""
     aws = random_text(BASE64, 40, seed)
     azure = random_text(BASE64, 86, seed) + "=="
     password = random_text(ALNUM, 14, seed)
@@ -203,7 +203,7 @@ def _secrets_in_commands(password: str) -> list[Planted]:
 
 
 def key_blocks(seed: int = 0) -> list[Planted]:
-    """Keys of several lines, found by their headers."""
+    """Private keys of several lines."""
     labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
     labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
     body = random_text(BASE64, 64, seed)
@@ -212,16 +212,16 @@ def key_blocks(seed: int = 0) -> list[Planted]:
 
 
 def all_planted(seed: int = 0) -> list[Planted]:
-    """Every secret, the bare ones on the second line of a text."""
+    """All secrets; tokens are on the second line of their text."""
     bare = [
-        Planted(name, f"The client is made so:\nclient = Client('{value}')\n", value, 2)
+        Planted(name, f"Create the client:\nclient = Client('{value}')\n", value, 2)
         for name, value in tokens(seed).items()
     ]
     return [*bare, *secrets_in_context(seed), *key_blocks(seed)]
 
 
 def personal_data() -> list[Planted]:
-    """Data of people who do not exist, in forms that real people's have."""
+    """Personal data of invented people, in real formats."""
     mail, other = "ida.loaf" + "@" + "gmail.com", "i.loaf" + "@" + "acme-bakery.co.uk"
     mobile, landline, american = (
         "+49 151 " + "5807 4413",
@@ -372,7 +372,7 @@ INNOCENT: Final = (
     "C:\\Users\\Public Documents\\a, C:\\Users\\Your Name\\a, GET /users/settings.profile/edit",
     *_digests(),
 )
-"""Texts that must be shared: placeholders, names in code, digests, addresses of nobody."""
+"""Texts without secrets: placeholders, names in code, digests, impersonal addresses."""
 
 HOSTILE: Final = (
     *("a", "1 ", "A", "\n", "\\n", '"', "/", "."),
@@ -388,4 +388,4 @@ HOSTILE: Final = (
     "/home/ida" + ".loaf/",
     *("4242 ", "4", "DE89 ", "000-", "\ufdfa", "\uff10", "\u200b"),
 )
-"""What makes careless expressions slow when it is repeated."""
+"""Texts that make careless regular expressions slow if repeated."""

@@ -126,10 +126,10 @@ async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
+    "arguments", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
 )
-async def test_query_or_tags_are_required(app: App, asked: dict[str, Any]) -> None:
-    error = await call_error(app, "search_traces", STRANGER, **asked)
+async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -> None:
+    error = await call_error(app, "search_traces", STRANGER, **arguments)
     assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
         error.code,
         error.message,

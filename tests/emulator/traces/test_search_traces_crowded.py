@@ -27,7 +27,7 @@ async def store_trace(ctx: Context, name: str, text: str, tally: VoteTally) -> N
     trace = Trace(
         trace_id=name,
         content=TraceContent(title=text, context_text=text, solution_text=name, tags=("python",)),
-        contributor="somebody",
+        contributor="anna",
         created_at=now,
         updated_at=now,
     )

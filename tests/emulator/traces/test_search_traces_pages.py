@@ -94,7 +94,7 @@ async def test_flagged_and_superseded_traces_leave_no_gap(
     trace_ids = await contribute_anchors(app, 9)
     for hidden in (trace_ids[8], trace_ids[7], trace_ids[4]):
         await add_votes(app, hidden, 2, **SPAM)
-    new = await contribute(app, 20, title="anchor anew", tags=["sea"], supersedes=trace_ids[3])
+    new = await contribute(app, 20, title="anchor again", tags=["sea"], supersedes=trace_ids[3])
     visible = {*trace_ids, new} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
     for limit in (1, 2, 50):
         pages = await pages_of(app, **arguments, limit=limit)

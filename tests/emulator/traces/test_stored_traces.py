@@ -46,7 +46,7 @@ class History:
         """Start with no traces."""
         self.app = app
         self.chance = random.Random(seed)  # noqa: S311 - no secret
-        self.made: list[str] = []
+        self.trace_ids: list[str] = []
 
     async def event(self) -> None:
         """Make one to three random calls at once."""
@@ -54,7 +54,7 @@ class History:
         await asyncio.gather(*(self._one() for _ in range(count)))
 
     async def _one(self) -> None:
-        if not self.made:
+        if not self.trace_ids:
             await self.contribute()
             return
         action = self.chance.choice(
@@ -64,10 +64,10 @@ class History:
 
     async def contribute(self) -> None:
         """Contribute a trace that may supersede another."""
-        former = {"supersedes": self.chance.choice(self.made)} if self._often() else {}
+        former = {"supersedes": self.chance.choice(self.trace_ids)} if self._often() else {}
         result = await self._call("contribute_trace", **self._texts(), **former)
         if result and not result["duplicate"]:
-            self.made.append(result["trace_id"])
+            self.trace_ids.append(result["trace_id"])
 
     async def amend(self) -> None:
         """Amend some fields."""
@@ -89,11 +89,11 @@ class History:
 
     async def vote(self) -> None:
         """Vote, which changes no postings."""
-        trace_id = self.chance.choice(self.made)
+        trace_id = self.chance.choice(self.trace_ids)
         await call(self.app, "vote_trace", "ben", trace_id=trace_id, **DOWN)
 
     async def _change(self, name: str, **arguments: Any) -> None:
-        await self._call(name, trace_id=self.chance.choice(self.made), **arguments)
+        await self._call(name, trace_id=self.chance.choice(self.trace_ids), **arguments)
 
     async def _call(self, name: str, **arguments: Any) -> dict[str, Any] | None:
         answer = await call(self.app, name, **arguments)
@@ -101,7 +101,7 @@ class History:
         return answer.result
 
     def _often(self) -> bool:
-        return bool(self.made) and self.chance.random() < 0.3
+        return bool(self.trace_ids) and self.chance.random() < 0.3
 
     def _texts(self) -> dict[str, Any]:
         chance = self.chance

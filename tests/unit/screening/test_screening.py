@@ -1,4 +1,4 @@
-"""Secrets and personal data are found, told by line and kind, and never repeated."""
+"""Screening: secrets and personal data are found by line and kind, and never repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No text takes more time to screen than in proportion to its length."""
+"""Screening takes time proportional to the length of a text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tests.support.secret_samples import HOSTILE
 
 SHORT, TIMES = 5_000, 4
 FLOOR = 0.005
-"""Seconds beside which a measurement says nothing."""
+"""Seconds below which a measurement means nothing."""
 
 
 def seconds(part: str, length: int) -> float:
-    """The least processor time that a text of repeated parts took in three turns."""
+    """The shortest processor time, of three, to screen a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
-    taken: list[float] = []
+    times: list[float] = []
     for _ in range(3):
         started = time.process_time()
         screen_texts({"text": text})
-        taken.append(time.process_time() - started)
-    return min(taken)
+        times.append(time.process_time() - started)
+    return min(times)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
 def test_time_is_proportional_to_length(part: str) -> None:
-    """The square of it would be sixteen times."""
+    """Quadratic time would be sixteen times."""
     screen_texts({"text": ""})
     short, long = seconds(part, SHORT), seconds(part, SHORT * TIMES)
     assert long + FLOOR < (short + FLOOR) * TIMES * 2.5

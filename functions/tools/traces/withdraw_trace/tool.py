@@ -96,7 +96,7 @@ async def _superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrac
         return None
     if superseded.trace.status is TraceStatus.FLAGGED and not superseded.trace.superseded_by:
         raise Conflict(
-            f"It would replace your trace {superseded.trace.trace_id}, of which voters warn: amend"
+            f"It would replace your trace {superseded.trace.trace_id}, which voters warn of. Amend"
             " that one, so that they can change their votes. Nothing was changed.",
             details={"supersedes": superseded.trace.trace_id},
         )
