@@ -71,6 +71,7 @@ _AUTHORIZATION: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _MIN_TOKEN: Final = 16
+"""The length of the shortest token in an Authorization header."""
 _COOKIE_VALUE: Final = r"(?:=|: ?)[\"']?([^\s;,\"'`<>{}()\[\]$]{0,4096}+)"
 _COOKIES: Final = re.compile(
     r"(?:\b(?:set[-_]?)?cookies?\b[\"'`)\]]{0,2}\s{0,3}[:=,]?|\bcurl\b[^|;]{0,200}? -b)"

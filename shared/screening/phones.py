@@ -43,10 +43,12 @@ _WEAK_PHONE_WORDS: Final = (
     r"(?<![^\W_])(?:durchwahl|cell|call(?: (?:me|us|back|him|her))?(?: (?:at|on|under))?|signal"
     r"|portable|telegram)"
 )
+"""Words that often precede other numbers too: only one with a leading zero counts after them."""
 _BETWEEN: Final = (
     r"(?:[ _-]?(?:numbers?|nummer|num|no|nr))?(?![^\W\d_])"
     r"[^\w\s]{0,3}\s{0,20}[\W_]{0,4}(?<![+-])"
 )
+"""What may stand between the word and its number: "number", and punctuation."""
 _ZERO_NUMBER: Final = (
     rf"\(?(?:0[1-9](?:[ ./()-]{{0,3}}\d){{7,10}}|00[1-9](?:[ /()-]{{0,3}}\d){{8,13}}){_END}"
 )
@@ -81,7 +83,9 @@ _FICTITIOUS: Final = {
 """Numbers reserved for films and documentation, by country code. The regulators are NANPA (no other
 555 numbers are in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
 _INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
+"""Runs of digits that only invented numbers have."""
 _NATIONAL_LENGTHS: Final = range(9, 13)
+"""How many digits a national number has, with its leading zero."""
 _TOLL_FREE: Final = re.compile(r"[89]00")
 _MAX_INVENTED_DIGITS: Final = 3
 """A number with at most this many different digits is invented."""

@@ -70,19 +70,19 @@ async def _recount_latest(
 
 async def _recount_all(ctx: Context, budget: Budget, report: Report) -> None:
     """Recount the traces of one contributor after the other, if a round is due."""
-    recount, rounds = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
-    position, done = await rounds.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
+    recount, progress = VoteRecount(ctx.database), SweepProgress(ctx.database, NAME)
+    position, done = await progress.due(ROUND, ctx.clock(), ROUND_INTERVAL), 0
     while position is not None:
         user_id = await recount.next_contributor(position)
         if user_id is None:
             if position:
-                await rounds.ended(ROUND, ctx.clock())
+                await progress.ended(ROUND, ctx.clock())
             return
         work = _recount_contributor(user_id, ctx, budget, report)
         await run_isolated("a contributor", work, ctx, report)
         position, done = user_id, done + 1
         if budget.spent or done % CHECKPOINT_INTERVAL == 0:
-            await rounds.reached(ROUND, position)
+            await progress.reached(ROUND, position)
         if budget.spent:
             report.finished = False
             return
