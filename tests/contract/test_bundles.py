@@ -51,7 +51,7 @@ ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
         for function in functions()
     ],
 )
-def test_a_function_starts_with_its_bundle_and_nothing_more(
+def test_a_function_loads_only_its_bundle(
     function: Function,
 ) -> None:
     code = f"""
@@ -68,7 +68,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     assert ours
 
 
-def test_only_bundles_of_jobs_hold_code_of_jobs() -> None:
+def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
     for function in functions():
         expected = CODE_OF_JOBS if function.kind == "job" else set()
         assert expected == CODE_OF_JOBS & import_closure(function.main).files

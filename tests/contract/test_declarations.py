@@ -102,7 +102,7 @@ def test_settings_are_called_settings(room: str) -> None:
 
 
 @every_function
-def test_a_function_is_given_each_setting_that_its_modules_read(function: Function) -> None:
+def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
     assert set() == read_by(*modules_of(function)) - names
 
@@ -114,12 +114,12 @@ def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -
     assert set(declared.settings) <= read_by(*modules_of(function))
 
 
-def test_the_gateway_is_given_no_setting_that_it_does_not_read() -> None:
+def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
     assert read_by(*modules_of(gateway)) == {name.lower() for name in gateway.settings}
 
 
-def test_what_the_composition_root_reads_follows_from_needs() -> None:
+def test_settings_of_the_context_follow_from_capabilities() -> None:
     assert read_by(COMPOSITION) == {
         *SETTINGS_OF_TOOLS,
         *of_needs(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
@@ -127,23 +127,23 @@ def test_what_the_composition_root_reads_follows_from_needs() -> None:
     assert read_by(JOB) <= {*SETTINGS_OF_JOBS}
 
 
-def test_each_setting_is_given_to_somebody_and_no_secret_in_plain_sight() -> None:
+def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
     names = {name.lower() for function in functions() for name in function.settings}
     assert FIELDS - SECRETS == names
 
 
-def test_whoever_does_not_embed_is_not_touched_by_another_model() -> None:
+def test_only_embedding_functions_depend_on_the_model() -> None:
     names = {function.name: set(function.settings) for function in functions()}
     assert "VERTEX_MODEL" in names["search_kb"]
     assert "VERTEX_MODEL" not in names["get_chunk"] | names["cards"]
     assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= names["cards"]
 
 
-def test_each_need_says_which_settings_follow() -> None:
+def test_every_capability_has_its_settings() -> None:
     assert ALL_CAPABILITIES == SETTINGS_OF_CAPABILITIES.keys()
 
 
-def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -> None:
+def test_every_imported_provider_has_a_capability() -> None:
     imported = {
         node.module
         for function in ast.walk(ast.parse(COMPOSITION.read_bytes()))
@@ -154,7 +154,7 @@ def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -
     assert PROVIDERS.keys() == imported
 
 
-def test_whoever_reads_a_file_beside_itself_says_which() -> None:
+def test_modules_that_read_files_declare_them() -> None:
     readers = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for room in FIRST_PARTY

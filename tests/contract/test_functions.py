@@ -43,19 +43,19 @@ def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
 
 
 @every_function
-def test_its_entry_point_is_a_short_program_named_as_the_cloud_expects(function: Function) -> None:
+def test_its_entry_point_is_short_and_named_handle(function: Function) -> None:
     tree = ast.parse(function.main)
     assert len(tree.body) <= LONGEST_ENTRY_POINT
     assert "handle" in symtable.symtable(function.main, "main.py", "exec").get_identifiers()
 
 
 @every_function
-def test_its_service_account_has_a_name_that_google_takes(function: Function) -> None:
+def test_its_service_account_has_a_valid_name(function: Function) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", f"carrel-{function.key}")
 
 
 @every_function
-def test_it_has_room_and_time_that_google_gives(function: Function) -> None:
+def test_its_memory_and_timeout_are_within_limits(function: Function) -> None:
     assert function.memory in MEMORY
     assert 1 <= function.concurrency <= 1000
     assert 1 <= function.timeout <= 3600
@@ -75,7 +75,7 @@ def test_only_the_gateway_opens_the_database_of_credentials() -> None:
     assert {ACCESS_DATABASE: USER_ROLE} == FUNCTIONS[0].databases
 
 
-def test_each_secret_goes_to_who_uses_it() -> None:
+def test_each_secret_goes_only_to_functions_that_use_it() -> None:
     secrets = {function.name: set(function.secrets) for function in FUNCTIONS if function.secrets}
     assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == secrets.pop("gateway")
     assert {"READWISE_TOKEN"} == secrets.pop("ingest")
@@ -86,12 +86,12 @@ def test_each_secret_goes_to_who_uses_it() -> None:
 
 
 @every_function
-def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
+def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
     asks = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
     roles = function.entry_in_manifest("")["project_roles"]
     assert (["roles/aiplatform.user"] if asks else []) == roles
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
-def test_a_run_has_time_to_end_before_its_function_is_given_up(job: Job) -> None:
+def test_a_run_ends_before_its_function_times_out(job: Job) -> None:
     assert job.timeout + JOB_GRACE_SECONDS <= MAX_JOB_SECONDS

@@ -35,7 +35,7 @@ def called(running: Running, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["call", *arguments, "--url", running.endpoint])
 
 
-def test_a_good_call_prints_the_result_as_json(carrel: Running) -> None:
+def test_a_successful_call_prints_the_result_as_json(carrel: Running) -> None:
     result = called(carrel, "search_kb", '{"query": "sourdough starter", "limit": 1}')
     assert (0, "") == (result.exit_code, result.stderr)
     assert BAKING.title == json.loads(result.stdout)["results"][0]["title"]
@@ -47,19 +47,19 @@ def test_a_tool_error_goes_to_standard_error(carrel: Running) -> None:
     assert "VALIDATION_ERROR" == json.loads(result.stderr)["error"]["code"]
 
 
-def test_arguments_may_be_left_out(carrel: Running) -> None:
+def test_arguments_are_optional(carrel: Running) -> None:
     result = called(carrel, "get_chunk")
     assert 1 == result.exit_code
     assert {"chunk_id": "required, but missing"} == json.loads(result.stderr)["error"]["details"]
 
 
-def test_an_unknown_tool_is_answered_with_the_tools_there_are(carrel: Running) -> None:
+def test_an_unknown_tool_is_answered_with_the_tools(carrel: Running) -> None:
     result = called(carrel, "find_all")
     assert (1, "") == (result.exit_code, result.stdout)
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
-def test_arguments_that_are_no_object_are_refused_in_words(carrel: Running) -> None:
+def test_arguments_that_are_not_an_object_are_refused(carrel: Running) -> None:
     for arguments in ("[1]", "5", '"query"', "null"):
         result = called(carrel, "search_kb", arguments)
         assert (1, "") == (result.exit_code, result.stdout)
@@ -80,7 +80,7 @@ def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
-def test_a_key_that_does_not_hold_is_told_and_not_quoted(closed: Running, wrong: str) -> None:
+def test_an_invalid_key_is_reported_and_not_quoted(closed: Running, wrong: str) -> None:
     result = CliRunner(env={"CARREL_KEY": wrong}).invoke(
         main, ["call", "get_stats", "--url", closed.endpoint]
     )
@@ -90,7 +90,7 @@ def test_a_key_that_does_not_hold_is_told_and_not_quoted(closed: Running, wrong:
     assert wrong not in result.stderr
 
 
-def test_a_key_is_not_sent_in_the_clear() -> None:
+def test_a_key_is_not_sent_unencrypted() -> None:
     result = CliRunner(env={"CARREL_KEY": "k"}).invoke(
         main, ["call", "get_stats", "--url", "http://carrel.example/mcp"]
     )
@@ -108,7 +108,7 @@ def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
     assert "The vault key is in Lisbon." == json.loads(result.stdout)["contexts"][0]
 
 
-def test_a_file_that_is_not_there_is_told(carrel: Running, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(carrel: Running, tmp_path: Path) -> None:
     named = f"materials={tmp_path / 'nowhere.txt'}"
     result = called(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
     assert (1, True) == (result.exit_code, "no text can be read there" in result.stderr)

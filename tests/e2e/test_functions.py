@@ -28,7 +28,7 @@ def url(few_functions: Running) -> str:
     return few_functions.tools["get_chunk"].url
 
 
-def test_a_call_request_is_answered_with_a_result_and_a_receipt(url: str, library: Library) -> None:
+def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) -> None:
     chunk = library.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
@@ -38,7 +38,7 @@ def test_a_call_request_is_answered_with_a_result_and_a_receipt(url: str, librar
     assert (1, 1) == (answer["receipt"]["documents_read"], answer["receipt"]["round_trips"])
 
 
-def test_a_call_reaches_a_tool_by_way_of_the_gateway(few_functions: Running) -> None:
+def test_a_call_reaches_a_tool_through_the_gateway(few_functions: Running) -> None:
     response = post(few_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
@@ -47,7 +47,7 @@ def test_a_call_reaches_a_tool_by_way_of_the_gateway(few_functions: Running) -> 
 @pytest.mark.parametrize(
     "body", [b"", b"{nope", b"[]", b'{"arguments": {}}', b"\xff", b'{"jsonrpc": "2.0"}']
 )
-def test_anything_else_is_refused_as_json(url: str, body: bytes) -> None:
+def test_other_requests_are_refused_as_json(url: str, body: bytes) -> None:
     response = httpx2.post(url, content=body, timeout=60)
     assert (400, "application/json") == (response.status_code, response.headers["content-type"])
     assert "VALIDATION_ERROR" == response.json()["error"]["code"]
@@ -65,20 +65,20 @@ def test_an_error_has_the_http_status_of_its_kind(
     assert response.json()["result"] is None
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_not_run(url: str) -> None:
+def test_a_call_past_its_deadline_is_not_run(url: str) -> None:
     late = request(arguments={"chunk_id": "a"}, deadline=time.time() - 1)
     response = httpx2.post(url, json=late, timeout=60)
     assert (503, "UNAVAILABLE") == (response.status_code, response.json()["error"]["code"])
     assert 0 == response.json()["receipt"]["documents_read"]
 
 
-def test_a_get_tells_its_health(url: str) -> None:
+def test_a_get_request_answers_the_health(url: str) -> None:
     response = httpx2.get(url, timeout=60)
     assert (200, {"name": "get_chunk", "status": "ok"}) == (response.status_code, response.json())
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_what_any_web_page_could_send_is_refused(url: str, kind: str) -> None:
+def test_requests_that_web_pages_can_send_are_refused(url: str, kind: str) -> None:
     body = json.dumps(request(arguments={"chunk_id": "a"}))
     response = httpx2.post(url, content=body, headers={"content-type": kind}, timeout=60)
     assert 400 == response.status_code

@@ -20,7 +20,7 @@ def test_an_embedder_imports_no_client_before_it_embeds() -> None:
     assert "False" == printed(code)
 
 
-def test_what_does_not_scan_does_not_import_the_scanners() -> None:
+def test_only_tools_that_scan_import_the_scanners() -> None:
     code = (
         "import sys, shared.screening.screen as screen; screen.refusal([]); "
         "print({'detect_secrets', 'phonenumbers', 'regex', 'stdnum'} & set(sys.modules))"
@@ -28,7 +28,7 @@ def test_what_does_not_scan_does_not_import_the_scanners() -> None:
     assert "set()" == printed(code)
 
 
-def test_without_time_zones_of_the_system_a_package_serves() -> None:
+def test_time_zones_work_without_the_systems_files() -> None:
     code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
     assert "Asia/Tokyo" == printed(code, PYTHONTZPATH="")
 

@@ -51,7 +51,7 @@ def call_request(library: Library) -> dict[str, Any]:
     return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
 
 
-def test_the_secret_of_the_run_lets_a_call_through(
+def test_a_call_with_the_secret_of_the_run_passes(
     local_functions: LocalFunctions, library: Library
 ) -> None:
     response = httpx2.post(
@@ -69,7 +69,7 @@ def test_the_secret_of_the_run_lets_a_call_through(
 @pytest.mark.parametrize(
     "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
 )
-def test_whoever_does_not_have_it_is_refused(
+def test_a_call_without_the_secret_is_refused(
     local_functions: LocalFunctions, library: Library, template: str | None
 ) -> None:
     """Neither a call nor a question of health gets as far as the function."""
@@ -82,18 +82,18 @@ def test_whoever_does_not_have_it_is_refused(
     assert local_functions.secret not in posted.text
 
 
-def test_the_secret_sent_twice_is_refused(local_functions: LocalFunctions) -> None:
+def test_a_duplicate_secret_is_refused(local_functions: LocalFunctions) -> None:
     header = ("authorization", f"Bearer {local_functions.secret}")
     response = httpx2.get(local_functions.servers["get_chunk"].url, headers=[header, header])
     assert 403 == response.status_code
 
 
-def test_each_run_has_a_secret_of_its_own() -> None:
+def test_each_run_has_its_own_secret() -> None:
     with serve_tools([], {}) as one, serve_tools([], {}) as other:
         assert one.secret != other.secret
 
 
-def test_the_gateway_calls_them_past_any_proxy(
+def test_the_gateway_calls_functions_without_a_proxy(
     local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
@@ -115,7 +115,7 @@ def test_the_gateway_calls_them_past_any_proxy(
     assert "A sourdough starter needs flour" in first["snippet"]
 
 
-def test_they_end_with_who_started_them_even_if_that_is_killed() -> None:
+def test_functions_end_with_their_parent() -> None:
     command = [sys.executable, "-c", STARTED]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -128,7 +128,7 @@ def test_they_end_with_who_started_them_even_if_that_is_killed() -> None:
     assert not is_listening(host)
 
 
-def test_one_that_dies_is_named() -> None:
+def test_a_dead_function_is_named() -> None:
     with serve_tools(["list_tags"], {}) as running:
         assert not running.dead_function()
         running.servers["list_tags"].kill()

@@ -96,9 +96,7 @@ async def posted(served: Cloud, name: str) -> tuple[int, dict[str, Any]]:
     return response.status_code, body
 
 
-async def test_a_post_runs_the_job_and_says_what_it_did(
-    served: Cloud, ctx: Context, folder: Path
-) -> None:
+async def test_a_post_request_runs_the_job(served: Cloud, ctx: Context, folder: Path) -> None:
     export(folder, book())
     broken = written(folder, "broken.md", "")
     status, body = await posted(served, "ingest")
@@ -115,7 +113,7 @@ async def test_a_post_runs_the_job_and_says_what_it_did(
     assert await leases(ctx) == set()
 
 
-async def test_a_post_while_the_job_runs_says_so(served: Cloud, ctx: Context) -> None:
+async def test_a_post_request_during_a_run_says_so(served: Cloud, ctx: Context) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
@@ -126,7 +124,7 @@ async def test_a_post_while_the_job_runs_says_so(served: Cloud, ctx: Context) ->
     assert finished["counts"]["embedded"] >= len(NOTES)
 
 
-async def test_a_post_while_another_process_runs_says_until_when(
+async def test_a_post_request_during_another_process_says_until_when(
     served: Cloud, ctx: Context
 ) -> None:
     await Leases(ctx.database).acquire("ingest", 40, ctx.clock)
@@ -144,7 +142,7 @@ async def test_a_post_while_another_process_runs_says_until_when(
         *(pytest.param("others", name, marks=pytest.mark.slow) for name in OTHERS),
     ],
 )
-async def test_a_get_tells_how_a_job_is(
+async def test_a_get_request_answers_the_health_of_a_job(
     request: pytest.FixtureRequest, jobs_there: str, name: str
 ) -> None:
     async with client(request.getfixturevalue(jobs_there), name) as scheduler:
@@ -153,7 +151,7 @@ async def test_a_get_tells_how_a_job_is(
 
 
 @pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
-async def test_nobody_but_the_scheduler_runs_a_job(account: str, served: Cloud) -> None:
+async def test_only_the_scheduler_can_run_a_job(account: str, served: Cloud) -> None:
     async with client(served, "ingest", account) as somebody:
         response = await somebody.post("/")
     assert response.status_code == 403

@@ -84,7 +84,7 @@ def listing(port: int, **headers: str) -> int:
 
 
 @pytest.mark.anyio
-async def test_requests_that_all_come_first_are_all_answered(log: Path) -> None:
+async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
     with run_deployed_gateway({}, log) as running:
 
@@ -98,7 +98,7 @@ async def test_requests_that_all_come_first_are_all_answered(log: Path) -> None:
     assert [200] * 16 == statuses
 
 
-def test_a_gateway_ends_cleanly_when_it_is_told_to(log: Path) -> None:
+def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
     with run_deployed_gateway({}, log) as running:
         httpx2.post(running.endpoint, json=LISTING, headers=HEADERS)
         os.killpg(running.gateway.process.pid, signal.SIGTERM)

@@ -20,7 +20,7 @@ with cloud(["get_chunk"], {}) as running:
 """
 
 
-def test_a_cloud_ends_with_who_started_it_even_if_that_is_killed() -> None:
+def test_a_fake_cloud_ends_with_its_parent() -> None:
     command = [sys.executable, "-c", STARTED]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -33,7 +33,7 @@ def test_a_cloud_ends_with_who_started_it_even_if_that_is_killed() -> None:
     assert [False, False] == [is_listening(host) for host in hosts]
 
 
-def test_it_tells_which_part_has_died() -> None:
+def test_a_dead_part_is_named() -> None:
     with cloud(["get_chunk"], {}) as running:
         assert not running.dead()
         running.functions["get_chunk"].kill()

@@ -127,7 +127,7 @@ def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_archive_is_served_where_pip_alone_installed_what_it_requires(
+def test_an_archive_runs_with_only_its_requirements(
     name: str, staged: Path, tmp_path: Path
 ) -> None:
     folder = unpacked(staged, entry_of(staged, name), tmp_path)
@@ -190,7 +190,7 @@ async def assert_found_by_meaning(
 
 
 @pytest.mark.anyio
-async def test_as_deployed_texts_are_embedded_and_found_by_vertex_ai(
+async def test_deployed_functions_search_with_vertex_ai(
     ctx: Context, staged: Path, vertex: FakeVertex, tmp_path: Path
 ) -> None:
     settings = {
@@ -204,7 +204,7 @@ async def test_as_deployed_texts_are_embedded_and_found_by_vertex_ai(
 
 
 @pytest.mark.anyio
-async def test_as_deployed_texts_are_embedded_and_found_by_an_endpoint_like_openais(
+async def test_deployed_functions_search_with_an_openai_endpoint(
     ctx: Context, staged: Path, openai: FakeOpenAI, tmp_path: Path
 ) -> None:
     settings = {
@@ -227,7 +227,7 @@ async def test_as_deployed_texts_are_embedded_and_found_by_an_endpoint_like_open
         (GATEWAY, set()),
     ],
 )
-def test_a_function_holds_the_providers_that_it_needs_and_that_the_cloud_has(
+def test_a_bundle_has_only_the_providers_it_needs(
     name: str, providers: set[str], staged: Path
 ) -> None:
     with ZipFile(staged / entry_of(staged, name)["bundle"]) as packed:

@@ -93,7 +93,7 @@ COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore
         pytest.param("cluster", COMMON | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow),
     ],
 )
-def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
+def test_a_function_has_only_its_modules_and_variables(
     name: str, modules: set[str], secrets: set[str], ours: list[str]
 ) -> None:
     said = told(name)
@@ -125,21 +125,21 @@ def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> N
         assert bundle.archive.stem == bundle.folder.name
 
 
-def test_what_is_asked_for_is_known_to_be_in_use() -> None:
+def test_using_a_bundle_marks_its_environment_as_used() -> None:
     [bundle] = bundles(["get_chunk"]).values()
     os.utime(bundle.folder, (0, 0))
     assert {"get_chunk": bundle} == bundles(["get_chunk"])
     assert time.time() - bundle.folder.stat().st_mtime < USED_FOR
 
 
-def test_whoever_asks_at_once_gets_the_same() -> None:
+def test_concurrent_requests_share_an_environment() -> None:
     with ThreadPoolExecutor(4) as threads:
         futures = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
     first, *others = [future.result() for future in futures]
     assert [first] * 3 == others
 
 
-def test_what_cannot_be_installed_is_said_and_leaves_no_environment(tmp_path: Path) -> None:
+def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:
     unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
     with pytest.raises(InvalidInput, match="comes over the network: is there one"):
         environment(unknown, tmp_path)

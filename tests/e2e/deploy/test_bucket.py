@@ -23,9 +23,7 @@ SAFE = {
 }
 
 
-def test_a_bucket_is_made_versioned_and_closed_to_the_public(
-    site: Site, storage: FakeCloudStorage
-) -> None:
+def test_a_new_bucket_is_versioned_and_private(site: Site, storage: FakeCloudStorage) -> None:
     cloud = site.cloud()
     assert cloud.bucket.ensure(NUMBER, "europe-west1")
     assert not cloud.bucket.ensure(NUMBER, "europe-west1")
@@ -47,7 +45,7 @@ def test_a_bucket_is_made_versioned_and_closed_to_the_public(
         },
     ],
 )
-def test_our_own_bucket_is_versioned_and_closed_where_it_was_not(
+def test_an_existing_bucket_becomes_versioned_and_private(
     existing: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
@@ -60,9 +58,7 @@ def test_our_own_bucket_is_versioned_and_closed_where_it_was_not(
     assert {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE} == bucket
 
 
-def test_a_bucket_that_is_as_it_should_be_is_left_alone(
-    site: Site, storage: FakeCloudStorage
-) -> None:
+def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) -> None:
     cloud = site.cloud()
     cloud.bucket.ensure(NUMBER, "europe-west1")
     before = storage.calls["bucket"]
@@ -71,7 +67,7 @@ def test_a_bucket_that_is_as_it_should_be_is_left_alone(
 
 
 @pytest.mark.parametrize("existing", [{"projectNumber": "987654321098"}, {"closed": True}])
-def test_a_bucket_of_that_name_that_is_somebody_elses_is_never_used(
+def test_a_bucket_of_another_project_is_never_used(
     existing: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()

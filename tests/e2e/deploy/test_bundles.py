@@ -42,11 +42,11 @@ def names_in(requirements: Path) -> set[str]:
     return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
 
 
-def test_every_function_that_is_wanted_is_in_the_manifest(manifest: dict[str, Any]) -> None:
+def test_every_selected_function_is_in_the_manifest(manifest: dict[str, Any]) -> None:
     assert {name.replace("_", "-") for name in FEW} == manifest.keys()
 
 
-def test_a_bundle_holds_the_entry_point_of_its_function(target: Path) -> None:
+def test_a_bundle_contains_its_functions_entry_point(target: Path) -> None:
     """No tool or job has one in the repository."""
     programs = {function.key: function.main for function in functions() if function.name in FEW}
     sources = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
@@ -55,7 +55,9 @@ def test_a_bundle_holds_the_entry_point_of_its_function(target: Path) -> None:
     assert "handle = serve_job(JOB)" in sources["index"]
 
 
-def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str, Any]) -> None:
+def test_an_archive_contains_the_files_of_its_folder(
+    target: Path, manifest: dict[str, Any]
+) -> None:
     for key, entry in manifest.items():
         with zipfile.ZipFile(target / entry["bundle"]) as archive:
             packed = {name: archive.read(name) for name in archive.namelist()}
@@ -72,9 +74,7 @@ def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[
     )
 
 
-def test_another_machines_zlib_makes_another_archive_of_the_same_name(
-    target: Path, tmp_path: Path
-) -> None:
+def test_the_archives_name_does_not_depend_on_compression(target: Path, tmp_path: Path) -> None:
     archives = {}
     for level in (1, 9):
         (tmp_path / str(level)).mkdir()
@@ -84,7 +84,7 @@ def test_another_machines_zlib_makes_another_archive_of_the_same_name(
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.py", "2"), ("b.py", "1")])
-def test_another_content_and_another_place_make_another_name(
+def test_another_content_or_path_makes_another_name(
     tmp_path: Path, name: str, content: str
 ) -> None:
     bundles = []
@@ -96,7 +96,7 @@ def test_another_content_and_another_place_make_another_name(
     assert 2 == len(set(bundles))
 
 
-def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
+def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
     stage(tmp_path, only=["get_chunk", "list_tags"])
     stray = tmp_path / "get-chunk" / "stray.py"
     stray.write_text("")
@@ -108,7 +108,7 @@ def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
     assert not (tmp_path / "list-tags").exists()
 
 
-def test_what_others_keep_beside_the_bundles_stays(tmp_path: Path) -> None:
+def test_other_files_beside_the_bundles_stay(tmp_path: Path) -> None:
     names = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -117,7 +117,7 @@ def test_what_others_keep_beside_the_bundles_stays(tmp_path: Path) -> None:
     assert [True] * 4 == [(tmp_path / name).exists() for name in names]
 
 
-def test_a_run_that_fails_leaves_no_manifest_of_the_run_before(tmp_path: Path) -> None:
+def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
     stage(tmp_path, only=["get_chunk"])
     (tmp_path / "requirements").rename(tmp_path / "elsewhere")
     (tmp_path / "requirements").write_text("not a folder")
@@ -144,9 +144,7 @@ bundles.stage(Path({str(target)!r}), only={TWO!r})
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_the_next_run_is_whole(
-    tmp_path: Path, manifest: dict[str, Any]
-) -> None:
+def test_a_run_after_a_kill_is_complete(tmp_path: Path, manifest: dict[str, Any]) -> None:
     stage(tmp_path, only=["list_tags"])
     with staging(tmp_path) as killed:
         assert killed.stdout
@@ -159,7 +157,7 @@ def test_killed_in_the_middle_the_next_run_is_whole(
 
 
 @pytest.mark.slow
-def test_runs_at_once_do_not_break_each_other(tmp_path: Path, manifest: dict[str, Any]) -> None:
+def test_concurrent_runs_do_not_interfere(tmp_path: Path, manifest: dict[str, Any]) -> None:
     with staging(tmp_path) as one, staging(tmp_path) as other:
         one.communicate()
         other.communicate()
@@ -177,7 +175,7 @@ def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
             assert archive.testzip() is None
 
 
-def test_a_bundle_installs_what_it_imports_and_no_more(target: Path) -> None:
+def test_a_bundle_requires_only_what_it_imports(target: Path) -> None:
     chunk, search = (
         names_in(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
     )
@@ -189,7 +187,7 @@ def test_a_bundle_installs_what_it_imports_and_no_more(target: Path) -> None:
     assert "google-cloud-storage" in names_in(target / "ingest" / "requirements.txt")
 
 
-def test_every_version_is_that_of_the_constraints_and_has_hashes(target: Path) -> None:
+def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None:
     pins = {line.lower().replace("_", "-") for line in CONSTRAINTS.read_text().splitlines()}
     for path in target.glob("*/requirements.txt"):
         entries = re.split(r"\n(?=\S)", path.read_text().strip())
@@ -198,18 +196,18 @@ def test_every_version_is_that_of_the_constraints_and_has_hashes(target: Path) -
         assert versions - pins == set()
 
 
-def test_a_laptops_bundle_embeds_by_itself_and_the_clouds_does_not(tmp_path: Path) -> None:
+def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:
     stage(tmp_path, only=["search_kb"], laptop=True)
     assert (tmp_path / "search-kb" / "shared" / "ai" / "local_embedding.py").exists()
     assert "onnxruntime" in names_in(tmp_path / "search-kb" / "requirements.txt")
 
 
-def test_a_tool_that_does_not_embed_holds_no_provider(target: Path) -> None:
+def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
     modules = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
     assert {"__init__.py", "embedding.py"} == modules
 
 
-def test_no_bundle_holds_another_room(target: Path) -> None:
+def test_no_bundle_contains_other_functions(target: Path) -> None:
     for key, room in [
         ("search-kb", "tools/knowledge/search_kb"),
         ("gateway", "gateway"),
@@ -222,30 +220,30 @@ def test_no_bundle_holds_another_room(target: Path) -> None:
         assert not (target / key / "infra").exists()
 
 
-def test_what_pyproject_does_not_name_cannot_be_imported() -> None:
+def test_an_import_missing_in_pyproject_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
         requirements_of({"pytest"})
 
 
-def test_what_nobody_brings_cannot_be_imported_either() -> None:
+def test_an_import_that_is_not_installed_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no_such_library is imported, but nothing"):
         requirements_of({"no_such_library"})
 
 
-def test_what_the_standard_library_has_is_not_installed() -> None:
+def test_the_standard_library_needs_no_requirement() -> None:
     assert frozenset() == requirements_of({"json", "collections.abc", "asyncio"})
 
 
-def test_what_the_constraints_lack_is_not_installed_in_whatever_version(tmp_path: Path) -> None:
+def test_a_requirement_missing_in_constraints_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"constraints.txt lacks six==.*make lock"):
         lock_requirements({"six"}, tmp_path)
 
 
-def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="uv cannot lock"):
         lock_requirements({"click>=999"}, tmp_path)
 
 
 @pytest.mark.parametrize("function", functions(), ids=lambda function: function.key)
-def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
+def test_every_import_of_functions_is_in_pyproject(function: Any) -> None:
     assert requirements_of(import_closure(function.main).others)

@@ -48,7 +48,7 @@ def deployment_file(tmp_path: Path, project: str) -> Path:
     return path
 
 
-def test_the_deployment_says_where_and_how(deployment_file: Path, project: str) -> None:
+def test_the_deployment_sets_the_environment(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=True, path=deployment_file)
     assert (project, "vertex", "1024") == (
         os.environ["GOOGLE_CLOUD_PROJECT"],
@@ -57,12 +57,12 @@ def test_the_deployment_says_where_and_how(deployment_file: Path, project: str) 
     )
 
 
-def test_the_quota_is_the_deployments_own(deployment_file: Path, project: str) -> None:
+def test_the_quota_project_is_the_deployments(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=False, path=deployment_file)
     assert project == os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"]
 
 
-def test_the_emulator_is_left_out_of_it(deployment_file: Path) -> None:
+def test_the_emulator_is_not_used(deployment_file: Path) -> None:
     os.environ["FIRESTORE_EMULATOR_HOST"] = "127.0.0.1:1"
     use_deployment(embedding=False, path=deployment_file)
     assert "FIRESTORE_EMULATOR_HOST" not in os.environ
@@ -74,7 +74,7 @@ def test_the_environment_beats_the_deployment(deployment_file: Path) -> None:
     assert "openai" == os.environ["EMBEDDING_PROVIDER"]
 
 
-def test_of_another_project_nothing_is_taken_over(deployment_file: Path) -> None:
+def test_another_project_gets_nothing_of_the_deployment(deployment_file: Path) -> None:
     os.environ["GOOGLE_CLOUD_PROJECT"] = "another-one"
     with pytest.raises(CommandFailed, match="set EMBEDDING_PROVIDER in the environment"):
         use_deployment(embedding=True, path=deployment_file)
@@ -91,7 +91,7 @@ def test_of_another_project_nothing_is_taken_over(deployment_file: Path) -> None
         ({"BILLING_URL": "https://bills.example.com"}, ["BILLING_TOKEN"]),
     ],
 )
-def test_commands_can_work_whatever_secrets_the_functions_have(
+def test_commands_work_without_the_functions_secrets(
     settings: dict[str, str], secrets: list[str], tmp_path: Path, project: str
 ) -> None:
     path = tmp_path / "deployment.tfvars.json"
@@ -102,7 +102,7 @@ def test_commands_can_work_whatever_secrets_the_functions_have(
     assert project == Settings().google_cloud_project
 
 
-def test_texts_are_where_terraform_keeps_them(deployment_file: Path, project: str) -> None:
+def test_texts_are_in_terraforms_bucket(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=True, path=deployment_file)
     texts = f"gs://{project}-carrel-texts"
     settings = Settings()
@@ -111,7 +111,7 @@ def test_texts_are_where_terraform_keeps_them(deployment_file: Path, project: st
     assert '"${var.project}-carrel-texts"' in terraform
 
 
-def test_texts_are_where_the_settings_say(tmp_path: Path, project: str) -> None:
+def test_texts_can_be_in_a_configured_bucket(tmp_path: Path, project: str) -> None:
     settings = {"EMBEDDING_PROVIDER": "vertex", "INGEST_BUCKET": "gs://elsewhere/notes"}
     path = tmp_path / "deployment.tfvars.json"
     save_deployment(Deployment(project=project, settings=settings), path)
@@ -119,7 +119,7 @@ def test_texts_are_where_the_settings_say(tmp_path: Path, project: str) -> None:
     assert "gs://elsewhere/notes" == Settings().ingest_bucket
 
 
-def test_without_a_deployment_somebody_must_say_where(tmp_path: Path) -> None:
+def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> None:
     with pytest.raises(
         CommandFailed, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
@@ -135,7 +135,7 @@ def values(project: str, google: FakeGoogleCloud) -> SecretValues:
     return SecretValues(GoogleApi(session, google.address), project)
 
 
-def test_jobs_have_the_secrets_that_they_declare_and_that_are_in_use(
+def test_jobs_get_their_declared_secrets_in_use(
     deployment_file: Path, values: SecretValues
 ) -> None:
     values.add("READWISE_TOKEN", "of the owner")
@@ -147,7 +147,7 @@ def test_jobs_have_the_secrets_that_they_declare_and_that_are_in_use(
     assert "ACCESS_SECRETS" not in os.environ
 
 
-def test_a_secret_that_a_job_is_told_is_not_looked_up(deployment_file: Path) -> None:
+def test_a_secret_in_the_environment_is_not_looked_up(deployment_file: Path) -> None:
     def fail(_: str) -> SecretValues:
         raise AssertionError
 
@@ -157,13 +157,13 @@ def test_a_secret_that_a_job_is_told_is_not_looked_up(deployment_file: Path) -> 
     assert "from the environment" == os.environ["READWISE_TOKEN"]
 
 
-def test_on_a_laptop_no_secret_is_looked_up() -> None:
+def test_local_jobs_look_up_no_secret() -> None:
     os.environ["FIRESTORE_EMULATOR_HOST"] = "127.0.0.1:1"
     set_job_secrets(["ingest"])
     assert "READWISE_TOKEN" not in os.environ
 
 
-def test_keys_are_made_with_the_deployments_own_secret(
+def test_keys_are_signed_with_the_deployments_secret(
     deployment_file: Path, values: SecretValues
 ) -> None:
     values.add("ACCESS_SECRETS", '["what the gateway has, and nobody else in the world"]')

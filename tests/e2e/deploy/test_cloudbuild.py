@@ -31,13 +31,13 @@ def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
-def test_the_steps_come_in_the_order_in_which_each_needs_the_one_before() -> None:
+def test_the_steps_are_in_order() -> None:
     tested = ["terraform", "python", "check", "test", "test-slow"]
     expected = [*tested, "deployment", "stage", "indexes", "release"]
     assert expected == list(STEPS)
 
 
-def test_the_build_agrees_with_the_published_schema() -> None:
+def test_the_build_follows_the_published_schema() -> None:
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     program = shutil.which("check-jsonschema", path=places)
     if program is None:
@@ -47,20 +47,20 @@ def test_the_build_agrees_with_the_published_schema() -> None:
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])
-def test_every_target_that_a_build_makes_is_there(line: str) -> None:
+def test_every_make_target_of_the_build_exists(line: str) -> None:
     target = line.split()[1]
     assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("carrel ")])
-def test_every_command_that_a_build_runs_is_there_with_its_options(line: str) -> None:
+def test_every_command_of_the_build_exists(line: str) -> None:
     _, name, *arguments = line.split()
     command = main.commands[name]
     context = command.make_context(name, list(arguments), parent=click.Context(main))
     assert context.info_name == name
 
 
-def test_a_build_takes_the_deployment_and_the_key_from_where_deploying_left_them() -> None:
+def test_the_build_finds_the_deployment_and_the_key() -> None:
     bucket = Deployment(project="the-project").bucket.replace("the-project", "$PROJECT_ID")
     assert ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."] == STEPS["deployment"]["args"]
     [secret] = BUILD["availableSecrets"]["secretManager"]
@@ -69,16 +69,16 @@ def test_a_build_takes_the_deployment_and_the_key_from_where_deploying_left_them
     assert not any("secretEnv" in step for step in STEPS.values() if step["id"] != "release")
 
 
-def test_all_steps_that_use_the_virtual_environment_run_in_the_image_that_made_it() -> None:
+def test_all_steps_with_the_environment_have_the_same_image() -> None:
     images = {step["name"] for step in STEPS.values() if "script" in step}
     assert {STEPS["check"]["name"]} == images
 
 
-def test_a_build_has_as_much_time_as_its_steps_have_together() -> None:
+def test_the_build_has_the_time_of_all_its_steps() -> None:
     assert sum(seconds(step["timeout"]) for step in STEPS.values()) <= seconds(BUILD["timeout"])
 
 
-def test_the_account_that_builds_run_as_is_one_that_terraform_makes() -> None:
+def test_terraform_creates_the_account_of_builds() -> None:
     named = re.search(r"serviceAccounts/([a-z-]+)@", BUILD["serviceAccount"])
     assert named
     configuration = (ROOT / "infra" / "terraform" / "deployer.tf").read_text("utf-8")

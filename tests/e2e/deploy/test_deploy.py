@@ -61,7 +61,7 @@ def state_of(site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud) -> 
     }
 
 
-def test_from_nothing_everything_is_made_and_what_passed_is_remembered(
+def test_a_first_deployment_creates_everything(
     site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
@@ -80,7 +80,7 @@ def test_from_nothing_everything_is_made_and_what_passed_is_remembered(
     assert 1 == len(json.loads(secrets))
 
 
-def test_the_manifest_says_which_version_of_each_bundle_is_in_the_bucket(
+def test_the_manifest_names_the_generation_of_each_bundle(
     site: Site, storage: FakeCloudStorage
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
@@ -94,9 +94,7 @@ def test_the_manifest_says_which_version_of_each_bundle_is_in_the_bucket(
     }
 
 
-def test_the_smoke_test_has_a_key_of_its_own_that_may_only_read(
-    site: Site, google: FakeGoogleCloud
-) -> None:
+def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogleCloud) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     [key] = keys_in(site.project)
     assert ("smoke", frozenset({Scope.READ})) == (key.user_id, key.scopes)
@@ -104,7 +102,7 @@ def test_the_smoke_test_has_a_key_of_its_own_that_may_only_read(
     assert key.key_id in text
 
 
-def test_deploying_again_deploys_only_what_changed(site: Site) -> None:
+def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(GOOD | {"search-kb": "better"})
     run_steps(site.cloud(), FULL_DEPLOY)
@@ -122,7 +120,7 @@ def test_deploying_again_deploys_only_what_changed(site: Site) -> None:
         "the gateway runs",
     ],
 )
-def test_killed_at_any_step_the_next_run_ends_as_an_undisturbed_one(
+def test_a_deployment_killed_at_any_step_can_be_resumed(
     kill_line: str, site: Site, storage: FakeCloudStorage, google: FakeGoogleCloud
 ) -> None:
     arguments = json.dumps([str(site.folder), site.project, site.google, kill_line])
@@ -137,9 +135,7 @@ def test_killed_at_any_step_the_next_run_ends_as_an_undisturbed_one(
     assert 1 == len(google.projects[site.project].secrets["ACCESS_SECRETS"])
 
 
-def test_functions_that_do_not_answer_are_replaced_by_those_before(
-    site: Site, storage: FakeCloudStorage
-) -> None:
+def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     before = site.running()
     release = storage.text(f"{site.project}-carrel", "releases/last-good.json")
@@ -152,7 +148,7 @@ def test_functions_that_do_not_answer_are_replaced_by_those_before(
     assert "The previous release is live again." in message_of(failure)
 
 
-def test_whatever_goes_wrong_with_the_test_itself_those_before_are_put_back(site: Site) -> None:
+def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     before = site.running()
     site.write_code(GOOD | {"gateway": "broken"})
@@ -162,7 +158,7 @@ def test_whatever_goes_wrong_with_the_test_itself_those_before_are_put_back(site
     assert "KeyError: 'chunks'\nThe previous release is live again." in message_of(failure)
 
 
-def test_killed_while_it_is_remembered_a_release_is_never_paired_with_anothers_deployment(
+def test_a_release_is_saved_atomically_with_its_deployment(
     site: Site, storage: FakeCloudStorage
 ) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
@@ -177,7 +173,7 @@ def test_killed_while_it_is_remembered_a_release_is_never_paired_with_anothers_d
     assert ({"functions": {}}, later) == cloud.bucket.last_good_release()
 
 
-def test_a_first_release_that_does_not_answer_says_that_there_is_nothing_to_go_back_to(
+def test_a_failed_first_release_cannot_be_rolled_back(
     site: Site, storage: FakeCloudStorage
 ) -> None:
     site.write_code(GOOD | {"gateway": "bad"})
@@ -187,7 +183,7 @@ def test_a_first_release_that_does_not_answer_says_that_there_is_nothing_to_go_b
     assert "releases/last-good.json" not in storage.names(f"{site.project}-carrel")
 
 
-def test_a_function_that_cannot_be_deployed_is_replaced_by_the_one_before(site: Site) -> None:
+def test_a_failed_apply_is_rolled_back(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     before = site.running()
     site.write_code(GOOD | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
@@ -213,9 +209,7 @@ def make_hesitant_terraform(folder: Path) -> str:
     return f"{programs}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_first_release_is_tried_again_since_a_new_project_may_not_be_ready(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
     lines: list[str] = []
     run_steps(
         replace(site, path=make_hesitant_terraform(tmp_path)).cloud(lines.append), FULL_DEPLOY
@@ -225,14 +219,14 @@ def test_a_first_release_is_tried_again_since_a_new_project_may_not_be_ready(
     assert "Error 403: not yet" in retry_line
 
 
-def test_a_later_release_is_not_tried_again(site: Site, tmp_path: Path) -> None:
+def test_a_later_release_is_not_retried(site: Site, tmp_path: Path) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(GOOD | {"embed": "better"})
     with pytest.raises(CommandFailed, match="Error 403: not yet"):
         run_steps(replace(site, path=make_hesitant_terraform(tmp_path)).cloud(), FULL_DEPLOY)
 
 
-def test_a_build_makes_indexes_first_and_then_releases_what_was_staged(site: Site) -> None:
+def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(GOOD | {"embed": "better"})
     cloud = site.cloud()
@@ -243,12 +237,12 @@ def test_a_build_makes_indexes_first_and_then_releases_what_was_staged(site: Sit
     assert ["embed"] == site.deployed()[3:]
 
 
-def test_a_release_of_nothing_says_how_to_stage(site: Site) -> None:
+def test_a_release_without_a_manifest_says_how_to_stage(site: Site) -> None:
     with pytest.raises(CommandFailed, match=r"Nothing is staged\. Next: carrel stage"):
         run_steps(site.cloud(), RELEASE_ONLY)
 
 
-def test_a_smoke_key_that_was_revoked_is_replaced(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_revoked_smoke_key_is_replaced(site: Site, google: FakeGoogleCloud) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     [key] = keys_in(site.project)
 

@@ -89,13 +89,13 @@ def bundles_running(cloud: Cloud) -> set[str]:
 
 
 @pytest.mark.parametrize("address", [*DATABASES, *SECRETS, *GRANTS])
-def test_what_is_made_first_is_in_the_configuration(address: str) -> None:
+def test_the_first_resources_are_in_the_configuration(address: str) -> None:
     kind, name = address.split(".")
     text = "\n".join(path.read_text("utf-8") for path in FOLDER.glob("*.tf"))
     assert f'resource "{kind}" "{name}"' in text
 
 
-def test_databases_secrets_and_rights_are_there_before_any_function(cloud: Cloud) -> None:
+def test_prerequisites_exist_before_any_function(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:6])
     assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)} <= kinds(
         cloud
@@ -109,9 +109,7 @@ def database(name: str, place: str = "europe-west1") -> dict[str, str]:
     return {"name": name, "locationId": place, "type": "FIRESTORE_NATIVE"}
 
 
-def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over(
-    cloud: Cloud, google: FakeGoogleCloud
-) -> None:
+def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeGoogleCloud) -> None:
     project = cloud.deployment.project
     google.projects[project].databases["(default)"] = database("(default)")
     with pytest.raises(CommandFailed) as failure:
@@ -134,7 +132,7 @@ def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over
     assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
 
 
-def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoogleCloud) -> None:
+def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleCloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:6])
     databases = google.projects[cloud.deployment.project].databases
     databases |= {name: database(name) for name in ("(default)", "access")}
@@ -149,7 +147,7 @@ def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoo
         ({"type": "DATASTORE_MODE"}, "not in native mode. Next: choose another project"),
     ],
 )
-def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
+def test_an_incompatible_database_is_never_imported(
     change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
 ) -> None:
     existing = database("access") | change
@@ -159,7 +157,7 @@ def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
     assert expected in message_of(failure)
 
 
-def test_the_whole_is_deployed_and_a_build_finds_indexes_as_they_should_be(cloud: Cloud) -> None:
+def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     assert "google_cloudfunctions2_function" in kinds(cloud)
     before = cloud.terraform.addresses()
@@ -167,7 +165,7 @@ def test_the_whole_is_deployed_and_a_build_finds_indexes_as_they_should_be(cloud
     assert before == cloud.terraform.addresses()
 
 
-def test_what_does_not_answer_goes_back_to_the_bundles_before(cloud: Cloud) -> None:
+def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     worse = replace(cloud, stage=staging("fedcba9876543210"), smoke=failed)
     with pytest.raises(CommandFailed) as failure:
@@ -176,7 +174,7 @@ def test_what_does_not_answer_goes_back_to_the_bundles_before(cloud: Cloud) -> N
     assert {"0123456789abcdef"} == bundles_running(cloud)
 
 
-def test_taken_down_it_leaves_databases_texts_and_secrets(cloud: Cloud) -> None:
+def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=False)
     assert {
@@ -189,7 +187,7 @@ def test_taken_down_it_leaves_databases_texts_and_secrets(cloud: Cloud) -> None:
     } == kinds(cloud)
 
 
-def test_taken_down_it_can_be_put_up_again(cloud: Cloud) -> None:
+def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     before = cloud.terraform.addresses()
     destroy(cloud, data=False)
@@ -197,13 +195,13 @@ def test_taken_down_it_can_be_put_up_again(cloud: Cloud) -> None:
     assert before == cloud.terraform.addresses()
 
 
-def test_taken_down_with_its_data_nothing_is_left(cloud: Cloud) -> None:
+def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=True)
     assert set() == kinds(cloud)
 
 
-def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
+def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:3])
     destroy(cloud, data=False)
     assert set() == kinds(cloud)
@@ -220,5 +218,5 @@ def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
         ('google_cloudfunctions2_function.carrel["gateway"]', False),
     ],
 )
-def test_data_stay_and_who_may_see_them_does_not(address: str, *, expected: bool) -> None:
+def test_data_is_kept_and_access_to_it_is_not(address: str, *, expected: bool) -> None:
     assert expected == is_kept(address)

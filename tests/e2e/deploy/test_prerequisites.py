@@ -40,13 +40,13 @@ def program(folder: Path, version: str) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_a_project_that_is_there_has_a_number(project: str) -> None:
+def test_an_existing_project_has_a_number(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project()
         assert project_number(api(google.address), project) == NUMBER
 
 
-def test_a_project_that_is_not_there_is_named_with_how_to_make_it() -> None:
+def test_a_missing_project_is_reported() -> None:
     with FakeGoogleCloud() as google, pytest.raises(CommandFailed) as failure:
         project_number(api(google.address), "no-such-project")
     assert "The project no-such-project does not exist, or you have no access to it" in message_of(
@@ -55,7 +55,7 @@ def test_a_project_that_is_not_there_is_named_with_how_to_make_it() -> None:
     assert "Next: gcloud projects describe no-such-project" in message_of(failure)
 
 
-def test_a_project_without_the_service_usage_api_is_told_how_to_switch_it_on(project: str) -> None:
+def test_a_disabled_service_usage_api_is_reported(project: str) -> None:
     with FakeGoogleCloud() as google:
         google.projects[project] = Project(services=set())
         with pytest.raises(CommandFailed) as failure:
@@ -66,7 +66,7 @@ def test_a_project_without_the_service_usage_api_is_told_how_to_switch_it_on(pro
 
 
 @NEEDS_TERRAFORM
-def test_a_project_that_nobody_pays_for_is_left_alone(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_project_without_billing_is_not_changed(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].paid = False
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
@@ -76,14 +76,14 @@ def test_a_project_that_nobody_pays_for_is_left_alone(site: Site, google: FakeGo
 
 
 @NEEDS_TERRAFORM
-def test_apis_are_switched_on_and_waited_for(site: Site, google: FakeGoogleCloud) -> None:
+def test_apis_are_enabled_and_awaited(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].slow = 7
     run_steps(site.cloud(), FULL_DEPLOY[:3])
     assert google.projects[site.project].services == set(SERVICES)
 
 
 @NEEDS_TERRAFORM
-def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleCloud) -> None:
     """A batch is of two or more."""
     project = google.projects[site.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
@@ -93,7 +93,7 @@ def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleClo
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_is_of_the_account_that_pays(site: Site) -> None:
+def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
     cloud = site.cloud()
     with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
     deployment = with_budget(replace(cloud, deployment=with_amount)).deployment
@@ -101,13 +101,13 @@ def test_a_budget_is_of_the_account_that_pays(site: Site) -> None:
 
 
 @NEEDS_TERRAFORM
-def test_without_a_budget_nobody_asks_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+def test_without_a_budget_billing_is_not_looked_up(site: Site, google: FakeGoogleCloud) -> None:
     assert with_budget(site.cloud()).deployment.billing_account is None
     assert 0 == google.requests["cloudbilling"]
 
 
 @NEEDS_TERRAFORM
-def test_a_budget_needs_somebody_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+def test_a_budget_requires_a_billing_account(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].paid = False
     cloud = site.cloud()
     with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
@@ -115,7 +115,7 @@ def test_a_budget_needs_somebody_who_pays(site: Site, google: FakeGoogleCloud) -
         with_budget(replace(cloud, deployment=with_amount))
 
 
-def test_without_credentials_the_command_that_gets_them_is_named(
+def test_missing_credentials_name_the_sign_in_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
@@ -126,19 +126,19 @@ def test_without_credentials_the_command_that_gets_them_is_named(
     assert "Next: gcloud auth application-default login" in message_of(failure)
 
 
-def test_google_not_answering_is_said_so() -> None:
+def test_an_unreachable_google_is_reported() -> None:
     with FakeGoogleCloud() as google:
         address = google.address
     with pytest.raises(CommandFailed, match="does not answer"):
         project_number(api(address), "some-project")
 
 
-def test_without_terraform_it_is_said_where_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="Terraform is missing"):
         Terraform(environment={"PATH": str(tmp_path)}).version()
 
 
-def test_a_terraform_that_is_too_old_is_refused(tmp_path: Path) -> None:
+def test_an_old_terraform_is_refused(tmp_path: Path) -> None:
     old = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
     with pytest.raises(
         CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"
@@ -146,11 +146,11 @@ def test_a_terraform_that_is_too_old_is_refused(tmp_path: Path) -> None:
         old.version()
 
 
-def test_a_terraform_that_is_new_enough_is_taken(tmp_path: Path) -> None:
+def test_a_new_enough_terraform_is_accepted(tmp_path: Path) -> None:
     assert Terraform(environment={"PATH": program(tmp_path, "1.10.2")}).version() == "1.10.2"
 
 
-def test_interrupted_terraform_is_given_the_time_to_keep_its_state(tmp_path: Path) -> None:
+def test_an_interrupted_terraform_can_save_its_state(tmp_path: Path) -> None:
     """Ctrl-C reaches both; killed before it is done, Terraform would forget what it made."""
     os.mkfifo(tmp_path / "begun")
     path = tmp_path / "terraform"
@@ -180,7 +180,7 @@ def test_interrupted_terraform_is_given_the_time_to_keep_its_state(tmp_path: Pat
     assert b"KeyboardInterrupt" in errors
 
 
-def test_a_state_that_somebody_else_holds_says_how_to_let_go_of_it(tmp_path: Path) -> None:
+def test_a_locked_state_names_the_unlock_command(tmp_path: Path) -> None:
     path = tmp_path / "terraform"
     path.write_text(
         "#!/bin/sh\n"

@@ -46,7 +46,7 @@ def run_at_terminal(program: str, *lines: str) -> tuple[int, str]:
     return process.returncode, screen.decode()
 
 
-def test_a_first_deployment_asks_what_it_must_know() -> None:
+def test_a_first_deployment_asks_all_questions() -> None:
     program = "print(prompts.ask_for_deployment(None).to_json())"
     code, screen = run_at_terminal(program, "my-carrel-123", "", "eur3", "ada@example.com", "7")
     answers = json.loads(screen[screen.index("{") :])
@@ -61,7 +61,7 @@ def test_a_first_deployment_asks_what_it_must_know() -> None:
     assert "vertex" == answers["settings"]["EMBEDDING_PROVIDER"]
 
 
-def test_a_budget_is_a_whole_number_or_none() -> None:
+def test_a_budget_is_a_whole_number_or_empty() -> None:
     program = "print(prompts.ask_for_deployment('my-carrel-123').to_json())"
     code, screen = run_at_terminal(program, "", "", "", "7.50", "none", "0", "")
     assert 0 == code
@@ -69,7 +69,7 @@ def test_a_budget_is_a_whole_number_or_none() -> None:
     assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
 
 
-def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
+def test_an_invalid_answer_is_asked_for_again() -> None:
     program = "print(prompts.ask_for_deployment(None).to_json())"
     lines = (
         "5",
@@ -102,7 +102,7 @@ def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
     }.items() <= answers.items()
 
 
-def test_a_wrong_project_option_is_refused_before_any_question() -> None:
+def test_an_invalid_project_option_is_refused_first() -> None:
     code, screen = run_at_terminal("prompts.ask_for_deployment('5')", "", "", "", "")
     assert 1 == code
     assert "--project: a project's id has 6 to 30" in screen
@@ -119,14 +119,14 @@ def test_a_wrong_project_option_is_refused_before_any_question() -> None:
         ({"billing_account": "A"}, False, "costs more than 10"),
     ],
 )
-def test_what_is_to_be_deployed_says_whether_anybody_is_warned_of_costs(
+def test_the_summary_says_whether_costs_raise_an_alert(
     changes: dict[str, object], expected: str, *, new: bool
 ) -> None:
     chosen = Deployment.model_validate({"project": "my-carrel-123", **changes})
     assert expected in budget_note(chosen, new=new)
 
 
-def test_a_secret_is_typed_unseen() -> None:
+def test_a_secret_is_typed_without_echo() -> None:
     program = f"assert prompts.ask_for_secret('READWISE_TOKEN') == {SECRET_VALUE!r}"
     terminal, program_end = pty.openpty()
     command = [sys.executable, "-c", f"from infra.cloud import prompts; {program}"]
@@ -146,27 +146,27 @@ def test_a_secret_is_typed_unseen() -> None:
     assert SECRET_VALUE not in screen.decode()
 
 
-def test_what_costs_money_needs_a_yes() -> None:
+def test_deploying_needs_a_yes() -> None:
     code, screen = run_at_terminal("prompts.confirm('Deploy?', yes=False)", "n")
     assert 1 == code
     assert "Nothing was changed." in screen
     assert 0 == run_at_terminal("prompts.confirm('Deploy?', yes=False)", "y")[0]
 
 
-def test_where_nobody_can_be_asked_only_a_yes_beforehand_counts() -> None:
+def test_without_a_terminal_the_yes_option_is_required() -> None:
     with pytest.raises(CommandFailed, match="To accept: --yes"):
         confirm("Deploy?", yes=False)
     confirm("Deploy?", yes=True)
 
 
-def test_where_nobody_can_be_asked_a_file_has_to_say_what_to_deploy() -> None:
+def test_without_a_terminal_a_deployment_file_is_required() -> None:
     with pytest.raises(CommandFailed) as failure:
         ask_for_deployment(None)
     assert "cp infra/terraform/example.tfvars.json deployment.tfvars.json" in message_of(failure)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("my-carrel-123", 0), ("y", 1), ("", 1)])
-def test_only_the_projects_whole_name_lets_it_be_taken_down(answer: str, code: int) -> None:
+def test_only_the_whole_project_id_confirms_a_teardown(answer: str, code: int) -> None:
     @click.command()
     def tear_down() -> None:
         confirm_project("my-carrel-123")
@@ -174,7 +174,7 @@ def test_only_the_projects_whole_name_lets_it_be_taken_down(answer: str, code: i
     assert code == CliRunner().invoke(tear_down, input=f"{answer}\n").exit_code
 
 
-def test_the_example_is_a_deployment() -> None:
+def test_the_example_is_a_valid_deployment() -> None:
     assert "my-carrel-123" == parse_valid_deployment(EXAMPLE.read_bytes(), EXAMPLE.name).project
 
 
@@ -208,14 +208,14 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("{", "Invalid JSON"),
     ],
 )
-def test_a_file_that_is_no_deployment_is_refused_by_its_field(text: str, expected: str) -> None:
+def test_an_invalid_file_is_refused_with_the_field(text: str, expected: str) -> None:
     with pytest.raises(CommandFailed) as failure:
         parse_deployment(text, "deployment.tfvars.json")
     assert expected in message_of(failure)
 
 
 @pytest.mark.skipif(deployment.FILE.exists(), reason="this checkout has been deployed")
-def test_commands_without_a_deployment_and_a_terminal_change_nothing() -> None:
+def test_without_a_deployment_commands_change_nothing() -> None:
     result = CliRunner().invoke(deploy, ["--yes"])
     assert (1, True) == (result.exit_code, "There is no deployment.tfvars.json" in result.output)
     result = CliRunner().invoke(destroy)

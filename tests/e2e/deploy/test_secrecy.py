@@ -31,7 +31,7 @@ def make_recording_terraform(folder: Path) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_no_secret_is_printed_passed_on_a_command_line_or_left_on_disk(
+def test_no_secret_is_printed_passed_or_left_on_disk(
     tmp_path: Path, project: str, google: FakeGoogleCloud, capfd: pytest.CaptureFixture[str]
 ) -> None:
     checkout = tmp_path / "checkout"
@@ -64,7 +64,7 @@ def test_a_secret_that_has_a_value_is_not_asked_for(
     assert ["known"] == google.projects[project].secrets["READWISE_TOKEN"]
 
 
-def test_a_secret_that_nobody_tells_ends_the_deployment_with_how_to_tell_it(
+def test_a_secret_without_an_answer_stops_the_deployment(
     tmp_path: Path, project: str, google: FakeGoogleCloud
 ) -> None:
     site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n")

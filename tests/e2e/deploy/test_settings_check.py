@@ -52,7 +52,7 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
         (VERTEX | {"time_zone": "UTC"}, "settings.time_zone: there is no such setting"),
     ],
 )
-def test_a_setting_that_does_not_hold_is_named_with_what_to_write(
+def test_an_invalid_setting_is_reported_with_a_hint(
     settings: dict[str, str], expected: str
 ) -> None:
     with pytest.raises(CommandFailed) as failure:
@@ -72,11 +72,11 @@ def test_a_setting_that_does_not_hold_is_named_with_what_to_write(
         deployment(VERTEX, public_url="https://carrel.example.com"),
     ],
 )
-def test_settings_that_functions_start_with_are_taken(chosen: Deployment) -> None:
+def test_valid_settings_are_accepted(chosen: Deployment) -> None:
     assert chosen == parse_valid_deployment(chosen.to_json(), "deployment.tfvars.json")
 
 
-def test_what_this_process_is_told_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_this_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
     with pytest.raises(CommandFailed, match="must be set together"):
         parse_valid_deployment(deployment(VERTEX | SIGN_IN).to_json(), "here")

@@ -88,9 +88,7 @@ async def _create_key(project: str) -> str:
     return text
 
 
-def test_a_gateway_that_works_lists_its_tools_counts_and_searches(
-    closed: Running, key: str
-) -> None:
+def test_a_working_gateway_passes(closed: Running, key: str) -> None:
     report = asyncio.run(run_smoke_test(closed.url, key))
     assert report.passed
     assert "all parts are healthy" == report.lines[0]
@@ -119,7 +117,7 @@ async def _index_texts(project: str) -> None:
 
 
 @pytest.mark.slow
-def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path) -> None:
+def test_an_unembedded_base_passes(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_create_key(indexed))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
         report = asyncio.run(run_smoke_test(running.url, key))
@@ -152,7 +150,7 @@ def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
     assert (False, [expected]) == (report.passed, report.lines)
 
 
-def test_what_is_ill_without_saying_how_is_quoted() -> None:
+def test_an_unhealthy_part_is_quoted() -> None:
     with FakeGateway() as gateway:
         gateway.health = 503
         report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
@@ -163,7 +161,7 @@ def test_what_is_ill_without_saying_how_is_quoted() -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_lacks_what_it_should_have_fails(tmp_path: Path) -> None:
+def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     key = asyncio.run(_create_key(PROJECT))
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"
     with run_gateway(source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log") as running:
@@ -172,43 +170,43 @@ def test_an_answer_that_lacks_what_it_should_have_fails(tmp_path: Path) -> None:
     assert "get_stats" in report.lines[-1]
 
 
-def test_a_key_that_opens_nothing_fails_with_what_the_gateway_said(closed: Running) -> None:
+def test_an_invalid_key_fails_with_the_gateways_error(closed: Running) -> None:
     report = asyncio.run(run_smoke_test(closed.endpoint, "carrel_no-key"))
     assert not report.passed
     assert f"{closed.endpoint} did not answer as expected (HTTP 401)" in report.lines[-1]
 
 
-def test_where_nothing_answers_it_fails() -> None:
+def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
     url = f"http://{LOOPBACK}:{free_port()}"
     report = asyncio.run(run_smoke_test(url, "carrel_key"))
     assert not report.passed
     assert f"{url}/mcp did not answer as expected" in report.lines[-1]
 
 
-def test_what_is_no_mcp_server_fails() -> None:
+def test_a_server_without_mcp_fails() -> None:
     with FakeGateway() as gateway:
         gateway.refusal = 200
         report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
     assert not report.passed
 
 
-def test_a_key_is_never_sent_in_the_clear() -> None:
+def test_a_key_is_never_sent_unencrypted() -> None:
     with pytest.raises(CommandFailed, match="A key is only sent over https"):
         asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 
-def test_the_command_says_in_words_what_it_found(closed: Running, key: str) -> None:
+def test_the_command_prints_that_the_test_passed(closed: Running, key: str) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": key})
     assert (0, "The smoke test passed.") == (result.exit_code, result.output.splitlines()[-1])
     assert key not in result.output
 
 
-def test_the_command_fails_where_it_does_not_work(closed: Running) -> None:
+def test_the_command_prints_that_the_test_failed(closed: Running) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": "carrel_no-key"})
     assert (1, "The smoke test failed.") == (result.exit_code, result.output.splitlines()[-1])
 
 
-def test_the_command_without_a_key_says_how_to_make_one(closed: Running) -> None:
+def test_the_command_without_a_key_says_how_to_create_one(closed: Running) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": ""})
     assert 1 == result.exit_code
     assert "carrel keys create" in result.output

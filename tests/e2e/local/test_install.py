@@ -76,7 +76,7 @@ def imported(path: Path) -> Iterator[str]:
             yield str(node.module)
 
 
-def test_whatever_running_imports_is_installed_to_run() -> None:
+def test_everything_imported_to_run_is_installed_to_run() -> None:
     files = {path for name in OURS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
     modules = {module for path in files for module in imported(path)}
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
@@ -88,7 +88,7 @@ def test_whatever_running_imports_is_installed_to_run() -> None:
     assert not {"mypy", "playwright", "pytest"} & names
 
 
-def test_the_versions_to_run_come_before_those_to_test() -> None:
+def test_versions_to_run_precede_those_to_test() -> None:
     text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert ["anyio==4", "Click==8", "pytest==9"] == lines
@@ -100,14 +100,14 @@ def test_the_versions_to_run_come_before_those_to_test() -> None:
     )
 
 
-def test_a_pip_that_prints_much_does_not_wait_for_a_reader(tmp_path: Path) -> None:
+def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
     with installation(tmp_path, CHATTY_PIP) as process:
         output, errors = process.communicate(timeout=PATIENCE)
     assert (0, "") == (process.returncode, errors)
     assert "Installing packages: 0 of 2" in output
 
 
-def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
     with installation(tmp_path, WAITING_PIP) as process:
         assert process.stdout
         assert any("Installing packages" in line for line in process.stdout)
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path) -> None:
     assert (130, message) == (process.returncode, errors)
 
 
-def test_each_package_is_counted_once_when_it_is_fetched() -> None:
+def test_each_fetched_package_is_counted_once() -> None:
     with subprocess.Popen([sys.executable, "-c", PIP], stdout=subprocess.PIPE, text=True) as pip:
         steps = list(progress(pip, 90))
     assert [

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_carrel_deploy_switches_on_all_of_them_before(state: State) -> None:
+def test_carrel_deploy_enables_all_of_them(state: State) -> None:
     services = {
         resource.values["service"] for resource in state.resources["google_project_service"]
     }

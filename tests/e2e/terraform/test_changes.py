@@ -20,22 +20,22 @@ pytestmark = pytest.mark.slow
 UNPROTECTED = {**EVERYTHING, "protect_data": False}
 
 
-def test_the_same_again_changes_nothing(small: Deployment) -> None:
+def test_applying_again_changes_nothing(small: Deployment) -> None:
     assert {} == small.changes(manifest(), **EVERYTHING)
 
 
-def test_all_functions_again_change_nothing(whole: Deployment) -> None:
+def test_applying_all_functions_again_changes_nothing(whole: Deployment) -> None:
     assert {} == whole.changes(real_manifest(), **EVERYTHING)
 
 
-def test_a_new_bundle_changes_its_function_alone(small: Deployment) -> None:
+def test_a_new_bundle_changes_only_its_function(small: Deployment) -> None:
     new = manifest()
     new["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
     changes = small.changes(new, **EVERYTHING)
     assert {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]} == changes
 
 
-def test_a_new_tool_changes_the_gateway_and_no_other_function(small: Deployment) -> None:
+def test_a_new_tool_changes_only_the_gateway(small: Deployment) -> None:
     new = manifest()
     new["functions"]["list-tags"] = function("tool", "list_tags", effect="read", databases=READER)
     changes = small.changes(new, **EVERYTHING)
@@ -49,7 +49,7 @@ def test_a_new_tool_changes_the_gateway_and_no_other_function(small: Deployment)
     }
 
 
-def test_what_functions_stand_on_can_be_made_by_itself(fresh: Deployment, tmp_path: Path) -> None:
+def test_prerequisites_can_be_created_separately(fresh: Deployment, tmp_path: Path) -> None:
     deployment = fresh.copied(tmp_path)
     deployment.apply(real_manifest(), *DATABASES, *SECRETS, **EVERYTHING)
     assert {
@@ -63,7 +63,7 @@ def test_what_functions_stand_on_can_be_made_by_itself(fresh: Deployment, tmp_pa
     assert "google_secret_manager_secret" in {resource.kind for resource in deployment.resources()}
 
 
-def test_what_is_protected_survives_the_end_of_the_rest(deployment: Deployment) -> None:
+def test_protected_data_survives_destroy(deployment: Deployment) -> None:
     ended = deployment.destroy(manifest(), **EVERYTHING)
     assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in ended.stderr
     left = {resource.kind for resource in deployment.resources()} - {"google_project_service"}
@@ -71,14 +71,14 @@ def test_what_is_protected_survives_the_end_of_the_rest(deployment: Deployment) 
     assert "google_cloudfunctions2_function" not in left
 
 
-def test_it_all_goes_where_nothing_is_protected(deployment: Deployment) -> None:
+def test_unprotected_data_is_destroyed(deployment: Deployment) -> None:
     deployment.apply(manifest(), **UNPROTECTED)
     ended = deployment.destroy(manifest(), **UNPROTECTED)
     assert "" == ended.stderr
     assert "Destroy complete!" in ended.stdout
 
 
-def test_where_all_users_are_forbidden_the_owner_has_the_gateway(small: Deployment) -> None:
+def test_without_all_users_the_gateway_has_no_public_invoker(small: Deployment) -> None:
     changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
     gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
     assert {gone: ["delete"]} == changes

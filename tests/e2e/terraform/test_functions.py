@@ -67,14 +67,14 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
     assert expected == found
 
 
-def test_each_function_says_which_bundle_it_was_built_from(state: State) -> None:
+def test_each_function_records_its_bundle(state: State) -> None:
     """Google names only its own copy of a bundle."""
     for key, function in state.deployed().items():
         expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
         assert expected == function["build_config"]["environment_variables"]
 
 
-def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Deployment) -> None:
+def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
     uploaded = manifest()
     uploaded["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
     deployment.apply(uploaded, **EVERYTHING)
@@ -83,7 +83,7 @@ def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Depl
     assert 1_700_000_000_000_007 == source["generation"]
 
 
-def test_concurrency_is_set_for_each_with_a_whole_processor(
+def test_concurrency_is_set_with_a_whole_processor(
     state: State,
 ) -> None:
     for function in state.deployed().values():
@@ -94,13 +94,13 @@ def test_concurrency_is_set_for_each_with_a_whole_processor(
         )
 
 
-def test_names_fit_accounts_and_addresses(state: State) -> None:
+def test_names_fit_accounts_and_urls(state: State) -> None:
     for key in state.functions:
         assert 6 <= len(f"carrel-{key}") <= 30
         assert len(address(key).removeprefix("https://").partition(".")[0]) <= 63
 
 
-def test_builds_run_as_an_account_that_can_build_and_no_more(state: State) -> None:
+def test_the_account_of_builds_can_only_build(state: State) -> None:
     email = account("build").removeprefix("serviceAccount:")
     repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
     for function in state.deployed().values():
@@ -115,14 +115,14 @@ def test_builds_run_as_an_account_that_can_build_and_no_more(state: State) -> No
     assert {"roles/logging.logWriter", "roles/storage.objectViewer"} == roles
 
 
-def test_the_gateway_knows_where_it_is_and_where_each_tool_is(state: State) -> None:
+def test_the_gateway_has_its_url_and_those_of_tools(state: State) -> None:
     environment = state.deployed()["gateway"]["service_config"]["environment_variables"]
     tools = {state.functions[key]["name"]: address(key) for key in state.of_kind("tool")}
     assert address("gateway") == environment["PUBLIC_URL"]
     assert tools == json.loads(environment["TOOL_URLS"])
 
 
-def test_a_function_is_given_its_settings_and_the_project(state: State) -> None:
+def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
     texts = f"gs://{PROJECT}-carrel-texts"
     given = {
         **SETTINGS,
@@ -138,7 +138,7 @@ def test_a_function_is_given_its_settings_and_the_project(state: State) -> None:
         assert expected | {"GOOGLE_CLOUD_PROJECT": PROJECT} == environment
 
 
-def test_a_tool_given_more_time_gets_it_with_some_to_answer_in(state: State) -> None:
+def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
     expected = {key: function["timeout_seconds"] for key, function in state.functions.items()}
     expected["get-chunk"] = 96 + 5
     expected["gateway"] = max(
@@ -151,7 +151,7 @@ def test_a_tool_given_more_time_gets_it_with_some_to_answer_in(state: State) -> 
     assert expected == found
 
 
-def test_a_function_takes_the_declared_secrets_that_are_in_use(state: State) -> None:
+def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
     expected = {
         (account(key), name)
         for key, function in state.functions.items()
@@ -180,7 +180,7 @@ def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
     assert IN_USE | {"carrel-smoke-key"} == made
 
 
-def test_instances_are_as_asked_for_or_else_as_declared(
+def test_instances_are_as_configured_or_declared(
     deployment: Deployment,
 ) -> None:
     asked = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
@@ -197,7 +197,7 @@ def test_instances_are_as_asked_for_or_else_as_declared(
     assert ((1, 3), (0, 20)) == (instances["gateway"], instances["search-kb"])
 
 
-def test_a_public_address_of_ones_own_is_the_gateways(deployment: Deployment) -> None:
+def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None:
     own = "https://carrel.example.com"
     deployment.apply(manifest(), **EVERYTHING, public_url=own)
     functions = State.of(manifest()["functions"], deployment.resources()).deployed()
@@ -206,7 +206,7 @@ def test_a_public_address_of_ones_own_is_the_gateways(deployment: Deployment) ->
     assert f"{own}/mcp" == deployment.outputs()["mcp_url"]
 
 
-def test_a_bucket_of_ones_own_is_opened_in_place_of_ours(deployment: Deployment) -> None:
+def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
     deployment.apply(manifest(), **EVERYTHING | {"settings": settings})
     state = State.of(manifest()["functions"], deployment.resources())

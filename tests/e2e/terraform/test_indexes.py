@@ -51,7 +51,7 @@ def made_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def test_each_index_is_made_once_and_no_other(state: State) -> None:
+def test_exactly_the_declared_indexes_are_created(state: State) -> None:
     expected = Counter(
         (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
         for database, index in declared("indexes")
@@ -69,7 +69,7 @@ def test_each_index_is_made_once_and_no_other(state: State) -> None:
     assert expected == counts
 
 
-def test_each_override_is_made_once_and_no_other(state: State) -> None:
+def test_exactly_the_declared_overrides_are_created(state: State) -> None:
     expected = Counter(
         (
             database,
@@ -96,7 +96,7 @@ def test_each_override_is_made_once_and_no_other(state: State) -> None:
     assert expected == counts
 
 
-def test_indexes_have_names_that_people_can_read(state: State) -> None:
+def test_indexes_have_readable_names(state: State) -> None:
     names = {resource.key for resource in state.resources["google_firestore_index"]}
     assert {
         "(default) chunks: facets CONTAINS, embedding VECTOR",
@@ -130,7 +130,7 @@ def test_another_dimension_changes_vector_indexes_and_settings(
         (False, "DELETE_PROTECTION_DISABLED"),
     ],
 )
-def test_databases_are_protected_unless_told_otherwise(
+def test_databases_are_protected_by_default(
     deployment: Deployment, *, protect: bool, expected: str
 ) -> None:
     deployment.apply(manifest(), **EVERYTHING, protect_data=protect)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 OURS = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
 
 
-def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
+def test_log_metrics_are_created_as_declared(state: State) -> None:
     expected = {
         metric["name"]: (
             metric["filter"],
@@ -44,7 +44,7 @@ def test_each_metric_of_the_log_is_made_as_its_file_says(state: State) -> None:
     assert expected == metrics
 
 
-def test_alerts_and_charts_ask_for_metrics_that_there_are(state: State) -> None:
+def test_alerts_and_charts_query_existing_metrics(state: State) -> None:
     alerts = [
         resource.block["conditions"]["condition_prometheus_query_language"]["query"]
         for resource in state.resources["google_monitoring_alert_policy"]
@@ -55,7 +55,7 @@ def test_alerts_and_charts_ask_for_metrics_that_there_are(state: State) -> None:
     assert {"tool_calls_total", "job_runs_total", "set_apart_total"} <= names
 
 
-def test_every_alert_goes_to_the_address_that_was_given(state: State) -> None:
+def test_every_alert_goes_to_the_configured_address(state: State) -> None:
     [channel] = state.resources["google_monitoring_notification_channel"]
     assert {"email_address": "ada@example.com"} == channel.values["labels"]
     policies = state.resources["google_monitoring_alert_policy"]
@@ -65,7 +65,7 @@ def test_every_alert_goes_to_the_address_that_was_given(state: State) -> None:
     )
 
 
-def test_a_job_is_missed_after_a_day_if_it_runs_daily(state: State) -> None:
+def test_a_daily_job_raises_an_alert_after_a_day(state: State) -> None:
     daily = {
         function["name"]
         for function in state.functions.values()
@@ -82,7 +82,7 @@ def test_a_job_is_missed_after_a_day_if_it_runs_daily(state: State) -> None:
     assert query.endswith(f"< {len(daily)}")
 
 
-def test_a_budget_is_told_of_by_mail_before_it_is_spent(state: State) -> None:
+def test_a_budget_sends_mail_before_it_is_spent(state: State) -> None:
     [budget] = state.resources["google_billing_budget"]
     assert "10" == budget.block["amount"]["specified_amount"]["units"]
     thresholds = [

@@ -20,7 +20,7 @@ ROLES = {
 }
 
 
-def test_what_a_tool_declares_to_do_is_what_its_account_may_do(state: State) -> None:
+def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
     expected = {
         (account(key), ROLES[state.functions[key]["effect"]], "(default)")
         for key in state.of_kind("tool")
@@ -29,20 +29,20 @@ def test_what_a_tool_declares_to_do_is_what_its_account_may_do(state: State) -> 
     assert expected == {grant for grant in state.database_roles() if grant[0] in tools}
 
 
-def test_jobs_write_to_the_first_database_alone(state: State) -> None:
+def test_jobs_write_only_to_the_first_database(state: State) -> None:
     jobs = {account(key) for key in state.of_kind("job")}
     grants = {grant for grant in state.database_roles() if grant[0] in jobs}
     assert {(job, "roles/datastore.user", "(default)") for job in jobs} == grants
 
 
-def test_the_gateway_alone_opens_the_database_of_credentials(state: State) -> None:
+def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
     gateway = {(account("gateway"), "roles/datastore.user", "access")}
     roles = state.database_roles()
     assert gateway == {grant for grant in roles if grant[2] == "access"}
     assert gateway == {grant for grant in roles if grant[0] == account("gateway")}
 
 
-def test_no_role_of_the_database_is_given_without_its_end(state: State) -> None:
+def test_every_database_role_has_a_condition(state: State) -> None:
     unlimited = [
         resource.values
         for resource in state.resources["google_project_iam_member"]
@@ -51,27 +51,27 @@ def test_no_role_of_the_database_is_given_without_its_end(state: State) -> None:
     assert [] == unlimited
 
 
-def test_everybody_may_invoke_the_gateway_and_nothing_else(state: State) -> None:
+def test_only_the_gateway_is_public(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     grants = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
     assert {("allUsers", "roles/run.invoker", "carrel-gateway")} == grants
 
 
-def test_the_gateway_alone_invokes_tools(state: State) -> None:
+def test_only_the_gateway_invokes_tools(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     tools = {f"carrel-{key}" for key in state.of_kind("tool")}
     expected = {(account("gateway"), "roles/run.invoker", tool) for tool in tools}
     assert expected == {grant for grant in invokers if grant[2] in tools}
 
 
-def test_the_schedules_alone_invoke_jobs(state: State) -> None:
+def test_only_the_schedules_invoke_jobs(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     jobs = {f"carrel-{key}" for key in state.of_kind("job")}
     expected = {(account("scheduler"), "roles/run.invoker", job) for job in jobs}
     assert expected == {grant for grant in invokers if grant[2] in jobs}
 
 
-def test_each_function_runs_as_an_account_of_its_own(state: State) -> None:
+def test_each_function_has_its_own_account(state: State) -> None:
     accounts = {
         key: function["service_config"]["service_account_email"]
         for key, function in state.deployed().items()
@@ -81,7 +81,7 @@ def test_each_function_runs_as_an_account_of_its_own(state: State) -> None:
     }
 
 
-def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
+def test_project_roles_are_the_declared_ones(state: State) -> None:
     expected = {
         (account(key), role)
         for key, function in state.functions.items()
@@ -95,7 +95,7 @@ def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
     assert expected == grants
 
 
-def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
+def test_only_functions_that_declare_a_bucket_have_access(state: State) -> None:
     expected = {
         (account(key), role)
         for key, function in state.functions.items()
@@ -109,7 +109,7 @@ def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
     assert expected == grants
 
 
-def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None:
+def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
     [power] = [
         resource
         for resource in state.resources["google_project_iam_member"]
@@ -126,6 +126,6 @@ def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None
     assert account("deployer") == power.values["member"]
 
 
-def test_nobody_is_owner_or_editor(state: State) -> None:
+def test_no_account_is_owner_or_editor(state: State) -> None:
     roles = {resource.values["role"] for resource in state.resources["google_project_iam_member"]}
     assert set() == roles & {"roles/owner", "roles/editor", "roles/viewer", "roles/datastore.owner"}

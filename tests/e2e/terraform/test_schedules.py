@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) -> None:
+def test_only_jobs_with_a_schedule_have_one(state: State) -> None:
     expected = {
         key: (f"carrel-{key}", function["schedule"], "Etc/UTC", f"{function['timeout_seconds']}s")
         for key, function in state.functions.items()
@@ -33,7 +33,7 @@ def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) ->
     assert expected == schedules
 
 
-def test_a_run_may_take_as_long_as_function_and_scheduler_wait(state: State) -> None:
+def test_the_scheduler_waits_as_long_as_the_function(state: State) -> None:
     functions = state.deployed()
     for resource in state.resources["google_cloud_scheduler_job"]:
         seconds = functions[str(resource.key)]["service_config"]["timeout_seconds"]
@@ -41,7 +41,7 @@ def test_a_run_may_take_as_long_as_function_and_scheduler_wait(state: State) -> 
         assert 15 <= seconds <= 1800
 
 
-def test_a_schedule_proves_who_it_is_to_its_function(state: State) -> None:
+def test_a_schedule_authenticates_to_its_function(state: State) -> None:
     for resource in state.resources["google_cloud_scheduler_job"]:
         target = resource.block["http_target"]
         assert {

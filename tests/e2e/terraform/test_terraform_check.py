@@ -44,11 +44,11 @@ def files(folder: Path, **texts: str) -> Path:
     return folder
 
 
-def test_our_files_have_no_fault() -> None:
+def test_our_files_pass() -> None:
     assert [] == check(FOLDER)
 
 
-def test_files_that_fit_together_have_no_fault(tmp_path: Path) -> None:
+def test_consistent_files_pass(tmp_path: Path) -> None:
     assert [] == check(files(tmp_path, variables=VARIABLE, storage=BUCKET))
 
 
@@ -74,39 +74,39 @@ def test_files_that_fit_together_have_no_fault(tmp_path: Path) -> None:
         (BUCKET, "storage.tf: google_storage_bucket.texts is defined in more.tf too"),
     ],
 )
-def test_each_fault_is_told_with_its_file(tmp_path: Path, text: str, fault: str) -> None:
+def test_each_problem_names_its_file(tmp_path: Path, text: str, fault: str) -> None:
     folder = files(tmp_path, variables=VARIABLE, storage=BUCKET, more=text)
     assert [fault] == check(folder)
 
 
-def test_a_variable_only_its_own_validation_uses_is_not_used(tmp_path: Path) -> None:
+def test_a_variable_used_only_in_its_validation_is_unused(tmp_path: Path) -> None:
     assert ["variables.tf: var.region is not used"] == check(files(tmp_path, variables=VARIABLE))
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_syntax_error_is_reported(tmp_path: Path) -> None:
     [fault] = check(files(tmp_path, broken='output "x" {\n  value = (1\n'))
     assert fault.startswith("broken.tf: Unexpected token")
 
 
-def test_an_example_that_sets_what_is_no_variable_is_told(tmp_path: Path) -> None:
+def test_an_unknown_variable_in_the_example_is_reported(tmp_path: Path) -> None:
     folder = files(tmp_path, variables=VARIABLE, storage=BUCKET)
     (folder / "example.tfvars.json").write_text(json.dumps({"region": "", "zone": ""}), "utf-8")
     assert ["example.tfvars.json: there is no variable zone"] == check(folder)
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
-def test_a_file_that_is_not_formatted_is_told(tmp_path: Path) -> None:
+def test_an_unformatted_file_is_reported(tmp_path: Path) -> None:
     text = BUCKET.replace("name     =", "name =")
     folder = files(tmp_path, variables=VARIABLE, storage=text)
     assert ["storage.tf: run `terraform fmt`"] == check(folder)
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
-def test_what_did_not_run_is_told(tmp_path: Path) -> None:
+def test_skipped_checks_are_reported(tmp_path: Path) -> None:
     assert "`terraform validate` did not run" in skipped_checks(tmp_path)
 
 
-def test_without_terraform_the_rest_is_checked(tmp_path: Path) -> None:
+def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
     problems = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
     assert [
         "variables.tf: var.region is not used",
@@ -114,9 +114,7 @@ def test_without_terraform_the_rest_is_checked(tmp_path: Path) -> None:
     ] == problems
 
 
-def test_what_only_the_provider_knows_to_be_wrong_is_told(
-    fresh: Deployment, tmp_path: Path
-) -> None:
+def test_errors_of_the_provider_are_reported(fresh: Deployment, tmp_path: Path) -> None:
     folder = fresh.copied(tmp_path).folder / "infra" / "terraform"
     assert [] == checked(folder, fresh.environment)
     file = folder / "schedules.tf"

@@ -41,7 +41,7 @@ def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
         ("manifest", "run `carrel stage`"),
     ],
 )
-def test_what_is_not_set_is_told_with_what_to_set(empty: Deployment, name: str, told: str) -> None:
+def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, told: str) -> None:
     path = str(empty.folder / "manifest.json")
     variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
     assert told in empty.refusal(real_manifest(), variables)
@@ -72,19 +72,19 @@ def test_what_is_not_set_is_told_with_what_to_set(empty: Deployment, name: str, 
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_is_refused_with_what_would_do(
+def test_an_invalid_value_says_what_to_set(
     empty: Deployment, wrong: dict[str, Any], told: str
 ) -> None:
     path = str(empty.folder / "manifest.json")
     assert told in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
 
 
-def test_the_example_is_a_deployment_as_carrel_deploy_reads_it() -> None:
+def test_carrel_deploy_can_parse_the_example() -> None:
     deployment = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
     assert ("my-carrel-123", EXAMPLE["settings"]) == (deployment.project, deployment.settings)
 
 
-def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
+def test_the_example_can_be_deployed(empty: Deployment) -> None:
     empty.apply(real_manifest(), **EXAMPLE)
     functions = State.of(real_manifest()["functions"], empty.resources()).deployed()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
@@ -96,7 +96,7 @@ def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
     assert set() == kinds & {"google_billing_budget", "google_monitoring_alert_policy"}
 
 
-def test_a_value_that_the_provider_does_not_take_is_told(fresh: Deployment, tmp_path: Path) -> None:
+def test_a_value_that_the_provider_refuses_is_reported(fresh: Deployment, tmp_path: Path) -> None:
     deployment = fresh.copied(tmp_path)
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
@@ -111,7 +111,7 @@ def test_the_files_are_valid_for_the_real_providers_schema(fresh: Deployment) ->
     assert fresh.run("validate").stdout.startswith("Success! The configuration is valid.")
 
 
-def test_the_schema_is_of_the_version_that_the_files_ask_for() -> None:
+def test_the_schema_has_the_version_that_the_files_require() -> None:
     version = json.loads(SCHEMA.read_text("utf-8"))["version"]
     text = (ROOT / "infra" / "terraform" / "versions.tf").read_text("utf-8")
     assert f'version = "~> {version.removesuffix(".0")}"' in text

@@ -34,7 +34,7 @@ def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
     assert (1, True) == (result.exit_code, f"{number} is not a finite number" in result.stderr)
 
 
-def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
+def test_a_call_without_a_server_says_how_to_start_one() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     result = carrel("call", "search_kb", "{}", "--url", url)
     assert (1, "") == (result.exit_code, result.stdout)
@@ -43,7 +43,7 @@ def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
 
 @pytest.mark.parametrize("command", ["up", "doctor"])
 @pytest.mark.parametrize("port", ["0", "99999"])
-def test_a_port_out_of_range_is_refused_in_words(command: str, port: str) -> None:
+def test_a_port_out_of_range_is_refused(command: str, port: str) -> None:
     result = carrel(command, "--port", port)
     assert 2 == result.exit_code
     assert f"Invalid value for '--port': {port} is not in the range 1<=x<=65535." in result.stderr
@@ -62,7 +62,7 @@ def test_the_generated_files_are_up_to_date() -> None:
     assert (0, "") == (result.exit_code, result.output)
 
 
-def test_without_an_environment_commands_find_the_local_run(
+def test_commands_use_the_local_database_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):

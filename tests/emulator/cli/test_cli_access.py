@@ -78,7 +78,7 @@ def error_of(*arguments: str) -> str:
     return result.stderr
 
 
-def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
+def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
     result = carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
     [text] = result.stdout.splitlines()
     [key] = keys_in(project)
@@ -90,14 +90,14 @@ def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
     assert text not in result.stderr
 
 
-def test_a_key_allows_what_is_asked_for_and_ends_when_it_is_told(project: str) -> None:
+def test_a_key_has_the_given_scope_and_expiry(project: str) -> None:
     create_key("--scope", "read", "--expires-in-days", "30")
     [key] = keys_in(project)
     assert frozenset({Scope.READ}) == key.scopes
     assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
 
 
-def test_a_list_shows_keys_and_nothing_that_opens() -> None:
+def test_a_list_of_keys_contains_no_secret() -> None:
     text = create_key()
     create_key("--scope", "write", "--expires-in-days", "1", user="bob")
     result = carrel("keys", "list")
@@ -110,14 +110,14 @@ def test_a_list_shows_keys_and_nothing_that_opens() -> None:
     assert text[20:] not in result.output
 
 
-def test_a_list_may_be_one_users() -> None:
+def test_a_list_can_be_limited_to_one_user() -> None:
     create_key()
     create_key(user="bob")
     assert 2 == len(carrel("keys", "list", "--user", "bob").stdout.splitlines())
     assert "There are no keys." in carrel("keys", "list", "--user", "eve").stdout
 
 
-def test_a_list_tells_keys_that_have_ended(project: str) -> None:
+def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
     past = datetime.now(UTC) - timedelta(days=2)
     _, old = new_key(
         KEYRING,
@@ -137,7 +137,7 @@ def test_a_list_tells_keys_that_have_ended(project: str) -> None:
     assert expected == [(row[2], row[-1]) for row in rows]
 
 
-def test_a_key_that_is_pasted_whole_is_revoked_and_not_quoted(project: str) -> None:
+def test_a_whole_key_is_revoked_and_not_quoted(project: str) -> None:
     text = create_key()
     result = carrel("keys", "revoke", text)
     assert 0 == result.exit_code
@@ -146,7 +146,7 @@ def test_a_key_that_is_pasted_whole_is_revoked_and_not_quoted(project: str) -> N
     assert key.revoked_at
 
 
-def test_what_names_no_key_revokes_nothing() -> None:
+def test_an_unknown_key_id_revokes_nothing() -> None:
     assert "There is no key 0123456789ab." in error_of("keys", "revoke", "0123456789ab")
     assert "12 characters" in error_of("keys", "revoke", "laptop")
     assert "12 characters" in error_of("keys", "revoke", "../accounts/ann")
@@ -164,14 +164,14 @@ def test_what_names_no_key_revokes_nothing() -> None:
         (["--user", "ann"], "--name"),
     ],
 )
-def test_a_key_that_makes_no_sense_is_not_made(
+def test_a_key_with_invalid_options_is_not_created(
     project: str, options: list[str], words: str
 ) -> None:
     assert words in error_of("keys", "create", *options)
     assert [] == keys_in(project)
 
 
-def test_money_is_credited_taken_back_and_shown_exactly() -> None:
+def test_credits_are_added_and_shown_exactly() -> None:
     assert "The balance of ann is now $5.00." in carrel("accounts", "credit", "ann", "5").stdout
     assert (
         "The balance of ann is now $5.000001."
@@ -185,7 +185,7 @@ def test_money_is_credited_taken_back_and_shown_exactly() -> None:
     assert "cannot be withdrawn" in error_of("accounts", "credit", "ann", "-5")
 
 
-def test_a_month_has_a_limit_until_it_is_lifted() -> None:
+def test_a_monthly_limit_can_be_set_and_removed() -> None:
     assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
     assert "up to $10.00 per month" in carrel("accounts", "limit", "ann", "10").stdout
     assert "monthly limit  $10.00" in carrel("accounts", "show", "ann").stdout
@@ -193,7 +193,7 @@ def test_a_month_has_a_limit_until_it_is_lifted() -> None:
     assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
 
 
-def test_a_user_who_is_revoked_keeps_the_account() -> None:
+def test_revoking_a_user_keeps_the_account() -> None:
     carrel("accounts", "credit", "ann", "5")
     carrel("keys", "create", "--user", "ann", "--name", "x")
     assert "Revoked for ann: 1 key, 0 sign-ins." in carrel("accounts", "revoke", "ann").stdout
@@ -204,7 +204,7 @@ def test_a_user_who_is_revoked_keeps_the_account() -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "revoke"])
-def test_what_is_no_user_has_no_account(command: str) -> None:
+def test_an_invalid_user_is_refused(command: str) -> None:
     assert "'Ann' is not a user id" in error_of("accounts", command, "Ann")
 
 
@@ -228,6 +228,6 @@ def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None
 @pytest.mark.parametrize(
     "text", ["", "five", "NaN", "inf", "-inf", "0.0000001", "1,5", "1000000.01", "1e999", "1e-999"]
 )
-def test_what_is_no_amount_is_refused(text: str) -> None:
+def test_an_invalid_amount_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         micro_dollars(text)

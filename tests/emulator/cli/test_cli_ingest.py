@@ -77,7 +77,7 @@ def stored_ids(collection: str) -> set[str]:
     return asyncio.run(ask())
 
 
-def test_warnings_and_files_of_other_kinds_end_with_0(tmp_path: Path) -> None:
+def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
     written(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
     written(tmp_path, "paper.pdf", "%PDF")
     code, output, errors = run_ingest(tmp_path)
@@ -86,7 +86,7 @@ def test_warnings_and_files_of_other_kinds_end_with_0(tmp_path: Path) -> None:
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
 
-def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
+def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
     written(tmp_path, "vault/note.md", "Reef the mainsail early.")
     (tmp_path / "vault/passwords.md").symlink_to(written(tmp_path, "passwords.md", "secret"))
     code, output, errors = run_ingest(tmp_path / "vault")
@@ -96,7 +96,7 @@ def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
+def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
     path = written(tmp_path, "notes.jsonl", lines(*many))
     code, _, errors = run_ingest(path, interrupted=4)

@@ -93,7 +93,7 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
     assert all(job.schedule in line for job, line in zip(jobs(), lines, strict=True))
 
 
-def test_a_run_says_what_it_did_and_what_that_cost(project: str) -> None:
+def test_a_run_prints_results_and_costs(project: str) -> None:
     in_database(project, ingest_three_chunks)
     result = run("index", "repair")
     assert 0 == result.returncode, result.stderr
@@ -102,7 +102,7 @@ def test_a_run_says_what_it_did_and_what_that_cost(project: str) -> None:
     assert "repair: nothing to do (" in result.stdout
 
 
-def test_what_runs_did_is_shown_afterwards(project: str) -> None:
+def test_show_prints_the_last_runs(project: str) -> None:
     in_database(project, ingest_three_chunks)
     run("index")
     run("index")
@@ -118,11 +118,11 @@ def test_what_runs_did_is_shown_afterwards(project: str) -> None:
     assert "finished" in carrel("list").stdout
 
 
-def test_of_a_job_that_never_ran_it_is_said() -> None:
+def test_show_reports_a_job_without_runs() -> None:
     assert "There is no record of a run in the last 30 days." in carrel("show", "index").stdout
 
 
-def test_what_was_given_up_is_shown_and_tried_again_when_asked(project: str) -> None:
+def test_dead_letters_are_shown_and_retried(project: str) -> None:
     in_database(project, give_up_one_chunk)
     output = carrel("show", "index").stdout
     assert "Given up after five attempts: 1\n" in output
@@ -135,7 +135,7 @@ def test_what_was_given_up_is_shown_and_tried_again_when_asked(project: str) -> 
     assert "Given up" not in carrel("show", "index").stdout
 
 
-def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
+def test_a_job_without_dead_letters_cannot_retry() -> None:
     result = carrel("retry", "repair")
     assert (1, "") == (result.exit_code, result.stdout)
     assert "The job repair has nothing to retry:" in result.stderr
@@ -150,7 +150,7 @@ async def make_card_by_another_model(ctx: Context) -> None:
     await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 
 
-def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
+def test_renew_queues_results_of_other_models(project: str) -> None:
     in_database(project, make_card_by_another_model)
     expected = "Queued 1 item. To process now: carrel jobs run cards\n"
     assert expected == carrel("renew", "cards").stdout
@@ -158,14 +158,14 @@ def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
     assert "2 extractive" in run("cards").stdout
 
 
-def test_a_job_that_renews_nothing_says_which_do() -> None:
+def test_a_job_without_renewal_names_those_with_it() -> None:
     result = carrel("renew", "index")
     assert (1, "") == (result.exit_code, result.stdout)
     assert "The job index has no renewal. These jobs do: cards." in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
-def test_an_unknown_job_is_answered_with_those_there_are(command: str) -> None:
+def test_an_unknown_job_is_answered_with_the_existing_ones(command: str) -> None:
     result = carrel(command, "nope")
     assert (1, "") == (result.exit_code, result.stdout)
     names = ", ".join(job.name for job in jobs())

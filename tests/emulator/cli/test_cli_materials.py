@@ -93,7 +93,7 @@ def count_documents(project: str) -> Counter[str]:
     return counts
 
 
-def test_a_task_is_erased_with_a_receipt_and_nothing_else_is(project: str) -> None:
+def test_erasing_a_task_prints_a_receipt(project: str) -> None:
     upload(project, "notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
     upload(project, "other")
     upload(project, "notes", caller=BOB)
@@ -118,7 +118,7 @@ def test_a_task_is_erased_with_a_receipt_and_nothing_else_is(project: str) -> No
     assert before["bob"] == count_documents(project)["bob"]
 
 
-def test_a_receipt_may_be_json(project: str) -> None:
+def test_a_receipt_can_be_json(project: str) -> None:
     upload(project, "notes")
     receipt = json.loads(carrel("erase", "ann@example.com", "notes", "--yes", "--json").stdout)
     erased = datetime.fromisoformat(receipt.pop("erased_at"))
@@ -132,7 +132,7 @@ def test_a_receipt_may_be_json(project: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
-def test_nothing_is_erased_unless_somebody_says_yes(project: str, answer: str) -> None:
+def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> None:
     upload(project, "notes")
     before = count_documents(project)
     result = carrel("erase", "ann@example.com", "notes", answer=answer)
@@ -141,14 +141,14 @@ def test_nothing_is_erased_unless_somebody_says_yes(project: str, answer: str) -
     assert before == count_documents(project)
 
 
-def test_who_says_yes_gets_the_receipt_alone_on_standard_output(project: str) -> None:
+def test_only_the_receipt_goes_to_standard_output(project: str) -> None:
     upload(project, "notes")
     result = carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
     assert 0 == result.exit_code
     assert "notes" == json.loads(result.stdout)["task"]
 
 
-def test_a_task_is_named_as_a_tool_names_it(project: str) -> None:
+def test_task_ids_are_normalized_as_in_tools(project: str) -> None:
     upload(project, " my / notes ")
     upload(project, "my---notes")
     result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
@@ -157,7 +157,7 @@ def test_a_task_is_named_as_a_tool_names_it(project: str) -> None:
     assert f"in the task {task}. Tasks: my---notes." in error_of("erase", "ann@example.com", task)
 
 
-def test_a_missing_task_is_answered_with_those_that_exist(project: str) -> None:
+def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> None:
     assert "bob has no materials in any task." in error_of("erase", "bob", "notes", "--yes")
     start = datetime.now(UTC)
     for number in range(12):
@@ -170,7 +170,7 @@ def test_a_missing_task_is_answered_with_those_that_exist(project: str) -> None:
     assert before == count_documents(project)
 
 
-def test_what_is_no_user_or_no_task_is_refused() -> None:
+def test_an_invalid_user_or_task_is_refused() -> None:
     assert "'Ann' is not a user id" in error_of("erase", "Ann", "notes", "--yes")
     assert "'a/b' is not a user id" in error_of("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
@@ -178,7 +178,7 @@ def test_what_is_no_user_or_no_task_is_refused() -> None:
     assert "more than white space" in result.stderr
 
 
-def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> None:
+def test_an_interrupted_erasure_is_shown_and_finished(project: str) -> None:
     upload(project, "notes")
 
     async def begin(app: App) -> None:
@@ -190,7 +190,7 @@ def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> Non
     assert 0 == count_documents(project).total()
 
 
-def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
+def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
     start = datetime(2026, 3, 10, 8, 30, tzinfo=UTC)
     upload(project, "sailing", MAST, now=start)
     upload(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
@@ -203,7 +203,7 @@ def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
     assert carrel("list", "eve").stdout == "eve has no materials in any task.\n"
 
 
-def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -> None:
+def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
     async def fill(app: App) -> None:
         ctx = job_context(app)
         batch = ctx.database.client.batch()
@@ -241,7 +241,7 @@ def test_the_purge_prints_what_it_deleted(project: str) -> None:
     assert "purge: nothing to do" in run_purge()
 
 
-def test_in_the_cloud_nothing_needs_to_be_said_of_embedding(
+def test_materials_in_the_cloud_need_no_embedding_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")

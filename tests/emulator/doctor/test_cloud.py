@@ -63,7 +63,7 @@ async def begin_reembedding(fake: FakeDeployment) -> None:
         await connection.aclose()
 
 
-def test_of_a_deployment_that_is_well_every_check_says_so(
+def test_a_healthy_deployment_passes_all_checks(
     fake: FakeDeployment, record: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(RunState.FINISHED)
@@ -72,7 +72,7 @@ def test_of_a_deployment_that_is_well_every_check_says_so(
     assert [*(["ok"] * len(CHECKS)), "All"] == [line.split()[0] for line in lines]
 
 
-def test_without_credentials_nothing_else_is_looked_at(
+def test_without_credentials_no_other_check_runs(
     fake: FakeDeployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail_to_sign_in() -> GoogleApi:
@@ -85,50 +85,50 @@ def test_without_credentials_nothing_else_is_looked_at(
     assert 3 == len(lines)
 
 
-def test_a_project_that_is_not_there_ends_the_look(fake: FakeDeployment) -> None:
+def test_a_missing_project_ends_the_checks(fake: FakeDeployment) -> None:
     fake.google.projects.clear()
     results = list(run_checks(CHECKS, fake.live))
     assert ["credentials", "project"] == [check.name for check, _ in results]
 
 
-def test_a_project_that_nobody_pays_for_is_named(fake: FakeDeployment) -> None:
+def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
     fake.project.paid = False
     project = fake.live.deployment.project
     link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
     assert ("no open billing account is linked", link) == failure_of("billing", fake)
 
 
-def test_an_api_that_is_off_is_named_with_how_to_switch_it_on(fake: FakeDeployment) -> None:
+def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> None:
     fake.project.services.remove("run.googleapis.com")
     message, command = failure_of("Google's APIs", fake)
     assert "disabled: run.googleapis.com" == message
     assert command.startswith("gcloud services enable run.googleapis.com --project")
 
 
-def test_a_database_that_is_missing_is_named(fake: FakeDeployment) -> None:
+def test_a_missing_database_fails(fake: FakeDeployment) -> None:
     del fake.project.databases["access"]
     assert ("access is missing", "carrel deploy") == failure_of("databases", fake)
 
 
-def test_a_database_of_another_type_is_named(fake: FakeDeployment) -> None:
+def test_a_database_of_another_type_fails(fake: FakeDeployment) -> None:
     fake.project.databases["(default)"]["type"] = "DATASTORE_MODE"
     message, _ = failure_of("databases", fake)
     assert "(default) is not in native mode, which Carrel needs" == message
 
 
-def test_an_index_that_is_still_being_made_is_named(fake: FakeDeployment) -> None:
+def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
     fake.project.indexes["(default)"][0]["state"] = "CREATING"
     message, command = failure_of("indexes", fake)
     assert "not ready: chunks (COLLECTION): embedding VECTOR" == message
     assert "wait some minutes; if it persists, carrel deploy" == command
 
 
-def test_vector_indexes_of_another_length_are_not_the_ones(fake: FakeDeployment) -> None:
+def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
     message, _ = failure_of("indexes", fake.changed(embedding_dimension=768))
     assert "embedding VECTOR" in message
 
 
-def test_fields_by_which_nothing_expires_yet_are_named_in_both_databases(
+def test_inactive_expiry_fields_fail_in_both_databases(
     fake: FakeDeployment,
 ) -> None:
     expiring = fake.project.expiring
@@ -140,23 +140,23 @@ def test_fields_by_which_nothing_expires_yet_are_named_in_both_databases(
     assert "wait some minutes; if it persists, carrel deploy" == command
 
 
-def test_a_secret_without_a_value_is_named(fake: FakeDeployment) -> None:
+def test_a_secret_without_a_value_fails(fake: FakeDeployment) -> None:
     fake.project.secrets["READWISE_TOKEN"].clear()
     assert ("without a value: READWISE_TOKEN", "carrel deploy") == failure_of("secrets", fake)
 
 
-def test_a_secret_that_is_not_there_is_named(fake: FakeDeployment) -> None:
+def test_a_missing_secret_fails(fake: FakeDeployment) -> None:
     del fake.project.secrets["ACCESS_SECRETS"]
     assert ("without a value: ACCESS_SECRETS", "carrel deploy") == failure_of("secrets", fake)
 
 
-def test_before_the_first_release_there_are_no_functions_to_compare(fake: FakeDeployment) -> None:
+def test_before_the_first_release_the_functions_check_fails(fake: FakeDeployment) -> None:
     fake.delete_release()
     expected = ("No release has passed its smoke test yet.", "carrel deploy")
     assert expected == failure_of("functions", fake)
 
 
-def test_functions_that_are_missing_ill_or_of_another_release_are_named(
+def test_missing_inactive_and_outdated_functions_fail(
     fake: FakeDeployment,
 ) -> None:
     functions = fake.project.functions
@@ -173,13 +173,13 @@ def test_functions_that_are_missing_ill_or_of_another_release_are_named(
     assert "carrel deploy" == command
 
 
-def test_somebody_elses_functions_are_none_of_ours(fake: FakeDeployment) -> None:
+def test_functions_of_other_programs_are_ignored(fake: FakeDeployment) -> None:
     name = "projects/p/locations/europe-west1/functions/other"
     fake.project.functions["other"] = {"name": name, "state": "FAILED"}
     assert CheckStatus.OK == check_result("functions", fake.live).status
 
 
-def test_a_gateway_that_not_everybody_may_call_is_named(fake: FakeDeployment) -> None:
+def test_a_gateway_without_public_access_fails(fake: FakeDeployment) -> None:
     fake.project.invokers["carrel-gateway"] = ["user:ada@example.com"]
     message, command = failure_of("invokers", fake)
     assert (
@@ -189,33 +189,33 @@ def test_a_gateway_that_not_everybody_may_call_is_named(fake: FakeDeployment) ->
     assert "allUsers in docs/operations.md" in command
 
 
-def test_a_gateway_that_lets_everybody_through_itself_is_well(fake: FakeDeployment) -> None:
+def test_a_gateway_without_an_iam_check_passes(fake: FakeDeployment) -> None:
     fake.project.invokers.clear()
     fake.project.open_services.add("carrel-gateway")
     assert CheckStatus.OK == check_result("invokers", fake.live).status
 
 
-def test_a_gateway_whose_parts_are_ill_is_quoted(fake: FakeDeployment) -> None:
+def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
     fake.gateway.health = 503
     message, command = failure_of("gateway", fake)
     assert f'{fake.gateway.url} is not healthy (503): {{"status"' in message
     assert command.startswith("gcloud functions logs read carrel-gateway --gen2 --project")
 
 
-def test_a_gateway_that_does_not_answer_is_named(fake: FakeDeployment) -> None:
+def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
     unreachable = replace(fake.live, address="http://127.0.0.1:1")
     result = check_result("gateway", unreachable)
     assert (CheckStatus.WRONG, "carrel deploy") == (result.status, result.next_command)
 
 
-def test_a_gateway_that_calls_itself_something_else_is_named(fake: FakeDeployment) -> None:
+def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
     fake.gateway.resource = "https://elsewhere.example.com/mcp"
     message, command = failure_of("public URL", fake)
     assert "the gateway publishes https://elsewhere.example.com/mcp" in message
     assert command.startswith("set public_url in deployment.tfvars.json")
 
 
-def test_a_gateway_that_lets_anybody_in_is_named_unless_that_was_meant(
+def test_an_open_gateway_fails_unless_configured(
     fake: FakeDeployment,
 ) -> None:
     fake.gateway.refusal = 200
@@ -227,13 +227,13 @@ def test_a_gateway_that_lets_anybody_in_is_named_unless_that_was_meant(
     )
 
 
-def test_schedules_that_are_missing_are_named(fake: FakeDeployment) -> None:
+def test_missing_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs.clear()
     message, command = failure_of("schedules", fake)
     assert ("missing: carrel-ingest-materials", "carrel --cloud jobs list") == (message, command)
 
 
-def test_schedules_that_are_paused_or_failed_last_are_named(fake: FakeDeployment) -> None:
+def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs["ingest-materials"] |= {"state": "PAUSED", "status": {"code": 13}}
     message, _ = failure_of("schedules", fake)
     assert (
@@ -241,7 +241,7 @@ def test_schedules_that_are_paused_or_failed_last_are_named(fake: FakeDeployment
     )
 
 
-def test_a_job_that_never_ran_though_it_was_due_is_named_with_how_to_run_it(
+def test_an_overdue_job_names_the_command_to_run_it(
     fake: FakeDeployment,
 ) -> None:
     message, command = failure_of("job runs", fake)
@@ -250,7 +250,7 @@ def test_a_job_that_never_ran_though_it_was_due_is_named_with_how_to_run_it(
     assert f"gcloud scheduler jobs run carrel-ingest-materials {options}" == command
 
 
-def test_right_after_a_deployment_jobs_wait_for_their_schedule(fake: FakeDeployment) -> None:
+def test_new_jobs_wait_for_their_first_schedule(fake: FakeDeployment) -> None:
     schedule = fake.project.jobs["ingest-materials"]
     del schedule["lastAttemptTime"]
     schedule["scheduleTime"] = (utc_now() + timedelta(minutes=5)).isoformat()
@@ -259,13 +259,13 @@ def test_right_after_a_deployment_jobs_wait_for_their_schedule(fake: FakeDeploym
     assert expected == (result.status, result.message)
 
 
-def test_a_job_that_its_schedule_passed_over_is_named(fake: FakeDeployment) -> None:
+def test_a_job_that_its_schedule_missed_fails(fake: FakeDeployment) -> None:
     del fake.project.jobs["ingest-materials"]["lastAttemptTime"]
     message, _ = failure_of("job runs", fake)
     assert "no run in the last 30 days: ingest_materials" == message
 
 
-def test_of_several_jobs_every_command_to_run_next_is_told(
+def test_every_failing_job_has_its_own_command(
     fake: FakeDeployment, record: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(RunState.STOPPED)
@@ -281,39 +281,37 @@ def test_of_several_jobs_every_command_to_run_next_is_told(
     ] == commands
 
 
-def test_a_job_whose_last_run_did_not_end_well_is_named(
-    fake: FakeDeployment, record: Record
-) -> None:
+def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record: Record) -> None:
     record(RunState.STOPPED)
     expected = ("last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials")
     assert expected == failure_of("job runs", fake)
 
 
-def test_before_anything_is_embedded_any_model_will_do(fake: FakeDeployment) -> None:
+def test_an_empty_base_accepts_any_model(fake: FakeDeployment) -> None:
     result = check_result("embedding model", fake.live)
     assert (CheckStatus.OK, "nothing is embedded yet") == (result.status, result.message)
 
 
-def test_a_base_that_is_embedded_as_the_settings_say_is_well(fake: FakeDeployment) -> None:
+def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
     assert CheckStatus.OK == check_result("embedding model", fake.live).status
 
 
-def test_a_base_that_is_embedded_with_another_model_is_named(fake: FakeDeployment) -> None:
+def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, WordEmbedder()))
     message, command = failure_of("embedding model", fake)
     assert message.startswith("texts are embedded with ('words', 64), but the settings say")
     assert "carrel --cloud jobs run reembed" == command
 
 
-def test_vectors_of_another_length_than_the_indexes_are_named(fake: FakeDeployment) -> None:
+def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
     message, command = failure_of("embedding model", fake.changed(embedding_dimension=768))
     assert "vectors have 384 dimensions, but the indexes 768" == message
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 
 
-def test_a_base_that_moves_to_another_model_is_named(fake: FakeDeployment) -> None:
+def test_a_base_that_is_being_reembedded_fails(fake: FakeDeployment) -> None:
     asyncio.run(begin_reembedding(fake))
     message, command = failure_of("embedding model", fake)
     assert ("re-embedding to words is in progress", "carrel --cloud jobs show reembed") == (
@@ -322,13 +320,13 @@ def test_a_base_that_moves_to_another_model_is_named(fake: FakeDeployment) -> No
     )
 
 
-def test_an_embedder_that_answers_says_how_long_its_vectors_are(fake: FakeDeployment) -> None:
+def test_a_working_embedder_reports_its_dimensions(fake: FakeDeployment) -> None:
     assert check_result("embedding", fake.live).message.endswith(
         f"returns vectors of {DIMENSION} dimensions"
     )
 
 
-def test_an_embedder_whose_key_is_not_here_is_not_tried(fake: FakeDeployment) -> None:
+def test_an_embedder_without_its_key_is_skipped(fake: FakeDeployment) -> None:
     settings = Settings(google_cloud_project="p", embedding_provider="openai")
     result = check_result("embedding", replace(fake.live, settings=settings))
     assert CheckStatus.OPTIONAL == result.status

@@ -48,7 +48,7 @@ def host() -> Iterator[str]:
         yield address
 
 
-def test_a_machine_with_nothing_learns_how_to_get_both() -> None:
+def test_without_java_and_emulator_both_are_explained() -> None:
     with pytest.raises(EmulatorMissing) as failure:
         find_emulator({})
     message = str(failure.value)
@@ -58,7 +58,7 @@ def test_a_machine_with_nothing_learns_how_to_get_both() -> None:
     assert "npx firebase-tools setup:emulators:firestore" in message
 
 
-def test_a_machine_with_an_old_java_learns_only_about_java(tmp_path: Path) -> None:
+def test_with_an_old_java_only_java_is_explained(tmp_path: Path) -> None:
     _program(tmp_path / "java", """echo 'java version "1.8.0_292"' >&2""")
     _firebase_archive(tmp_path)
     with pytest.raises(EmulatorMissing) as failure:
@@ -68,7 +68,7 @@ def test_a_machine_with_an_old_java_learns_only_about_java(tmp_path: Path) -> No
     assert "The emulator is missing" not in message
 
 
-def test_a_gcloud_without_the_component_is_no_emulator(tmp_path: Path) -> None:
+def test_gcloud_without_the_component_has_no_emulator(tmp_path: Path) -> None:
     _program(tmp_path / "java", JAVA_17)
     _sdk(tmp_path / "sdk").unlink()
     with pytest.raises(EmulatorMissing, match="The emulator is missing"):
@@ -89,13 +89,13 @@ def test_a_wrapper_around_gcloud_is_asked_for_its_root(tmp_path: Path) -> None:
     assert str(archive) in find_emulator({"PATH": str(tmp_path)})
 
 
-def test_the_emulator_of_firebase_will_do(tmp_path: Path) -> None:
+def test_the_emulator_of_firebase_is_found(tmp_path: Path) -> None:
     _program(tmp_path / "java", JAVA_17)
     archive = _firebase_archive(tmp_path / ".cache" / "firebase" / "emulators")
     assert str(archive) in find_emulator({"PATH": str(tmp_path), "HOME": str(tmp_path)})
 
 
-def test_the_tests_say_what_is_missing_without_a_stack(tmp_path: Path) -> None:
+def test_a_test_run_reports_missing_programs(tmp_path: Path) -> None:
     bare = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "tests/contract/test_jobs.py"]
     process = subprocess.run(
@@ -115,7 +115,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     assert find_emulator(environ | {"JAVA_HOME": f"{tmp_path}/home"})[0] == str(java)
 
 
-def test_a_java_too_old_for_the_emulator_is_named_at_the_start(
+def test_a_java_too_old_for_the_emulator_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo UnsupportedClassVersionError; exit 1")
@@ -124,7 +124,7 @@ def test_a_java_too_old_for_the_emulator_is_named_at_the_start(
         pass
 
 
-def test_an_emulator_that_dies_at_the_start_is_quoted(
+def test_an_emulator_that_does_not_start_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo out of luck; exit 1")
@@ -140,7 +140,7 @@ def test_a_taken_port_is_refused() -> None:
             pass
 
 
-def test_two_emulators_run_side_by_side_and_leave_no_process(
+def test_two_emulators_run_at_once_and_leave_no_process(
     host: str, connect: Callable[..., Client]
 ) -> None:
     with run_emulator() as second:
@@ -169,7 +169,7 @@ def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
     await_end(*processes)
 
 
-def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:
+def test_data_survives_until_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:
     chunk = {"embedding": Vector([0.6, 0.8]), "terms": {"a.b": {"ü": [1, None]}}, "raw": b"\0\xff"}
     with run_emulator() as host:
         connect(host, "kept").document("chunks/1").set(chunk)
@@ -183,7 +183,7 @@ def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., C
         assert not connect(host, "kept").document("keys/1/uses/2").get().exists
 
 
-def test_an_export_replaces_the_one_before(
+def test_an_export_replaces_the_previous_one(
     host: str, tmp_path: Path, connect: Callable[..., Client]
 ) -> None:
     connect(host, "source").document("papers/a").set({"edition": 1})
@@ -195,11 +195,11 @@ def test_an_export_replaces_the_one_before(
     assert len(list(tmp_path.glob("0*"))) == 1
 
 
-def test_importing_from_an_empty_folder_says_so(host: str, tmp_path: Path) -> None:
+def test_importing_from_an_empty_folder_returns_false(host: str, tmp_path: Path) -> None:
     assert not import_data(host, tmp_path, "copy")
 
 
-def test_a_request_that_the_emulator_refuses_is_quoted(host: str, tmp_path: Path) -> None:
+def test_an_error_of_the_emulator_is_quoted(host: str, tmp_path: Path) -> None:
     (tmp_path / "00000001").mkdir()
     with pytest.raises(EmulatorError, match="overall export metadata"):
         import_data(host, tmp_path, "copy")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_clients_that_start_at_once_share_a_database(
+def test_concurrent_clients_share_a_database(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     first, second, third = (machine.share() for _ in range(3))
@@ -42,7 +42,7 @@ def test_clients_that_start_at_once_share_a_database(
 
 
 @pytest.mark.parametrize("leave", [close, subprocess.Popen.kill])
-def test_after_the_last_client_nothing_runs_and_data_are_kept(
+def test_after_the_last_client_the_database_is_saved(
     machine: Machine,
     connect: Callable[..., Client],
     leave: Callable[[subprocess.Popen[str]], None],
@@ -56,7 +56,7 @@ def test_after_the_last_client_nothing_runs_and_data_are_kept(
     assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
 
 
-def test_a_client_that_comes_as_the_database_ends_has_all_data(
+def test_a_client_during_shutdown_gets_all_data(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     for edition in range(3):
@@ -67,7 +67,7 @@ def test_a_client_that_comes_as_the_database_ends_has_all_data(
         close(client)
 
 
-def test_a_client_with_another_port_finds_the_database_that_runs(machine: Machine) -> None:
+def test_a_client_with_another_port_finds_the_database(machine: Machine) -> None:
     host = host_of(machine.share())
     assert host == host_of(machine.share(EMULATOR_PORT=str(free_port())))
     assert 1 == len(machine.daemons())
@@ -81,7 +81,7 @@ def test_a_client_with_another_port_finds_the_database_that_runs(machine: Machin
         (signal.SIGKILL, Machine.emulators, False),
     ],
 )
-def test_a_database_that_died_is_brought_back_by_the_next_client(
+def test_the_next_client_restarts_a_dead_database(
     machine: Machine,
     connect: Callable[..., Client],
     death: signal.Signals,
@@ -99,7 +99,7 @@ def test_a_database_that_died_is_brought_back_by_the_next_client(
     assert kept == connect(host).document("papers/a").get().exists
 
 
-def test_a_stranger_on_the_port_is_named_with_the_variable(
+def test_a_taken_port_is_reported_with_its_variable(
     machine: Machine,
 ) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
@@ -111,7 +111,7 @@ def test_a_stranger_on_the_port_is_named_with_the_variable(
     assert "Traceback" not in output[1]
 
 
-def test_without_java_every_command_says_in_words_how_to_get_it(machine: Machine) -> None:
+def test_without_java_every_command_explains_it(machine: Machine) -> None:
     for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
         command = [*CARREL, *arguments]
         process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
@@ -120,7 +120,7 @@ def test_without_java_every_command_says_in_words_how_to_get_it(machine: Machine
         assert "Traceback" not in errors
 
 
-def test_a_run_ends_and_leaves_the_database_to_other_clients(machine: Machine) -> None:
+def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
@@ -131,7 +131,7 @@ def test_a_run_ends_and_leaves_the_database_to_other_clients(machine: Machine) -
     assert host == machine.state.serving()
 
 
-def test_a_run_may_be_interrupted_while_it_opens_its_database(machine: Machine) -> None:
+def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
         assert any("Opening the local database" in line for line in run.stdout)
@@ -140,7 +140,7 @@ def test_a_run_may_be_interrupted_while_it_opens_its_database(machine: Machine) 
     machine.wait_until_idle()  # a daemon that was just starting finds nobody, and leaves
 
 
-def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
+def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
@@ -150,7 +150,7 @@ def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
     assert not machine.state.address.exists()
 
 
-def test_a_run_whose_database_dies_says_so_and_ends(machine: Machine) -> None:
+def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
@@ -161,7 +161,7 @@ def test_a_run_whose_database_dies_says_so_and_ends(machine: Machine) -> None:
         assert "The Firestore emulator died." in run.stderr.read()
 
 
-def test_one_can_put_texts_in_where_nothing_runs(
+def test_ingest_works_without_a_running_database(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
@@ -172,7 +172,7 @@ def test_one_can_put_texts_in_where_nothing_runs(
     assert "seventy degrees" in chunk.get("content")
 
 
-def test_exports_at_the_same_time_leave_one_that_is_whole(
+def test_concurrent_exports_leave_a_complete_one(
     connect: Callable[..., Client], tmp_path: Path, project: str
 ) -> None:
     host = os.environ["FIRESTORE_EMULATOR_HOST"]

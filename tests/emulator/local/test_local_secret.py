@@ -22,20 +22,20 @@ print(local_secret(Path(sys.argv[1])))
 """
 
 
-def test_it_is_made_once_and_long_enough(tmp_path: Path) -> None:
+def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
     secret = local_secret(tmp_path / "state")
     assert secret == local_secret(tmp_path / "state")
     assert len(secret) >= MIN_SECRET_LENGTH
     assert secret != local_secret(tmp_path / "other")
 
 
-def test_nobody_else_on_the_machine_may_read_it(tmp_path: Path) -> None:
+def test_only_its_owner_may_read_the_secret(tmp_path: Path) -> None:
     local_secret(tmp_path)
     [path] = tmp_path.iterdir()
     assert ("secret", 0o600) == (path.name, path.stat().st_mode & 0o777)
 
 
-def test_processes_that_start_at_one_moment_have_the_same(tmp_path: Path) -> None:
+def test_concurrent_processes_get_the_same_secret(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PRINT, str(tmp_path / "state")]
     started = [
         subprocess.Popen(

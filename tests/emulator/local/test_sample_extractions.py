@@ -90,12 +90,12 @@ async def sample(words: Context, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_chunk_of_the_export_was_read() -> None:
+def test_every_chunk_of_the_export_is_covered() -> None:
     assert set(CHUNKS) == set(ROWS)
     assert len(EXTRACTS.extractions) == sum(map(len, ROWS.values()))
 
 
-def test_there_are_some_of_every_type_from_most_sources() -> None:
+def test_every_type_occurs_and_most_sources_are_covered() -> None:
     of = Counter(row.type for row in EXTRACTS.extractions)
     assert dict.fromkeys(ExtractionType, True) == {kind: n >= 8 for kind, n in of.items()}
     sources = {CHUNKS[chunk_id].source_id for chunk_id, rows in ROWS.items() if rows}
@@ -106,7 +106,7 @@ def test_there_are_some_of_every_type_from_most_sources() -> None:
     ("chunk_id", "row"),
     [pytest.param(name, row, id=str(row.highlight)) for name, rows in ROWS.items() for row in rows],
 )
-def test_each_is_such_as_the_job_would_store(chunk_id: str, row: SampleExtraction) -> None:
+def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtraction) -> None:
     text = CHUNKS[chunk_id].content
     assert len(text) >= MIN_CHARACTERS
     assert row.quote == find_quote(row.quote, text)
@@ -124,7 +124,9 @@ def test_topics_are_few_and_shared() -> None:
     assert min(of.values()) >= 2
 
 
-async def test_no_two_say_the_same(ctx: Context, local_embedder: LocalEmbedder) -> None:
+async def test_no_two_extractions_are_duplicates(
+    ctx: Context, local_embedder: LocalEmbedder
+) -> None:
     found = extractions(ctx)
     vectors = await local_embedder.embed(
         [extraction.content.text for extraction in found], Purpose.DOCUMENT
@@ -136,9 +138,7 @@ async def test_no_two_say_the_same(ctx: Context, local_embedder: LocalEmbedder) 
         assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
 
 
-async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
-    words: Context, sample: Path
-) -> None:
+async def test_they_are_stored_once_and_no_chunk_is_pending(words: Context, sample: Path) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
     assert expected == await add_extractions(words, sample)
     stored = await documents(words, "extractions")
@@ -155,9 +155,7 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
     assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
 
 
-async def test_what_is_edited_in_the_file_is_written_and_nothing_else(
-    words: Context, sample: Path
-) -> None:
+async def test_only_edited_extractions_are_written(words: Context, sample: Path) -> None:
     await add_extractions(words, sample)
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
     before = set(await documents(words, "extractions"))
@@ -166,7 +164,7 @@ async def test_what_is_edited_in_the_file_is_written_and_nothing_else(
     assert 2 == len(changed)
 
 
-async def test_what_a_model_found_meanwhile_is_left_alone(words: Context, sample: Path) -> None:
+async def test_extractions_of_a_model_stay(words: Context, sample: Path) -> None:
     await add_extractions(words, sample)
     stored = await documents(words, "extractions")
     for name in stored:
@@ -175,7 +173,7 @@ async def test_what_a_model_found_meanwhile_is_left_alone(words: Context, sample
     assert {} == await add_extractions(words, sample)
 
 
-async def test_highlights_not_in_the_export_are_passed_over(words: Context, tmp_path: Path) -> None:
+async def test_highlights_not_in_the_export_are_skipped(words: Context, tmp_path: Path) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
     book = export["results"][0]
     book["highlights"] = book["highlights"][:2]
@@ -187,7 +185,7 @@ async def test_highlights_not_in_the_export_are_passed_over(words: Context, tmp_
     assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
 
 
-async def test_other_passages_go_on_waiting_to_be_read(words: Context, sample: Path) -> None:
+async def test_other_passages_stay_pending(words: Context, sample: Path) -> None:
     content = json.loads((sample / "extractions.json").read_text("utf-8"))
     [last] = content["nothing"][-1:]
     content["nothing"].remove(last)

@@ -97,26 +97,24 @@ def test_every_chunk_of_every_highlight_has_one_card() -> None:
     assert (64, sorted(expected)) == (len(PAGES), sorted(parts))
 
 
-def test_no_two_cards_say_the_same() -> None:
+def test_no_two_cards_are_equal() -> None:
     texts = [text for card in KNOWLEDGE.cards for text in (card.summary, *card.takeaways)]
     assert len(texts) == len(set(texts))
 
 
-def test_every_member_of_a_cluster_is_a_highlight_named_once() -> None:
+def test_every_highlight_is_in_at_most_one_cluster() -> None:
     for topic in KNOWLEDGE.clusters:
         assert len(topic.members) == len(set(topic.members))
         assert {f"https://readwise.io/open/{member}" for member in topic.members} <= PAGES.keys()
 
 
-def test_clusters_are_few_have_stable_ids_and_short_names() -> None:
+def test_clusters_have_stable_ids_and_short_names() -> None:
     names = [topic.cluster_id for topic in KNOWLEDGE.clusters]
     assert (9, names) == (len(set(names)), [safe_id(name) for name in names])
     assert {True} == {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters}
 
 
-async def test_every_chunk_gets_its_card_and_clusters_their_chunks(
-    ctx: Context, sample: Path
-) -> None:
+async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     chunks = await documents(ctx, "chunks")
     assert [True] * 68 == ["knowledge_card" in data for data in chunks.values()]
@@ -127,7 +125,7 @@ async def test_every_chunk_gets_its_card_and_clusters_their_chunks(
     assert {"sample"} == {cluster.run_id for cluster in clusters}
 
 
-async def test_a_cluster_lies_nearest_to_itself(ctx: Context, sample: Path) -> None:
+async def test_a_cluster_is_nearest_to_its_own_chunks(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     parts = await Clusters(ctx.database).get("flaky-tests")
     assert parts is not None
@@ -136,18 +134,14 @@ async def test_a_cluster_lies_nearest_to_itself(ctx: Context, sample: Path) -> N
     assert nearest.similarity == pytest.approx(1)
 
 
-async def test_loading_twice_writes_nothing_the_second_time(
-    ctx: Context, sample: Path, meter: Meter
-) -> None:
+async def test_loading_again_writes_nothing(ctx: Context, sample: Path, meter: Meter) -> None:
     await add_knowledge(ctx, sample)
     before = meter.documents_written
     await add_knowledge(ctx, sample)
     assert before == meter.documents_written
 
 
-async def test_an_edited_card_replaces_the_old_one_and_nothing_else(
-    ctx: Context, sample: Path, meter: Meter
-) -> None:
+async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter: Meter) -> None:
     await add_knowledge(ctx, sample)
     before = meter.documents_written
     edit(sample, 0, summary="Fakes, kept honest.")
@@ -165,7 +159,7 @@ async def own_note(ctx: Context, *cluster_ids: str) -> str:
     return chunk_id
 
 
-async def test_loading_again_leaves_notes_of_others_in_their_topics(
+async def test_loading_again_keeps_other_chunks_in_clusters(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
@@ -177,7 +171,7 @@ async def test_loading_again_leaves_notes_of_others_in_their_topics(
 
 
 @pytest.mark.slow
-async def test_loading_again_after_topics_were_made_writes_nothing(
+async def test_loading_again_after_a_cluster_run_writes_nothing(
     ctx: Context, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(ctx, sample)
@@ -189,9 +183,7 @@ async def test_loading_again_after_topics_were_made_writes_nothing(
     assert (before, writes) == (await standing(ctx), meter.documents_written)
 
 
-async def test_beside_topics_that_a_run_made_the_sample_brings_none(
-    ctx: Context, sample: Path
-) -> None:
+async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
     theirs = ClusterWithCentroid(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
     own = await own_note(ctx)
     await Clusters(ctx.database).save([theirs], {"theirs": [own]}, "run-1", ctx.clock())
@@ -204,7 +196,7 @@ async def test_beside_topics_that_a_run_made_the_sample_brings_none(
     assert replace(clustering, uncounted=False) == await clusterings.present()
 
 
-async def test_a_renamed_topic_is_called_as_the_sample_calls_it(ctx: Context, sample: Path) -> None:
+async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     before = await documents(ctx, "clusters")
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
@@ -213,7 +205,7 @@ async def test_a_renamed_topic_is_called_as_the_sample_calls_it(ctx: Context, sa
     assert before == await documents(ctx, "clusters")
 
 
-async def test_topics_go_once_their_highlights_are_gone(ctx: Context, sample: Path) -> None:
+async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     sources = [source for source in read(sample / "readwise.json") if isinstance(source, Source)]
     await put_in(ctx, *(replace(source, sections=()) for source in sources))
@@ -223,11 +215,11 @@ async def test_topics_go_once_their_highlights_are_gone(ctx: Context, sample: Pa
     assert {} == await documents(ctx, "clusters")
 
 
-def test_a_map_spreads_its_places_along_the_longest_axis() -> None:
+def test_a_map_spreads_clusters_along_the_longest_axis() -> None:
     places = project([(0.0, 0.0, 3.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -3.0)])
     assert places == [(3.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-3.0, 0.0)]
 
 
 @pytest.mark.parametrize("centroids", [[], [(1.0, 0.0)], [(1.0, 0.0), (1.0, 0.0)]])
-def test_places_that_do_not_differ_lie_in_the_middle(centroids: list[Vector]) -> None:
+def test_equal_clusters_are_at_the_center_of_the_map(centroids: list[Vector]) -> None:
     assert project(centroids) == [(0.0, 0.0)] * len(centroids)

@@ -25,7 +25,7 @@ def ample() -> Budget:
     return Budget(time.monotonic() + 600)
 
 
-async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
+async def test_each_trace_passes_the_checks_of_contributions(app: App) -> None:
     """Nothing secret, no two of them alike, and tags as they are stored."""
     for row in ROWS:
         fields = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
@@ -33,7 +33,7 @@ async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
         assert (False, row["tags"]) == (answer["duplicate"], answer["tags"])
 
 
-async def test_what_is_shared_is_found_and_shared_once(app: App, ctx: Context) -> None:
+async def test_traces_are_searchable_and_stored_once(app: App, ctx: Context) -> None:
     assert len(ROWS) == (await share_traces(ctx, ample())).counts["shared"]
     [first, *_] = await search_ids(app, query=ROWS[3]["context_text"][:200])
     assert f"sample-{ROWS[3]['id']}" == first
@@ -42,14 +42,14 @@ async def test_what_is_shared_is_found_and_shared_once(app: App, ctx: Context) -
     assert 1 == (await call_result(app, "get_trace", trace_id=first))["upvotes"]
 
 
-async def test_whoever_tries_the_sample_may_vote_on_it(app: App, ctx: Context) -> None:
+async def test_every_user_may_vote_on_the_sample(app: App, ctx: Context) -> None:
     await share_traces(ctx, ample())
     trace_id = f"sample-{ROWS[0]['id']}"
     assert not (await call_result(app, "get_trace", "local", trace_id=trace_id))["yours"]
     assert "up" == (await vote(app, trace_id, "local"))["vote"]
 
 
-async def test_what_somebody_else_shared_stays(app: App, ctx: Context) -> None:
+async def test_traces_of_other_users_stay(app: App, ctx: Context) -> None:
     mine = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
     await share_traces(ctx, ample())
     assert "Mine" == (await call_result(app, "get_trace", trace_id=mine))["title"]

@@ -81,7 +81,7 @@ def await_line(process: subprocess.Popen[str], expected: str) -> None:
     ("path", "reason"),
     [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "No such file")],
 )
-def test_a_state_folder_that_cannot_be_is_refused_in_words(
+def test_an_impossible_state_folder_is_refused(
     machine: Machine, tmp_path: Path, path: str, reason: str, command: list[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -93,7 +93,7 @@ def test_a_state_folder_that_cannot_be_is_refused_in_words(
 
 @every_command
 @pytest.mark.parametrize("path", [".", "below"])
-def test_a_state_folder_on_a_read_only_disk_is_refused_in_words(
+def test_a_state_folder_on_a_read_only_disk_is_refused(
     machine: Machine, tmp_path: Path, path: str, command: list[str]
 ) -> None:
     require(NEW_DISK)
@@ -107,7 +107,7 @@ def test_a_state_folder_on_a_read_only_disk_is_refused_in_words(
 
 @every_command
 @pytest.mark.parametrize("path", [".", "below"])
-def test_a_state_folder_without_permission_is_refused_in_words(
+def test_a_state_folder_without_permission_is_refused(
     machine: Machine, tmp_path: Path, path: str, command: list[str]
 ) -> None:
     require(WITHOUT_PRIVILEGES)
@@ -118,7 +118,7 @@ def test_a_state_folder_without_permission_is_refused_in_words(
     assert f"Carrel cannot store data in {state}: Permission denied. To use another" in message
 
 
-def test_a_wrong_setting_is_named_before_anything_starts(machine: Machine) -> None:
+def test_an_invalid_setting_is_reported_before_the_start(machine: Machine) -> None:
     for name, value, expected in (
         ("LEASE_SECONDS", "soon", "Error: LEASE_SECONDS must be a number.\n"),
         ("EMULATOR_PORT", "abc", "Error: EMULATOR_PORT must be a port from 1 to 65535, such as"),
@@ -128,7 +128,7 @@ def test_a_wrong_setting_is_named_before_anything_starts(machine: Machine) -> No
     assert not machine.state.path.exists()
 
 
-def test_a_folder_deleted_meanwhile_is_named_and_written_anew(
+def test_a_deleted_state_folder_is_reported_and_restored(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     run = up(machine)
@@ -141,7 +141,7 @@ def test_a_folder_deleted_meanwhile_is_named_and_written_anew(
     assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
 
 
-def test_what_cannot_be_saved_is_kept_until_it_can_be(
+def test_unsaved_data_is_retained_until_it_can_be_saved(
     machine: Machine, connect: Callable[..., Client], tmp_path: Path
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
@@ -165,7 +165,7 @@ def test_what_cannot_be_saved_is_kept_until_it_can_be(
     assert "seventy degrees" in chunk.get("content")
 
 
-def test_a_full_disk_is_named_and_loses_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(machine: Machine, tmp_path: Path) -> None:
     require(NEW_DISK)
     notes = tmp_path / "notes"
     notes.mkdir()

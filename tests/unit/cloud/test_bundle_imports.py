@@ -18,30 +18,30 @@ def reached(program: str, *withheld: str) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in import_closure(program, withheld).files}
 
 
-def test_what_is_imported_comes_along_and_nothing_else() -> None:
+def test_only_imported_files_are_included() -> None:
     of_tasks = reached(main_of("list_tasks"))
     assert "shared/tasks/repository.py" in of_tasks
     assert "shared/pipeline/index_repair.py" not in of_tasks
     assert "shared/pipeline/index_repair.py" in reached(main_of("repair"))
 
 
-def test_what_is_imported_inside_a_function_comes_along() -> None:
+def test_imports_inside_functions_are_included() -> None:
     program = "def later():\n    def still_later():\n        import shared.screening.screen\n"
     assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= reached(program)
 
 
-def test_what_is_imported_for_types_alone_stays_away() -> None:
+def test_imports_for_type_checking_are_excluded() -> None:
     by_way_of_the_request = reached("import shared.runtime.invocation")
     assert "shared/core/caller.py" in by_way_of_the_request
     assert "shared/runtime/context.py" not in reached("import shared.runtime.idempotency")
 
 
-def test_modules_of_others_are_named_in_full() -> None:
+def test_third_party_modules_have_full_names() -> None:
     others = import_closure("from google.cloud import firestore\nimport shared.core.dates").others
     assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= others
 
 
-def test_files_that_a_module_reads_come_along() -> None:
+def test_data_files_of_a_module_are_included() -> None:
     of_gateway = reached(main_of("gateway"))
     assert {
         "functions/gateway/catalog.json",
@@ -59,7 +59,7 @@ def test_every_module_that_reads_files_declares_them() -> None:
     assert declaring == reading
 
 
-def test_what_is_withheld_is_not_followed() -> None:
+def test_withheld_modules_are_not_followed() -> None:
     tool, local = main_of("search_kb"), "shared.ai.local_embedding"
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()

@@ -40,7 +40,7 @@ def project() -> dict[str, Any]:
     return project
 
 
-def test_it_is_what_the_registry_takes(server: dict[str, Any]) -> None:
+def test_the_registry_accepts_it(server: dict[str, Any]) -> None:
     jsonschema.Draft7Validator(of_file(SCHEMA)).validate(server)
 
 
@@ -48,12 +48,12 @@ def test_it_names_the_schema_that_it_is_checked_against(server: dict[str, Any]) 
     assert of_file(SCHEMA)["$id"] == server["$schema"]
 
 
-def test_it_says_what_the_project_says(server: dict[str, Any], project: dict[str, Any]) -> None:
+def test_it_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
     told = (server["name"].rpartition("/")[2], server["version"], server["description"])
     assert (project["name"], project["version"], project["description"]) == told
 
 
-def test_its_url_is_complete_once_its_variables_are_given(server: dict[str, Any]) -> None:
+def test_its_url_is_valid_once_its_variables_are_set(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert set(re.findall(r"{(\w+)}", remote["url"])) == remote["variables"].keys()
     assert all(variable["isRequired"] for variable in remote["variables"].values())
@@ -61,7 +61,7 @@ def test_its_url_is_complete_once_its_variables_are_given(server: dict[str, Any]
     assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
 
 
-def test_no_package_is_promised_that_nobody_has_published(server: dict[str, Any]) -> None:
+def test_it_lists_no_unpublished_package(server: dict[str, Any]) -> None:
     assert "packages" not in server
 
 
@@ -71,6 +71,6 @@ def test_its_key_is_optional_and_secret(server: dict[str, Any]) -> None:
     assert ("X-API-Key", False, True) == (header["name"], header["isRequired"], header["isSecret"])
 
 
-def test_the_registry_would_keep_all_its_metadata(server: dict[str, Any]) -> None:
+def test_its_metadata_fits_the_registrys_limit(server: dict[str, Any]) -> None:
     assert [PUBLISHED] == list(server["_meta"])
     assert len(json.dumps(server["_meta"][PUBLISHED])) <= 4096

@@ -95,7 +95,7 @@ async def heard(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str
     return {name.lower(): value for name, value in response.json()["headers"]}
 
 
-async def test_a_request_and_its_answer_pass_as_they_are(
+async def test_requests_and_answers_pass_unchanged(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     headers = {"authorization": authorization, "x-mine": "1"}
@@ -106,7 +106,7 @@ async def test_a_request_and_its_answer_pass_as_they_are(
     assert ["x-mine", "1"] in [[name.lower(), value] for name, value in content["headers"]]
 
 
-async def test_the_function_sees_who_called_but_no_valid_signature(
+async def test_the_function_gets_the_token_without_its_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
     headers = (await heard(client, {"authorization": authorization}))["authorization"]
@@ -116,7 +116,7 @@ async def test_the_function_sees_who_called_but_no_valid_signature(
         accounts.holder(f"{content}.{signature}", URL)
 
 
-async def test_a_token_in_the_other_header_counts(
+async def test_a_token_in_the_serverless_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     own = {"authorization": "Bearer of-the-functions-own"}
@@ -127,7 +127,7 @@ async def test_a_token_in_the_other_header_counts(
     assert 401 == (await client.post("/", headers=both)).status_code
 
 
-async def test_the_callers_address_is_added_to_what_was_said_of_it(
+async def test_the_callers_address_is_appended_to_forwarded_for(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
@@ -138,7 +138,7 @@ async def test_the_callers_address_is_added_to_what_was_said_of_it(
     )
 
 
-async def test_a_token_that_has_expired_is_refused() -> None:
+async def test_an_expired_token_is_refused() -> None:
     old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
     async with in_front_of("http://127.0.0.1:1", old) as theirs:
         headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
@@ -147,7 +147,7 @@ async def test_a_token_that_has_expired_is_refused() -> None:
     assert 'error="invalid_token"' in response.headers["www-authenticate"]
 
 
-async def test_a_function_that_is_dead_is_unavailable_until_it_is_back(
+async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
     async with in_front_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
@@ -155,14 +155,14 @@ async def test_a_function_that_is_dead_is_unavailable_until_it_is_back(
     assert (503, True) == (response.status_code, "503 Service Unavailable" in response.text)
 
 
-async def test_a_function_that_breaks_off_is_unavailable(
+async def test_a_broken_connection_is_unavailable(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     response = await client.post("/broken", headers={"authorization": authorization})
     assert 503 == response.status_code
 
 
-async def test_a_function_that_takes_too_long_is_given_up(
+async def test_a_slow_function_times_out(
     function: str, accounts: Accounts, authorization: str
 ) -> None:
     async with in_front_of(function, accounts, seconds=0.1) as client:
@@ -171,14 +171,14 @@ async def test_a_function_that_takes_too_long_is_given_up(
 
 
 @pytest.mark.parametrize(("size", "status"), [(LARGEST, 418), (LARGEST + 1, 413)])
-async def test_a_request_may_be_so_large_and_no_larger(
+async def test_the_request_size_is_limited(
     client: httpx2.AsyncClient, authorization: str, size: int, status: int
 ) -> None:
     response = await client.post("/", content=b"a" * size, headers={"authorization": authorization})
     assert status == response.status_code
 
 
-async def test_who_is_refused_is_not_heard(accounts: Accounts) -> None:
+async def test_a_refused_request_does_not_reach_the_function(accounts: Accounts) -> None:
     async with in_front_of("http://nowhere.invalid", accounts) as client:
         response = await client.post("/<b>")
     assert (403, True) == (response.status_code, "&lt;b&gt;" in response.text)

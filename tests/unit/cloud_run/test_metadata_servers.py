@@ -27,23 +27,23 @@ async def asked(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx
         return await client.get(path, headers=headers)
 
 
-async def test_a_token_is_of_the_account_whose_server_is_asked(accounts: Accounts) -> None:
+async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
     response = await asked(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
     assert "Google" == response.headers["metadata-flavor"]
     assert email("carrel-get-chunk") == accounts.holder(response.text, "https://a")
 
 
-async def test_the_account_says_its_name(accounts: Accounts) -> None:
+async def test_the_account_can_be_read(accounts: Accounts) -> None:
     response = await asked(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
     assert email("carrel-get-chunk") == response.json()["email"]
 
 
-async def test_a_web_page_that_is_led_there_gets_nothing(accounts: Accounts) -> None:
+async def test_a_request_without_the_metadata_header_is_refused(accounts: Accounts) -> None:
     assert 403 == (await asked(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
 
 
 @pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
-async def test_who_comes_by_another_name_or_a_proxy_gets_nothing(
+async def test_other_host_names_and_proxies_are_refused(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
     path = f"{ACCOUNT}identity?audience=https://a"
@@ -51,5 +51,5 @@ async def test_who_comes_by_another_name_or_a_proxy_gets_nothing(
 
 
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
-async def test_what_it_does_not_know_is_not_found(accounts: Accounts, path: str) -> None:
+async def test_an_unknown_path_is_not_found(accounts: Accounts, path: str) -> None:
     assert 404 == (await asked(accounts, path, FLAVOR)).status_code

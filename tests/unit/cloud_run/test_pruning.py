@@ -47,7 +47,7 @@ def keys(*requirements: str) -> set[str]:
     return {key_of(requirement.encode()) for requirement in requirements}
 
 
-def test_what_no_manifest_names_goes_with_all_its_files(laptop: Path) -> None:
+def test_unused_environments_are_deleted(laptop: Path) -> None:
     prune(laptop, {"now", "before"})
     assert {"now", "before"} == names(laptop / "unpacked")
     assert keys("now", "before") == names(laptop / "environments")
@@ -56,7 +56,7 @@ def test_what_no_manifest_names_goes_with_all_its_files(laptop: Path) -> None:
     assert len(sources) == len(list((laptop / "files").glob("*.pyc")))
 
 
-def test_what_was_asked_for_within_a_day_stays(laptop: Path) -> None:
+def test_environments_used_within_a_day_stay(laptop: Path) -> None:
     os.utime(laptop / "unpacked" / "older")
     prune(laptop, {"now"})
     assert {"now", "older"} == names(laptop / "unpacked")
@@ -64,14 +64,14 @@ def test_what_was_asked_for_within_a_day_stays(laptop: Path) -> None:
     assert "NAME = 'older'" == (laptop / "unpacked" / "older" / "main.py").read_text()
 
 
-def test_an_environment_that_is_asked_for_is_in_use_from_then_on(laptop: Path) -> None:
+def test_using_an_environment_renews_it(laptop: Path) -> None:
     python = environment(b"older", laptop / "environments")
     prune(laptop, {"now"})
     assert python.parent.is_dir()
     assert {"now"} == names(laptop / "unpacked")
 
 
-def test_what_was_left_unfinished_goes(laptop: Path) -> None:
+def test_unfinished_environments_are_deleted(laptop: Path) -> None:
     for folder in ("unpacked", "environments"):
         unfinished = laptop / folder / "new.unfinished"
         unfinished.mkdir()
@@ -81,6 +81,6 @@ def test_what_was_left_unfinished_goes(laptop: Path) -> None:
     assert keys("now", "before", "older") == names(laptop / "environments")
 
 
-def test_where_there_is_nothing_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_an_empty_cache_needs_no_pruning(tmp_path: Path) -> None:
     prune(tmp_path, set())
     assert set() == names(tmp_path)

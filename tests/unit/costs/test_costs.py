@@ -95,24 +95,24 @@ def plan() -> Plan:
     return Plan(functions=functions, measured=measured, chunks=100, calls_a_day=10, new_chunks=0)
 
 
-def test_what_is_free_for_a_day_does_not_last_until_the_next() -> None:
+def test_a_daily_allowance_expires_each_day() -> None:
     evenly, at_once = Amount(10.0), Amount(0.0, 10 * DAYS, 1)
     assert 0.0 == price(free=10, every="day").charge(evenly)
     assert pytest.approx(10 * DAYS - 10) == price(free=10, every="day").charge(at_once)
 
 
-def test_what_is_free_for_a_month_may_be_used_on_one_day() -> None:
+def test_a_monthly_allowance_may_be_used_on_one_day() -> None:
     assert 0.0 == price(free=10).charge(Amount(0.0, 10, 1))
     assert pytest.approx(2.0) == price(free=10).charge(Amount(0.0, 12, 1))
 
 
-def test_days_of_heavy_work_are_charged_by_themselves() -> None:
+def test_busy_days_are_charged_separately() -> None:
     amount = Amount(8.0, more=5.0, days=4)
     assert pytest.approx(8 * DAYS + 20) == amount.month
     assert pytest.approx(4 * 3.0) == price(free=10, every="day").charge(amount)
 
 
-def test_prices_are_for_so_many_units_at_once() -> None:
+def test_prices_apply_to_bundles_of_units() -> None:
     assert pytest.approx(0.02) == price(per=100).list_price(Amount.of_month(2))
 
 
@@ -128,17 +128,17 @@ def test_prices_are_for_so_many_units_at_once() -> None:
         ("", 0, 0.0),
     ],
 )
-def test_schedules_say_how_often_they_run(schedule: str, a_day: int, days: float) -> None:
+def test_a_schedule_gives_the_number_of_runs(schedule: str, a_day: int, days: float) -> None:
     assert Runs(a_day, pytest.approx(days)) == runs_of(schedule)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("schedule", ["* * * *", "0 3 1 * 1"])
-def test_what_is_no_schedule_of_ours_is_refused(schedule: str) -> None:
+def test_an_unsupported_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"schedule|days"):
         runs_of(schedule)
 
 
-def test_twice_the_calls_take_twice_the_reads_and_the_same_schedules(plan: Plan) -> None:
+def test_twice_the_calls_take_twice_the_reads(plan: Plan) -> None:
     once, twice = monthly(plan), monthly(replace(plan, calls_a_day=20))
     jobs_read = 5 * DAYS
     read = once["Firestore reads"].amount - jobs_read
@@ -152,14 +152,14 @@ def test_a_day_of_calls_is_the_usual_mix(plan: Plan) -> None:
     assert (91, 18, 3, 7) == (work.read, work.index_reads, work.written, work.embedded)
 
 
-def test_entries_of_vector_indexes_are_reads_unless_another_service_searches(plan: Plan) -> None:
+def test_vector_index_entries_count_as_reads_in_firestore(plan: Plan) -> None:
     ours, other = monthly(plan), monthly(replace(plan, entries=0.0))
     assert pytest.approx(18 * DAYS) == index_reads(plan).month
     difference = ours["Firestore reads"].amount - other["Firestore reads"].amount
     assert pytest.approx(18 * DAYS) == difference
 
 
-def test_nothing_is_free_in_the_second_database(plan: Plan) -> None:
+def test_the_second_database_has_no_free_tier(plan: Plan) -> None:
     bill = monthly(plan)
     assert 0.0 == bill["Firestore reads"].cost < bill["Firestore reads"].list_price
     assert bill["reads in `access`"].list_price == bill["reads in `access`"].cost
@@ -167,7 +167,7 @@ def test_nothing_is_free_in_the_second_database(plan: Plan) -> None:
     assert pytest.approx(10 * 1.1 * DAYS) == bill["writes in `access`"].amount
 
 
-def test_rare_calls_pay_for_starts_rounded_up_to_a_tenth_of_a_second(plan: Plan) -> None:
+def test_rare_calls_pay_for_cold_starts(plan: Plan) -> None:
     # search 0.15 + 0.5, write 0.05 + 0.5; the gateway waits for them and starts too; the job.
     searches, writes, job = 9 * 0.7, 1 * 0.6, 1.0
     gateway = 10 * 1.7  # 1.0 + 0.01 + (0.9 * 0.65 + 0.1 * 0.55) = 1.65
@@ -188,24 +188,24 @@ def test_three_schedules_are_free() -> None:
     assert pytest.approx([0.0, 0.1, 0.8]) == bills
 
 
-def test_going_back_in_time_costs_as_much_as_storage_from_the_first_byte_on(plan: Plan) -> None:
+def test_point_in_time_recovery_costs_as_much_as_storage(plan: Plan) -> None:
     bill = monthly(plan)
     assert pytest.approx(0.15) == bill["storage"].cost
     assert pytest.approx(0.30) == bill["point-in-time recovery"].cost
     assert 0.0 == monthly(replace(plan, recovery=False))["point-in-time recovery"].cost
 
 
-def test_without_a_language_model_nothing_is_paid_for_one(plan: Plan) -> None:
+def test_without_a_language_model_there_are_no_model_costs(plan: Plan) -> None:
     assert first_filling(plan)["language model, input"].cost > 0.0
     assert 0.0 == first_filling(replace(plan, model=False))["language model, input"].cost
 
 
-def test_new_passages_take_their_share_of_what_filling_took(plan: Plan) -> None:
+def test_new_passages_cost_their_share_of_the_filling(plan: Plan) -> None:
     grown = monthly(replace(plan, new_chunks=50))["Firestore writes"].amount
     assert pytest.approx(150 * DAYS) == grown - monthly(plan)["Firestore writes"].amount
 
 
-def test_figures_of_other_sizes_lie_on_a_line_or_stay() -> None:
+def test_other_sizes_are_interpolated_or_bounded() -> None:
     assert 110.0 == interpolate([10, 20], [20.0, 30.0], 100)
     assert 0.0 == interpolate([10, 20], [20.0, 5.0], 100)
     assert [20.0, 20.0, 30.0, 30.0] == [
@@ -213,30 +213,30 @@ def test_figures_of_other_sizes_lie_on_a_line_or_stay() -> None:
     ]
 
 
-def test_a_document_has_the_size_that_firestore_says() -> None:
+def test_document_sizes_follow_firestores_rules() -> None:
     assert 147 == document_bytes("users/jeff/tasks/my_task_id", A_TASK, Rules(0))
 
 
-def test_index_entries_have_the_size_that_firestore_says() -> None:
+def test_index_entry_sizes_follow_firestores_rules() -> None:
     rules = Rules(768, exempt=frozenset({"*"}), composite=[["done", "priority"]])
     # name 6 + 11 + 16, values 1 + 8, 32 beside
     assert 33 + 9 + 32 == index_bytes("tasks/my_task_id", A_TASK, rules)
 
 
-def test_a_vector_stands_in_the_index_once_for_each_facet() -> None:
+def test_a_vector_has_one_index_entry_per_facet() -> None:
     rules = Rules(768, exempt=frozenset({"*"}), composite=[["facets", "embedding"]])
     chunk = {"facets": ["a", "bc"], "embedding": Vector([0.5])}
     name = len("chunks") + 1 + len("one") + 1 + 16
     assert 2 * (name + 32 + 768 * 8) + 2 + 3 == index_bytes("chunks/one", chunk, rules)
 
 
-def test_a_map_is_indexed_field_by_field_up_and_down() -> None:
+def test_a_map_is_indexed_by_field_in_both_directions() -> None:
     name = len("c") + 1 + len("d") + 1 + 16
     entry = name + 32 + len("pending.embed") + 1 + 8
     assert 2 * entry == index_bytes("c/d", {"pending": {"embed": 1}}, Rules(0))
 
 
-def test_rules_are_those_of_the_index_file() -> None:
+def test_index_rules_come_from_the_index_file() -> None:
     indexes = {
         "fieldOverrides": [
             {"collectionGroup": "chunks", "fieldPath": "content", "indexes": []},
@@ -248,7 +248,7 @@ def test_rules_are_those_of_the_index_file() -> None:
     assert expected == rules_of(indexes, "chunks", 768)
 
 
-def test_every_price_says_where_and_when_it_was_read() -> None:
+def test_every_price_has_a_source_and_a_date() -> None:
     prices = price_list()
     assert date.fromisoformat(prices.read)
     for item in prices.prices.values():
@@ -257,18 +257,18 @@ def test_every_price_says_where_and_when_it_was_read() -> None:
         assert item.verified or item.note, item
 
 
-def test_comparing_findings_grows_with_the_square() -> None:
+def test_comparing_extractions_grows_quadratically() -> None:
     reads = [measurements_at(size).filling["extract"].index_reads for size in (4_000, 40_000)]
     assert pytest.approx(100 * reads[0]) == reads[1]
 
 
-def test_the_emulators_search_is_not_taken_for_the_services() -> None:
+def test_emulator_search_times_are_not_used() -> None:
     small, large = (measurements_at(size).idle["health"] for size in (1_000, 100_000))
     assert small.seconds == large.seconds
     assert small.index_reads < large.index_reads
 
 
-def test_what_was_measured_is_of_a_hundred_calls() -> None:
+def test_the_measured_mix_has_a_hundred_calls() -> None:
     assert 100 == measurements_at(1_000).mix
 
 
@@ -278,14 +278,14 @@ def test_a_larger_base_costs_more(plan: Plan) -> None:
     assert small < large
 
 
-def test_a_job_that_was_never_measured_costs_its_schedule(plan: Plan) -> None:
+def test_an_unmeasured_job_costs_only_its_schedule(plan: Plan) -> None:
     added = [*plan.functions, function("new", "job", "0 5 * * *")]
     more = monthly(replace(plan, functions=added))
     assert 2 == round(more["schedules"].amount)
     assert monthly(plan)["Firestore reads"] == more["Firestore reads"]
 
 
-def test_tables_are_written_between_their_names_with_a_date(tmp_path: Path) -> None:
+def test_tables_are_replaced_between_their_comments(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- computed -->\n<!-- /computed -->\n<!-- a -->\nold\n<!-- /a -->\nend")
     write(page, {"a": "new\n"}, date(2026, 1, 2))
@@ -294,7 +294,7 @@ def test_tables_are_written_between_their_names_with_a_date(tmp_path: Path) -> N
     assert text.endswith("<!-- a -->\nnew\n<!-- /a -->\nend")
 
 
-def test_a_page_without_a_place_for_a_table_is_refused(tmp_path: Path) -> None:
+def test_a_page_without_comments_for_a_table_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- computed -->\n<!-- /computed -->\n")
     with pytest.raises(ValueError, match="0 places for the table 'a'"):

@@ -66,52 +66,52 @@ def make_environment(folder: Path, java: int, required: int) -> dict[str, str]:
     }
 
 
-def test_a_python_that_is_new_enough_is_well(machine: Machine) -> None:
+def test_a_new_enough_python_passes(machine: Machine) -> None:
     assert CheckStatus.OK == check_result("Python", machine).status
 
 
-def test_a_python_that_is_too_old_is_named(machine: Machine) -> None:
+def test_an_old_python_fails(machine: Machine) -> None:
     message, command = failure_of("Python", replace(machine, python=(3, 10, 4)))
     assert "3.10.4 is too old: 3.11.7 or newer is required" == message
     assert "make PYTHON=/path/to/python3.13 run" == command
 
 
-def test_the_emulator_that_the_tests_run_on_is_found(machine: Machine) -> None:
+def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
     assert CheckStatus.OK == check_result("Firestore emulator", machine).status
 
 
-def test_a_machine_without_java_is_told_how_to_get_it(machine: Machine, tmp_path: Path) -> None:
+def test_a_missing_java_names_the_installation_command(machine: Machine, tmp_path: Path) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
     message, command = failure_of("Firestore emulator", bare)
     assert "The Firestore emulator cannot run on this machine." == message
     assert "sudo apt-get install default-jre-headless" in command
 
 
-def test_an_emulator_that_needs_a_newer_java_is_named(machine: Machine, tmp_path: Path) -> None:
+def test_an_emulator_that_needs_a_newer_java_fails(machine: Machine, tmp_path: Path) -> None:
     old = replace(machine, environment=make_environment(tmp_path, java=17, required=21))
     message, _ = failure_of("Firestore emulator", old)
     assert "needs Java 21, but" in message
     assert message.endswith("is Java 17")
 
 
-def test_an_emulator_whose_java_is_new_enough_is_well(machine: Machine, tmp_path: Path) -> None:
+def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: Path) -> None:
     new = replace(machine, environment=make_environment(tmp_path, java=21, required=21))
     assert check_result("Firestore emulator", new).message.endswith("on Java 21")
 
 
-def test_a_state_folder_that_can_be_made_is_well(machine: Machine) -> None:
+def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
     assert f"{machine.state} (not created yet)" == check_result("state folder", machine).message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_state_folder_that_cannot_be_written_to_is_named(machine: Machine) -> None:
+def test_a_state_folder_without_write_access_fails(machine: Machine) -> None:
     machine.state.mkdir(mode=0o500)
     message, command = failure_of("state folder", machine)
     assert f"{machine.state} is not writable" == message
     assert "CARREL_STATE=/another/folder make run" == command
 
 
-def test_a_state_folder_that_is_a_file_is_named(machine: Machine) -> None:
+def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
     machine.state.touch()
     below = replace(machine, state=machine.state / "below")
     for broken in (machine, below):
@@ -121,38 +121,38 @@ def test_a_state_folder_that_is_a_file_is_named(machine: Machine) -> None:
         assert CheckStatus.OK == check_result("local database", broken).status
 
 
-def test_a_database_that_does_not_run_has_its_port_free(machine: Machine) -> None:
+def test_a_stopped_database_with_a_free_port_passes(machine: Machine) -> None:
     result = check_result("local database", machine)
     assert (CheckStatus.OK, f"not running; port {machine.emulator_port} is free") == result[:2]
 
 
-def test_a_database_whose_port_is_taken_is_named(machine: Machine, taken_port: int) -> None:
+def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
     message, command = failure_of("local database", replace(machine, emulator_port=taken_port))
     assert f"another program listens on port {taken_port}" == message
     assert "EMULATOR_PORT=8787 make run" == command
 
 
-def test_a_base_that_is_empty_is_told_how_to_fill_it(machine: Machine) -> None:
+def test_an_empty_base_names_the_command_to_fill_it(machine: Machine) -> None:
     expected = ("the knowledge base is empty", "make run, which loads a sample")
     assert expected == failure_of("knowledge", machine)
 
 
-def test_a_base_that_is_kept_is_well(machine: Machine) -> None:
+def test_a_saved_base_passes(machine: Machine) -> None:
     (machine.state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
     assert f"saved in {machine.state / 'firestore'}" == check_result("knowledge", machine).message
 
 
-def test_a_gateway_that_does_not_run_is_told_how_to_start(machine: Machine) -> None:
+def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:
     assert (f"nothing answers on port {machine.port}", "make run") == failure_of("gateway", machine)
 
 
-def test_a_gateway_that_answers_is_well(machine: Machine) -> None:
+def test_a_healthy_gateway_passes(machine: Machine) -> None:
     with FakeGateway() as gateway:
         here = replace(machine, port=gateway.server_port)
         assert f"answers on port {here.port}" == check_result("gateway", here).message
 
 
-def test_a_gateway_that_is_ill_is_quoted(machine: Machine) -> None:
+def test_an_unhealthy_gateway_is_quoted(machine: Machine) -> None:
     with FakeGateway() as gateway:
         gateway.health = 503
         message, command = failure_of("gateway", replace(machine, port=gateway.server_port))
@@ -160,7 +160,7 @@ def test_a_gateway_that_is_ill_is_quoted(machine: Machine) -> None:
     assert "stop it, then make run" == command
 
 
-def test_the_embedding_model_is_loaded_and_tried(machine: Machine) -> None:
+def test_the_embedding_model_embeds_a_sample(machine: Machine) -> None:
     result = check_result("embedding model", machine)
     assert (
         CheckStatus.OK,
@@ -169,7 +169,7 @@ def test_the_embedding_model_is_loaded_and_tried(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["node", "terraform", "gcloud"])
-def test_what_only_some_need_is_missing_without_harm(
+def test_a_missing_optional_program_is_no_failure(
     machine: Machine, tmp_path: Path, name: str
 ) -> None:
     bare = replace(machine, environment={"PATH": str(tmp_path)})

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = 60.0
 
 
-def test_a_save_that_failed_is_tried_again_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autosave, "RETRY_SECONDS", 0.01)
     results = [False, False, True]
     succeeded = threading.Event()
