@@ -36,7 +36,7 @@ NAME = "extract_key_info"
 
 
 async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
-    """An answer that fits the schema that was listed, and says the same as text."""
+    """Call the tool; assert that both forms of the result agree and fit the schema."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     result = await client.call_tool(NAME, arguments)
     assert not result.is_error, result.content
@@ -92,13 +92,13 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
 
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_half_an_emoji_is_refused(inline: Running, version: str | None) -> None:
-    """JavaScript sends it where a text was cut by `slice`."""
+    """JavaScript sends it after cutting a text with `slice`."""
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     reply = post(inline.endpoint, body, {"mcp-protocol-version": version})
     error = reply.json()["error"]
     assert (400, -32600) == (reply.status_code, error["code"])
     assert "half of a surrogate pair" in error["message"]
-    assert "Cut it between two characters" in error["message"]
+    assert "Cut it between characters" in error["message"]
 
 
 async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Path) -> None:
@@ -126,7 +126,7 @@ async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Pa
 
 
 def key_for(project: str) -> str:
-    """The text of a key of somebody who works in the task `essay`."""
+    """A key for the workspace `essay`."""
     keyring = Keyring([SecretStr(SECRET)])
     text, key = new_key(keyring, "anna", "tests", FULL_ACCESS, created_at=datetime.now(UTC))
 
@@ -138,7 +138,7 @@ def key_for(project: str) -> str:
 
 
 async def audited(project: str) -> list[dict[str, Any]]:
-    """The audit of a project."""
+    """The audit records of a project."""
     connection = Connection(project, Settings().access_database)
     try:
         records = connection.client.collection("calls").stream()

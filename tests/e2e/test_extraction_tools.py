@@ -1,4 +1,4 @@
-"""Extractions as a user has them: the sample, the four tools and list_topics, over the gateway."""
+"""The extraction tools over the gateway, with the sample."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sample() -> str:
 
 @pytest.fixture(scope="module")
 def ask(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """What a stranger is answered where PUBLIC_ACCESS is on: fields, or the error."""
+    """Calls a tool as a stranger with PUBLIC_ACCESS on, and returns the result or the error."""
     environment = {"GOOGLE_CLOUD_PROJECT": sample, **CLOUD}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
     with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as running:
@@ -122,14 +122,14 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
     results = everything(ask, tool)
     source_id, topic = results[0]["source_id"], results[0]["topics"][0]
     expected = {e["id"] for e in results if e["source_id"] == source_id and topic in e["topics"]}
-    got = ask(tool, source_id=source_id, topic=topic, query="how")
-    assert expected == {result["id"] for result in got["results"]}
-    assert (topic, "semantic") == (got["metadata"]["query"], got["metadata"]["search_type"])
+    page = ask(tool, source_id=source_id, topic=topic, query="how")
+    assert expected == {result["id"] for result in page["results"]}
+    assert (topic, "semantic") == (page["metadata"]["query"], page["metadata"]["search_type"])
 
 
 @pytest.fixture(scope="module")
 def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway whose database nobody answers for; no tool has the time to wait for it."""
+    """A gateway whose database does not answer; no tool has time to wait for it."""
     nowhere = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),

@@ -1,6 +1,6 @@
-"""`extract_key_info` is killed after each of its commits: nothing is seen by half, nor done twice.
+"""`extract_key_info` killed after each commit: nothing is half visible, and nothing is done twice.
 
-Each kill has a database of its own, which must hold in the end what one without a kill holds.
+Each kill has its own database, which must end with the same documents as one without a kill.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
 ASKED: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
 BY_ID: Final = {"query": QUERY, "document": ID, "idempotency_key": "later"}
-SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings by which these materials are too long for a call."""
+LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
+"""Settings by which the text is too long for a call."""
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[KillableChildren]:
-    """Who makes the calls that die."""
+def killable() -> Iterator[KillableChildren]:
+    """Processes that make calls and are killed."""
     with killable_children() as them:
         yield them
 
 
 @pytest.fixture
 def fake() -> Iterator[FakeOpenAI]:
-    """Embeds for everybody."""
+    """The embedding model of all processes."""
     with FakeOpenAI() as server:
         yield server
 
 
 @asynccontextmanager
-async def opened(
+async def open_app(
     fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **more: Any
 ) -> AsyncIterator[App]:
-    """A process that lives; by its clock, all leases of those that died have ended."""
+    """An app whose clock is past the leases of killed processes."""
     later = utc_now() + since
     app = App(openai_settings(fake, project, **more), clock=lambda: later)
     yield app
@@ -79,19 +79,19 @@ async def opened(
 
 
 async def survives(
-    dying: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
+    killable: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
 ) -> bool:
-    """Whether a process that dies after so many commits gets to its end before."""
-    return await anyio.to_thread.run_sync(partial(dying.survives, fields, commits, **order))
+    """Whether a process that is killed after so many commits ends before."""
+    return await anyio.to_thread.run_sync(partial(killable.survives, fields, commits, **order))
 
 
-async def asked(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a call."""
+async def ask_tool(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The result of a call."""
     answer = dict(arguments)
     return await extract_result(app, answer.pop("query"), **answer)
 
 
-async def ingested(app: App) -> Report:
+async def run_ingest(app: App) -> Report:
     """Run the job to its end."""
     report = await run_job(INGEST_MATERIALS, app)
     assert isinstance(report, Report), report
@@ -99,136 +99,148 @@ async def ingested(app: App) -> Report:
     return report
 
 
-async def status(app: App) -> DocumentStatus | None:
-    """What is stored of the materials says so."""
+async def stored_status(app: App) -> DocumentStatus | None:
+    """The stored status of the document."""
     record = (await stored_contents(app)).get(f"default/documents/{ID}")
     return DocumentStatus(record["status"]) if record else None
 
 
 @SOME_OR_ALL
 async def test_a_killed_call_can_be_repeated(
-    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
+    killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with opened(fake, f"{project}-calm") as calm:
-        answer = await asked(calm, ASKED)
-        expected = await asked(calm, ASKED | {"idempotency_key": "other"})
-        whole = await stored_contents(calm)
+    async with open_app(fake, f"{project}-calm") as calm:
+        answer = await ask_tool(calm, ASKED)
+        expected = await ask_tool(calm, ASKED | {"idempotency_key": "other"})
+        expected_documents = await stored_contents(calm)
     assert PARAGRAPHS == answer["considered"]
     order = {"user": READER.user_id, "arguments": ASKED}
     for commits in range(0, 20, step):
-        there = f"{project}-{commits}"
-        fields = openai_fields(fake, there)
-        if await survives(dying, fields, commits, **order):
+        own_project = f"{project}-{commits}"
+        fields = openai_fields(fake, own_project)
+        if await survives(killable, fields, commits, **order):
             break
-        async with opened(fake, there) as app:
-            come = await status(app)
-            if come is not DocumentStatus.READY:
+        async with open_app(fake, own_project) as app:
+            status_after = await stored_status(app)
+            if status_after is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            repeated = await asked(app, ASKED)
-            assert (expected if come is DocumentStatus.READY else answer) | {
+            repeated = await ask_tool(app, ASKED)
+            assert (expected if status_after is DocumentStatus.READY else answer) | {
                 "known": repeated["known"]
             } == repeated
-            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
-            anew = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
+            assert (commits, {}) == (
+                commits,
+                difference(expected_documents, await stored_contents(app)),
+            )
+            newly_embedded = embedded_passages(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
     assert commits > 5
 
 
 @SOME_OR_ALL
 async def test_a_deferring_call_can_be_killed_after_any_commit(
-    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
+    killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with opened(fake, f"{project}-calm", **SHORT) as calm:
-        assert "pending" == (await asked(calm, ASKED))["status"]
+    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
+        assert "pending" == (await ask_tool(calm, ASKED))["status"]
         documents = await stored_contents(calm)
-        await ingested(calm)
-        answer = await asked(calm, BY_ID)
-        whole = await stored_contents(calm)
+        await run_ingest(calm)
+        answer = await ask_tool(calm, BY_ID)
+        expected_documents = await stored_contents(calm)
     order = {"user": READER.user_id, "arguments": ASKED}
     for commits in range(0, 20, step):
-        there = f"{project}-{commits}"
-        fields = openai_fields(fake, there, **SHORT)
-        if await survives(dying, fields, commits, **order):
+        own_project = f"{project}-{commits}"
+        fields = openai_fields(fake, own_project, **LOW_LIMIT)
+        if await survives(killable, fields, commits, **order):
             break
-        async with opened(fake, there, **SHORT) as app:
-            waits = await status(app) is DocumentStatus.WAITING
+        async with open_app(fake, own_project, **LOW_LIMIT) as app:
+            waits = await stored_status(app) is DocumentStatus.WAITING
             if not waits:
                 await assert_not_found(app, TEXT)
             before = len(embedded_passages(fake))
-            repeated = await asked(app, ASKED)
+            repeated = await ask_tool(app, ASKED)
             # What was answered as pending is answered so again, with the same key.
             assert ("pending", False) == (repeated["status"], repeated["known"])
             assert (commits, waits or documents) == (commits, waits or await stored_contents(app))
-            await ingested(app)
-            assert answer == await asked(app, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
+            await run_ingest(app)
+            assert answer == await ask_tool(app, BY_ID)
+            assert (commits, {}) == (
+                commits,
+                difference(expected_documents, await stored_contents(app)),
+            )
             assert sorted(TEXT.split("\n\n")) == sorted(embedded_passages(fake)[before:])
     assert commits > 5
 
 
 @SOME_OR_ALL
 async def test_a_resuming_call_can_be_killed_after_any_commit(
-    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
+    killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with opened(fake, f"{project}-calm", **SHORT) as calm:
-        await asked(calm, ASKED)
-        answer = await asked(calm, BY_ID)
-        whole = await stored_contents(calm)
+    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
+        await ask_tool(calm, ASKED)
+        answer = await ask_tool(calm, BY_ID)
+        expected_documents = await stored_contents(calm)
     order = {"user": READER.user_id, "arguments": BY_ID}
     for commits in range(0, 20, step):
-        there = f"{project}-{commits}"
-        async with opened(fake, there, **SHORT) as app:
-            await asked(app, ASKED)
-            fields = openai_fields(fake, there, **SHORT)
-            if await survives(dying, fields, commits, **order):
+        own_project = f"{project}-{commits}"
+        async with open_app(fake, own_project, **LOW_LIMIT) as app:
+            await ask_tool(app, ASKED)
+            fields = openai_fields(fake, own_project, **LOW_LIMIT)
+            if await survives(killable, fields, commits, **order):
                 break
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            assert answer == await asked(app, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
-            anew = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
+            assert answer == await ask_tool(app, BY_ID)
+            assert (commits, {}) == (
+                commits,
+                difference(expected_documents, await stored_contents(app)),
+            )
+            newly_embedded = embedded_passages(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
     assert commits > 3
 
 
 @SOME_OR_ALL
 async def test_a_killed_job_is_continued_by_the_next_run(
-    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
+    killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with opened(fake, f"{project}-calm", **SHORT) as calm:
-        await asked(calm, ASKED)
-        await ingested(calm)
-        whole = await stored_contents(calm)
-        answer = await asked(calm, BY_ID)
+    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
+        await ask_tool(calm, ASKED)
+        await run_ingest(calm)
+        expected_documents = await stored_contents(calm)
+        answer = await ask_tool(calm, BY_ID)
     for commits in range(0, 20, step):
-        there = f"{project}-{commits}"
-        async with opened(fake, there, **SHORT) as app:
-            await asked(app, ASKED)
-            fields = openai_fields(fake, there, **SHORT)
-            if await survives(dying, fields, commits, job="ingest_materials"):
+        own_project = f"{project}-{commits}"
+        async with open_app(fake, own_project, **LOW_LIMIT) as app:
+            await ask_tool(app, ASKED)
+            fields = openai_fields(fake, own_project, **LOW_LIMIT)
+            if await survives(killable, fields, commits, job="ingest_materials"):
                 break
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            report = await ingested(app)
-            assert (commits, {}) == (commits, difference(whole, await stored_contents(app)))
-            anew = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
-            assert len(anew) == report.counts["embedded"]
-            assert answer == await asked(app, BY_ID)
+            report = await run_ingest(app)
+            assert (commits, {}) == (
+                commits,
+                difference(expected_documents, await stored_contents(app)),
+            )
+            newly_embedded = embedded_passages(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
+            assert len(newly_embedded) == report.counts["embedded"]
+            assert answer == await ask_tool(app, BY_ID)
     assert commits >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
 async def test_a_killed_erasure_is_continued_by_the_next_purge(
-    dying: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
+    killable: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
 ) -> None:
     for commits in count():
-        there = f"{project}-{commits}"
-        fields = openai_fields(fake, there)
-        async with opened(fake, there, timedelta(days=-100)) as long_ago:
-            await asked(long_ago, ASKED)
-        done = await survives(dying, fields, commits, **order)
-        async with opened(fake, there) as app:
+        own_project = f"{project}-{commits}"
+        fields = openai_fields(fake, own_project)
+        async with open_app(fake, own_project, timedelta(days=-100)) as long_ago:
+            await ask_tool(long_ago, ASKED)
+        done = await survives(killable, fields, commits, **order)
+        async with open_app(fake, own_project) as app:
             if done:
                 assert {} == await stored_contents(app)
                 break

@@ -38,19 +38,19 @@ PROBE: Final = "Carrel is a small room for reading in a library."
 
 
 class ReadingOrder:
-    """Passages that are read at the same time and stored together, so not visible to queries yet.
+    """The order in which passages that are read at the same time look for duplicates.
 
-    They look for duplicates among each other one after the other, in the order of their start,
-    whichever the model answers first. So the same passages give the same extractions, in however
-    many runs they are read.
+    They are stored together, so the database cannot find them yet. Each looks among the ones before
+    it, in the order in which they started, whichever the model answers first. So the same passages
+    give the same extractions, in however many runs they are read.
 
     Attributes:
         visible: The visible extractions of the passages whose turn is over.
-        replaced: The ids of the stored extractions that the batch replaces.
+        replaced: The ids of the stored extractions that the passages replace.
     """
 
     def __init__(self) -> None:
-        """Start an empty batch."""
+        """Start without passages."""
         self.visible: list[tuple[Extraction, Vector]] = []
         self.replaced: set[str] = set()
         self._size = 0
@@ -59,7 +59,7 @@ class ReadingOrder:
 
     @asynccontextmanager
     async def join(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Join the batch for the block; yields a function that waits for the chunk's turn."""
+        """Take part for the block; yields a function that waits for the chunk's turn."""
         if not self._size:
             self.visible.clear()
             self.replaced.clear()
@@ -143,7 +143,7 @@ class PassageReader:
         return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
     async def _neighbours(self, embedded: Embedded) -> list[Similar]:
-        """The similar extractions in the database, without those that this batch replaces."""
+        """The similar extractions in the database, without those about to be replaced."""
         extraction, vector = embedded
         neighbours = await Extractions(self._context.database).nearest_above(
             vector,

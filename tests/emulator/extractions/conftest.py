@@ -1,4 +1,4 @@
-"""What tests of extractions share: a small knowledge base."""
+"""Fixtures of extraction tests."""
 
 from __future__ import annotations
 

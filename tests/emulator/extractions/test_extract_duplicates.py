@@ -1,4 +1,4 @@
-"""What several passages say is shown once, however they are read, and as long as one says it."""
+"""Of equal extractions from several passages one is visible, however they are read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAME = {"decisions": [decision()]}
 
 
 async def originals(ctx: Context) -> dict[str, str | None]:
-    """The source of each extraction, to the source of what it repeats."""
+    """The source of the original of each extraction, by its own source."""
     extractions = await stored_extractions(ctx)
     return {
         extraction["source_id"]: extraction["duplicate_of"]
@@ -78,7 +78,7 @@ async def test_of_many_equal_ones_in_one_run_one_is_visible(settings: Settings) 
         await ingest_books(ctx, *books)
         report = await run_extract(ctx)
         assert {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0} == report.counts
-        assert [True] == [shown for shown in (await visibility(ctx)).values() if shown]
+        assert [True] == list(filter(None, (await visibility(ctx)).values()))
         assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
 
 
@@ -139,7 +139,7 @@ async def test_a_duplicate_becomes_visible_without_its_original(settings: Settin
 
 
 async def test_reading_all_again_changes_nothing(settings: Settings) -> None:
-    """None is taken for a duplicate of what it, or what is read beside it, said before."""
+    """An extraction is no duplicate of those that its batch replaces."""
     async with extract_context(settings) as ctx:
         await ingest_books(ctx, book("one", KEYS), book("other", AGAIN), book("third", RETRIES))
         await run_extract(ctx)
@@ -166,7 +166,7 @@ async def test_a_changed_original_makes_its_duplicate_visible(
 async def test_no_duplicate_of_an_unstored_original_remains(
     settings: Settings,
 ) -> None:
-    """It was edited while it was read: the other one is read again, and sees what there is."""
+    """The original was edited while it was read, so the duplicate is read again."""
     async with extract_context(settings) as ingesting:
         await ingest_books(ingesting, book("one", KEYS), book("other", AGAIN))
         moved: list[bool] = []

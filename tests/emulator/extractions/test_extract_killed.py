@@ -1,4 +1,4 @@
-"""Runs that are killed after any commit are completed by the next one, to the same state."""
+"""Killed runs are completed by the next run, to the same state."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ pytestmark = pytest.mark.anyio
 
 PASSAGES: Final = 30
 COMMITS: Final = (1, 2, 2, 3)
-"""After which each run dies: it takes the lease; it says whose vectors these are; it stores the
-first eight; it stores the next sixteen. In the commit that takes the lease, all but the first tell
-that one has died."""
+"""The commit after which each run is killed: it takes the lease; it records the embedding model; it
+stores the first eight chunks; it stores the next sixteen. The commit that takes the lease also
+records that the run before was killed, except in the first run."""
 NAMES: Final = "Ada Ben Cas Dan Eva Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pia Ron Sue Tim Una"
-DYING: Final = """
+KILLED_RUN: Final = """
 import asyncio, os, signal, sys
 from datetime import timedelta
 from functions.jobs.extract.job import JOB
@@ -63,7 +63,7 @@ asyncio.run(run_job(JOB, app))
 
 
 def passages() -> list[Source]:
-    """Books of one passage each; every third says what the one before it says."""
+    """Books of one passage; every third repeats the one before."""
     texts = [
         f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_word(n)} said of tables and keys."
         for n in range(PASSAGES)
@@ -72,7 +72,7 @@ def passages() -> list[Source]:
 
 
 def model() -> ScriptedGenerator:
-    """Finds in each passage something that its words decide."""
+    """A model whose findings depend on the text."""
 
     def findings(text: str) -> dict[str, Any]:
         number = int(text[4:6])
@@ -88,8 +88,8 @@ def model() -> ScriptedGenerator:
     return ScriptedGenerator(findings)
 
 
-async def contents(ctx: Context) -> dict[str, Any]:
-    """All that the job makes, but for when."""
+async def stored_state(ctx: Context) -> dict[str, Any]:
+    """Everything that the job writes, without times."""
     extractions = await documents(ctx, "extractions")
     chunks = await documents(ctx, "chunks")
     return {
@@ -106,8 +106,8 @@ async def contents(ctx: Context) -> dict[str, Any]:
     }
 
 
-async def completed(settings: Settings, hours: int = 0) -> Report:
-    """A run that nobody kills, some hours later."""
+async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
+    """A run that is not killed, some hours later."""
     app = App(
         settings,
         clock=lambda: utc_now() + timedelta(hours=hours),
@@ -124,26 +124,26 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     calm = settings.model_copy(
         update={"google_cloud_project": f"{settings.google_cloud_project}-calm"}
     )
-    quiet = App(calm, embedder=WordEmbedder())
-    undisturbed = quiet.context(Caller(), Meter())
+    calm_app = App(calm, embedder=WordEmbedder())
+    undisturbed = calm_app.context(Caller(), Meter())
     for context in (ctx, undisturbed):
         await ingest_books(context, *passages())
-    report = await completed(calm)
+    report = await run_to_the_end(calm)
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
-        died(settings, commit, hours)
+        kill_run(settings, commit, hours)
     pending = await ChunkQueue(ctx.database).count_pending("extract")
     assert 6 == pending
-    last = await completed(settings, len(COMMITS))
+    last = await run_to_the_end(settings, len(COMMITS))
     assert (pending, True) == (last.counts["read"], last.finished)
-    assert await contents(undisturbed) == await contents(ctx)
-    await quiet.aclose()
+    assert await stored_state(undisturbed) == await stored_state(ctx)
+    await calm_app.aclose()
 
 
-def died(settings: Settings, commit: int, hours: int) -> None:
-    """Kill a run after so many commits; hours later than the last, whose lease is over by then."""
+def kill_run(settings: Settings, commit: int, hours: int) -> None:
+    """Kill a run after so many commits. The hours let the lease of the last run expire."""
     process = subprocess.run(
-        [sys.executable, "-c", DYING, str(commit), str(hours)],
+        [sys.executable, "-c", KILLED_RUN, str(commit), str(hours)],
         cwd=ROOT,
         env={**os.environ, "GOOGLE_CLOUD_PROJECT": settings.google_cloud_project},
         capture_output=True,
@@ -154,5 +154,5 @@ def died(settings: Settings, commit: int, hours: int) -> None:
 
 
 def _word(number: int) -> str:
-    """A word for a passage; every third passage has that of the one before it."""
+    """A word for a passage; every third passage has the word of the one before."""
     return NAMES.split()[number - number // 3 - (number % 3 == 2)]

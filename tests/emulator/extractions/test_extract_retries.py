@@ -1,4 +1,4 @@
-"""What fails is tried again and given up at last; what is nobody's fault is held against nobody."""
+"""Failing passages are tried again and dead-lettered at last; outages end the run."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ BROKEN = {"decisions": [decision(content={"question": "No options?"})]}
 REFUSED = InvalidInput("It refuses.", details={"input_tokens": 7, "output_tokens": 0})
 
 
-class Picky(WordEmbedder):
-    """Refuses texts with a word, or fails on them as if it were set up wrongly."""
+class RefusingEmbedder(WordEmbedder):
+    """An embedder that raises an error for texts with a word."""
 
     def __init__(self, word: str, error: Exception) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ async def test_an_outage_of_the_embedder_ends_the_run(
 async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings) -> None:
     async with extract_context(settings) as plain:
         await ingest_books(plain, book("tables", KEYS, RETRIES))
-    embedder = Picky("multiply", InvalidInput("It refuses."))
+    embedder = RefusingEmbedder("multiply", InvalidInput("It refuses."))
     async with extract_context(settings, embedder=embedder) as ctx:
         report = await run_extract(ctx)
         assert ["VALIDATION_ERROR: It refuses."] == [failure.reason for failure in report.failures]

@@ -1,4 +1,4 @@
-"""The extract job with Vertex AI's client, against a server that speaks its wire."""
+"""The extract job with Vertex AI's client and a fake server."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from tests.support.monotonic_clock import Monotonic
 
 LIMIT = 60.0
-"""Seconds that the model has for a passage; nobody waits for them."""
+"""The seconds that the model has for a passage; no test waits for them."""
 HANG_SECONDS = 60.0
-"""Only a server that hangs takes so long."""
+"""Longer than any test takes unless the server hangs."""
 
 pytestmark = pytest.mark.anyio
 
@@ -62,22 +62,22 @@ BROKEN = {"decisions": [decision(content={"question": "No options?"})]}
 BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
 
 
-def findings(text: str) -> Any:
-    """What the model says of a passage."""
+def answer_findings(text: str) -> Any:
+    """The model's findings in a passage."""
     return next((visibility for words, visibility in FINDINGS.items() if words in text), {})
 
 
 @pytest.fixture
 def vertex() -> Iterator[FakeVertex]:
-    """The server."""
+    """The fake server."""
     with FakeVertex() as server:
-        server.answers["Findings"] = findings
+        server.answers["Findings"] = answer_findings
         yield server
 
 
 @pytest.fixture
-async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
-    """What a run may use where Gemini is the language model; three passages wait."""
+async def vertex_context(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
+    """The context of a run with Gemini as language model and three passages in the queue."""
     generator = VertexGenerator(
         project="p",
         location="europe-west1",
@@ -96,13 +96,13 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
 
 
 async def test_findings_are_stored_with_one_call_a_passage(
-    cloud: Context, vertex: FakeVertex
+    vertex_context: Context, vertex: FakeVertex
 ) -> None:
-    report = await run_extract(cloud)
+    report = await run_extract(vertex_context)
     assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
-    assert BOTH == set(await visibility(cloud))
+    assert BOTH == set(await visibility(vertex_context))
     assert 3 == len(vertex.calls)
-    assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
+    assert vertex_context.meter.input_tokens > 0 < vertex_context.meter.output_tokens
     [call] = [request for request in vertex.calls if KEYS in request.text]
     assert f"Tables\n\n{KEYS}" == call.text
     instruction = call.body["systemInstruction"]["parts"][0]["text"]
@@ -110,16 +110,19 @@ async def test_findings_are_stored_with_one_call_a_passage(
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "reply",
     [refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION],
 )
 async def test_a_transient_error_is_retried(
-    cloud: Context, vertex: FakeVertex, trouble: Reply
+    vertex_context: Context, vertex: FakeVertex, reply: Reply
 ) -> None:
-    vertex.script.append(trouble)
-    report = await run_extract(cloud)
+    vertex.script.append(reply)
+    report = await run_extract(vertex_context)
     assert [] == report.failures
-    assert (BOTH, set()) == (set(await visibility(cloud)), await pending_texts(cloud))
+    assert (BOTH, set()) == (
+        set(await visibility(vertex_context)),
+        await pending_texts(vertex_context),
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,16 +136,16 @@ async def test_a_transient_error_is_retried(
     ],
 )
 async def test_a_malformed_answer_is_requested_again(
-    cloud: Context, vertex: FakeVertex, answer: Reply
+    vertex_context: Context, vertex: FakeVertex, answer: Reply
 ) -> None:
     vertex.script.append(answer)
-    report = await run_extract(cloud)
+    report = await run_extract(vertex_context)
     assert [] == report.failures
-    assert (4, BOTH) == (len(vertex.calls), set(await visibility(cloud)))
+    assert (4, BOTH) == (len(vertex.calls), set(await visibility(vertex_context)))
 
 
 @pytest.mark.parametrize(
-    ("trouble", "reason"),
+    ("reply", "reason"),
     [
         (said("{"), "INTERNAL_ERROR"),
         (answered(BROKEN), "INTERNAL_ERROR"),
@@ -155,31 +158,31 @@ async def test_a_malformed_answer_is_requested_again(
     ],
 )
 async def test_a_passage_without_an_answer_is_deferred_alone(
-    cloud: Context, vertex: FakeVertex, monotonic: Monotonic, trouble: Reply, reason: str
+    vertex_context: Context, vertex: FakeVertex, monotonic: Monotonic, reply: Reply, reason: str
 ) -> None:
     others_answered = threading.Semaphore(0)
 
     def answer(text: str) -> Any:
         others_answered.release()
-        return findings(text)
+        return answer_findings(text)
 
     def time_out() -> None:
-        """Let the time of a call be over once the other two passages have their answers."""
+        """Let the call time out once the other two passages have their answers."""
         if len([call for call in vertex.calls if KEYS in call.text]) == 1:
             assert all(others_answered.acquire(timeout=HANG_SECONDS) for _ in range(2))
         monotonic.turn_soon(LIMIT)
 
     vertex.answers["Findings"] = answer
     vertex.on_hang = time_out
-    vertex.troubles[KEYS] = trouble
-    report = await run_extract(cloud)
+    vertex.troubles[KEYS] = reply
+    report = await run_extract(vertex_context)
     [failure] = report.failures
     assert failure.reason.startswith(reason)
     assert ({KEYS}, {"Retries at every layer (tables)"}) == (
-        await pending_texts(cloud),
-        set(await visibility(cloud)),
+        await pending_texts(vertex_context),
+        set(await visibility(vertex_context)),
     )
-    assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
+    assert {"extract": 1} == (await chunks_by_content(vertex_context))[KEYS]["tries"]
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -193,20 +196,22 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
     ],
 )
 async def test_an_outage_ends_the_run_and_the_next_resumes(
-    cloud: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
+    vertex_context: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage
     vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
     with pytest.raises(Unavailable):
-        await run_extract(cloud)
-    assert [{}] * 3 == [chunk["tries"] for chunk in (await chunks_by_content(cloud)).values()]
+        await run_extract(vertex_context)
+    assert [{}] * 3 == [
+        chunk["tries"] for chunk in (await chunks_by_content(vertex_context)).values()
+    ]
     vertex.usual = Reply()
-    assert 3 == (await run_extract(cloud)).counts["read"]
-    assert BOTH == set(await visibility(cloud))
+    assert 3 == (await run_extract(vertex_context)).counts["read"]
+    assert BOTH == set(await visibility(vertex_context))
 
 
 async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> None:
-    """Tests with either mean the same."""
+    """Tests with either model mean the same."""
     model = make_generator()
     app = App(settings, embedder=WordEmbedder(), generator=model)
     ctx = app.context(Caller(), Meter())

@@ -1,4 +1,4 @@
-"""What becomes of extractions when others go, or when what they hang on is gone."""
+"""Extractions whose original or whose chunk is deleted."""
 
 from __future__ import annotations
 
@@ -30,33 +30,38 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def repeated(ctx: Context) -> list[Extraction]:
-    """One that four passages say: the first is shown, the fourth is the surest of the others."""
+async def duplicated(ctx: Context) -> list[Extraction]:
+    """An extraction and its three duplicates; the fourth has the highest confidence of these."""
     chunks = await put_in(ctx, BAKING, SAILING)
     first = make_extraction(chunks[0], decision(), "bread", confidence=0.9)
     await store_extractions(ctx, first, make_extraction(chunks[0], warning(), "bread"))
     others = [
         make_extraction(
-            chunk, decision(), "bread", "rye", confidence=sure, duplicate_of=first.extraction_id
+            chunk,
+            decision(),
+            "bread",
+            "rye",
+            confidence=confidence,
+            duplicate_of=first.extraction_id,
         )
-        for chunk, sure in zip(chunks[1:4], (0.4, 0.5, 0.8), strict=True)
+        for chunk, confidence in zip(chunks[1:4], (0.4, 0.5, 0.8), strict=True)
     ]
     await store_extractions(ctx, *others)
     return [first, *others]
 
 
-async def forget(ctx: Context, extraction: Extraction) -> None:
-    """Let a chunk hold nothing any more."""
+async def delete_extractions(ctx: Context, extraction: Extraction) -> None:
+    """Delete all extractions of a chunk."""
     await replace_extractions(ctx, await pending_chunk(ctx, extraction.chunk_id), [])
 
 
-async def shown(ctx: Context) -> list[str]:
+async def list_visible(ctx: Context) -> list[str]:
     extractions = await Extractions(ctx.database).page(ExtractionType.DECISION, None, None, 9)
     return [extraction.extraction_id for extraction in extractions]
 
 
-async def state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
-    """All that upkeep may touch, without vectors."""
+async def stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
+    """Everything that upkeep may change, without vectors."""
     collections = {
         name: await documents(ctx, name)
         for name in ("extractions", "gone_extractions", "topics", "chunks")
@@ -67,32 +72,32 @@ async def state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 async def test_the_most_certain_duplicate_is_promoted(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    first, one, two, heir = repeated
-    await forget(ctx, first)
-    assert [] == await shown(ctx)
+    first, one, two, promoted = duplicated
+    await delete_extractions(ctx, first)
+    assert [] == await list_visible(ctx)
     assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [heir.extraction_id] == await shown(ctx)
+    assert [promoted.extraction_id] == await list_visible(ctx)
     stored = await documents(ctx, "extractions")
-    assert [heir.extraction_id] * 2 == [
+    assert [promoted.extraction_id] * 2 == [
         stored[duplicate.extraction_id]["duplicate_of"] for duplicate in (one, two)
     ]
     topic = await Topics(ctx.database).get("rye")
     assert topic
     assert (1, 1) == (topic.total, topic.counts[ExtractionType.DECISION])
-    chunk = (await documents(ctx, "chunks"))[heir.chunk_id]
-    assert ["bread", "rye"] == chunk["extracted"][heir.extraction_id]["topics"]
+    chunk = (await documents(ctx, "chunks"))[promoted.chunk_id]
+    assert ["bread", "rye"] == chunk["extracted"][promoted.extraction_id]["topics"]
 
 
 async def test_duplicates_are_promoted_until_none_is_left(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    order = [repeated[0], repeated[3], repeated[2], repeated[1]]
+    order = [duplicated[0], duplicated[3], duplicated[2], duplicated[1]]
     visible_ids = []
     for extraction in order:
-        visible_ids += await shown(ctx)
-        await forget(ctx, extraction)
+        visible_ids += await list_visible(ctx)
+        await delete_extractions(ctx, extraction)
         await ExtractionUpkeep(ctx.database).process_deletions()
     assert [extraction.extraction_id for extraction in order] == visible_ids
     assert {} == await documents(ctx, "extractions")
@@ -101,90 +106,90 @@ async def test_duplicates_are_promoted_until_none_is_left(
 
 
 async def test_processing_deletions_again_changes_nothing(
-    ctx: Context, repeated: list[Extraction], meter: Meter
+    ctx: Context, duplicated: list[Extraction], meter: Meter
 ) -> None:
-    await forget(ctx, repeated[0])
+    await delete_extractions(ctx, duplicated[0])
     assert 2 == await ExtractionUpkeep(ctx.database).count_deletions()
     await ExtractionUpkeep(ctx.database).process_deletions()
-    before, read, written = await state(ctx), meter.documents_read, meter.documents_written
+    before, read, written = await stored_state(ctx), meter.documents_read, meter.documents_written
     assert {"settled": 0} == await ExtractionUpkeep(ctx.database).process_deletions()
     assert 0 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
     assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
-    assert before == await state(ctx)
+    assert before == await stored_state(ctx)
 
 
 async def test_a_restored_original_is_visible_itself(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    first = repeated[0]
-    await forget(ctx, first)
+    first = duplicated[0]
+    await delete_extractions(ctx, first)
     await store_extractions(ctx, first)
     assert {"settled": 2} == await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [first.extraction_id] == await shown(ctx)
+    assert [first.extraction_id] == await list_visible(ctx)
 
 
 async def test_an_orphaned_duplicate_is_not_promoted(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    first, _, two, surest = repeated
-    await forget(ctx, first)
+    first, _, two, surest = duplicated
+    await delete_extractions(ctx, first)
     await ctx.database.document("chunks", surest.chunk_id).delete()
     await ExtractionUpkeep(ctx.database).process_deletions()
-    assert [two.extraction_id] == await shown(ctx)
+    assert [two.extraction_id] == await list_visible(ctx)
 
 
 async def test_an_extraction_its_chunk_does_not_list_is_deleted(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    first, _, _, surest = repeated
+    first, _, _, surest = duplicated
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
     assert [] == await upkeep.find_orphans(page)
     await write(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
     await ctx.database.document("chunks", first.chunk_id).delete()
-    await ctx.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
+    await ctx.database.document("chunks", duplicated[1].chunk_id).update({"extracted": {}})
     orphans = await upkeep.find_orphans(page)
     assert 3 == len(orphans) == await upkeep.delete_orphans(orphans)
     await upkeep.process_deletions()
-    assert [surest.extraction_id] == await shown(ctx)
+    assert [surest.extraction_id] == await list_visible(ctx)
     topic = await Topics(ctx.database).get("bread")
     assert topic
     assert 1 == topic.total
 
 
 async def test_an_orphan_that_changed_since_it_was_read_stays(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
-    await ctx.database.document("chunks", repeated[0].chunk_id).delete()
-    await write(ctx, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
+    await ctx.database.document("chunks", duplicated[0].chunk_id).delete()
+    await write(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
     assert 1 == await upkeep.delete_orphans(await upkeep.find_orphans(page))
-    assert repeated[0].extraction_id in await documents(ctx, "extractions")
+    assert duplicated[0].extraction_id in await documents(ctx, "extractions")
 
 
-async def test_a_page_starts_after_the_last_id(ctx: Context, repeated: list[Extraction]) -> None:
+async def test_a_page_starts_after_the_last_id(ctx: Context, duplicated: list[Extraction]) -> None:
     page = await ExtractionUpkeep(ctx.database).page("")
     rest = await ExtractionUpkeep(ctx.database).page(page[1].id)
     assert [snapshot.id for snapshot in page[2:]] == [snapshot.id for snapshot in rest]
-    assert len(repeated) + 1 == len(page)
+    assert len(duplicated) + 1 == len(page)
 
 
 async def test_of_very_many_duplicates_one_is_promoted(
-    ctx: Context, repeated: list[Extraction]
+    ctx: Context, duplicated: list[Extraction]
 ) -> None:
-    first, *_ = repeated
+    first, *_ = duplicated
     more = {f"more-{n}" for n in range(MAX_DUPLICATES)}
     for name in more:
         data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
         await write(ctx, f"extractions/{name}", data | hanging)
-    await forget(ctx, first)
+    await delete_extractions(ctx, first)
     while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         pass
     stored = await documents(ctx, "extractions")
-    shown_now = [name for name, data in stored.items() if data["type"] == "decision"]
-    originals = {stored[name].get("duplicate_of") for name in shown_now}
+    decision_ids = [name for name, data in stored.items() if data["type"] == "decision"]
+    originals = {stored[name].get("duplicate_of") for name in decision_ids}
     assert len(originals - {None}) == 1
-    assert list(originals - {None}) == await shown(ctx)
+    assert list(originals - {None}) == await list_visible(ctx)
     assert await documents(ctx, "gone_extractions") == {}

@@ -1,4 +1,4 @@
-"""`get_decisions`, and what all four tools over extractions have in common."""
+"""`get_decisions`, and what the four lookup tools have in common."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-FOUR = [name for name in TOOLS if name != "list_topics"]
+LOOKUP_TOOLS = [name for name in TOOLS if name != "list_topics"]
 
 
-async def one_of_each(ctx: Context, chunks: list[Chunk]) -> None:
-    """All of one passage, about one thing."""
+async def store_one_of_each(ctx: Context, chunks: list[Chunk]) -> None:
+    """Store one extraction of each type from one passage about one topic."""
     contents = (decision(), pattern(), warning(), methodology())
     await store_extractions(
         ctx, *(make_extraction(chunks[0], content, "bread") for content in contents)
@@ -78,7 +78,11 @@ async def test_metadata_has_the_query_and_the_sources_to_cite(
 ) -> None:
     places = ((3, 0.9), (0, 0.8), (4, 0.7), (1, 0.6))
     await store_extractions(
-        ctx, *(make_extraction(chunks[at], decision(), confidence=sure) for at, sure in places)
+        ctx,
+        *(
+            make_extraction(chunks[at], decision(), confidence=confidences)
+            for at, confidences in places
+        ),
     )
     assert {
         "query": "all",
@@ -100,7 +104,7 @@ async def test_metadata_has_the_query_and_the_sources_to_cite(
 async def test_each_tool_returns_its_own_type(
     ctx: Context, app: App, chunks: list[Chunk], name: str, kind: str
 ) -> None:
-    await one_of_each(ctx, chunks)
+    await store_one_of_each(ctx, chunks)
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}, {"source_id": "baking"}):
         [result] = (await call_result(app, name, **arguments))["results"]
         assert kind == result["id"].partition("-")[0]
@@ -114,10 +118,10 @@ def test_the_tools_are_public_and_read_only(name: str) -> None:
 async def test_pages_are_in_order_of_confidence_without_repeats(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
-    sure = {f"d{n}": (n % 4) / 10 for n in range(11)}
+    confidences = {f"d{n}": (n % 4) / 10 for n in range(11)}
     extractions = [
         make_extraction(chunks[0], decision(name), confidence=confidence)
-        for name, confidence in sure.items()
+        for name, confidence in confidences.items()
     ]
     await store_extractions(ctx, *extractions)
     ordered = sorted(
@@ -206,7 +210,7 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
         )
 
 
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize("name", LOOKUP_TOOLS)
 async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         result = await call_result(app, name, **arguments)
@@ -215,7 +219,7 @@ async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
         assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
 
 
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize("name", LOOKUP_TOOLS)
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -1,4 +1,4 @@
-"""Decisions and their like by meaning, with the local embedder."""
+"""The lookup tools with a query, with the local embedder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def step(order: int, title: str) -> Step:
     return Step(order=order, title=title, description="With care.")
 
 
-SAID: dict[str, Content] = {
+CONTENTS: dict[str, Content] = {
     "storage": decision(
         "Should vectors live in a dedicated vector database or in the main database?",
         options=("a vector database", "an extension of the main database"),
@@ -71,7 +71,7 @@ SAID: dict[str, Content] = {
         steps=(step(1, "Recruit five users"), step(2, "Ask for the last time they had to")),
     ),
 }
-PLACE = {name: n % 5 for n, name in enumerate(SAID)}
+CHUNK_INDEX = {name: n % 5 for n, name in enumerate(CONTENTS)}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ async def test_the_extraction_that_answers_comes_first(
 ) -> None:
     chunks = await put_in(ctx, BAKING, SAILING)
     extractions = {
-        key: make_extraction(chunks[PLACE[key]], content) for key, content in SAID.items()
+        key: make_extraction(chunks[CHUNK_INDEX[key]], content) for key, content in CONTENTS.items()
     }
     await store_extractions(ctx, *extractions.values())
     result = await call_result(app, name, query=query)

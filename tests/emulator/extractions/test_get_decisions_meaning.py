@@ -1,4 +1,4 @@
-"""`get_decisions` with a query: page by page in the order of likeness, and what fails."""
+"""`get_decisions` with a query: pages in the order of similarity, and errors."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ QUERY = "rye flour and yeast"
 
 
 @pytest.fixture
-async def many(ctx: Context) -> list[Extraction]:
-    """Sixty decisions of two passages, some of which nothing tells apart but their ids."""
+async def decisions(ctx: Context) -> list[Extraction]:
+    """Sixty decisions from two passages, some of which differ only in their ids."""
     first, *_, last = await put_in(ctx, BAKING, SAILING)
-    chance = random.Random(7)  # noqa: S311 - no secret
-    texts = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
+    generator = random.Random(7)  # noqa: S311 - no secret
+    texts = [" ".join(generator.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
     extractions = [
         make_extraction((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
         for n, words in enumerate(texts)
@@ -54,8 +54,10 @@ async def many(ctx: Context) -> list[Extraction]:
     return extractions
 
 
-async def ranking(ctx: Context, extractions: Sequence[Extraction]) -> list[tuple[float, str]]:
-    """What brute force says: similarity and id, best first."""
+async def rank_by_brute_force(
+    ctx: Context, extractions: Sequence[Extraction]
+) -> list[tuple[float, str]]:
+    """The similarity and the id of extractions by brute force, best first."""
     [target] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
     vectors = await ctx.embedder.embed(
         [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
@@ -67,25 +69,27 @@ async def ranking(ctx: Context, extractions: Sequence[Extraction]) -> list[tuple
 
 @pytest.mark.parametrize("limit", [1, 7, 60, 100])
 async def test_pages_are_in_order_of_similarity_without_repeats(
-    ctx: Context, app: App, many: list[Extraction], limit: int
+    ctx: Context, app: App, decisions: list[Extraction], limit: int
 ) -> None:
     pages_walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
     results = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
-    expected = await ranking(ctx, many)
+    expected = await rank_by_brute_force(ctx, decisions)
     assert [score for score, _ in expected] == pytest.approx([score for score, _ in results])
     assert sorted(name for _, name in expected) == sorted(name for _, name in results)
     assert {len(page["results"]) for page in pages_walked[:-1]} <= {limit}
 
 
 async def test_paging_by_similarity_survives_changes(
-    ctx: Context, app: App, many: list[Extraction]
+    ctx: Context, app: App, decisions: list[Extraction]
 ) -> None:
     first = await call_result(app, "get_decisions", query=QUERY, limit=10)
     first_ids = result_ids([first])
-    remaining = [extraction for extraction in many if extraction.extraction_id != first_ids[-1]]
+    remaining = [
+        extraction for extraction in decisions if extraction.extraction_id != first_ids[-1]
+    ]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
     new = [
-        replace(many[0], extraction_id=f"decision-new{n}", content=content)
+        replace(decisions[0], extraction_id=f"decision-new{n}", content=content)
         for n, content in enumerate(nearer)
     ]
     await store_extractions(ctx, *remaining, *new)
@@ -95,15 +99,15 @@ async def test_paging_by_similarity_survives_changes(
         page = await call_result(app, "get_decisions", query=QUERY, limit=10, cursor=cursor)
         rest += result_ids([page])
         cursor = page["metadata"].get("next_cursor")
-    assert {extraction.extraction_id for extraction in many} == {*first_ids, *rest}
-    assert len(many) == len(first_ids) + len(rest)
+    assert {extraction.extraction_id for extraction in decisions} == {*first_ids, *rest}
+    assert len(decisions) == len(first_ids) + len(rest)
 
 
 @pytest.mark.parametrize("most", [100, pytest.param(MAX_NEAREST, marks=pytest.mark.slow)])
 async def test_paging_ends_at_the_most_neighbours(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Copies of one document, written past the job: a thousand and more take a while."""
+    """The copies are written directly: a thousand of them take a while."""
     monkeypatch.setattr(pages, "MAX_NEAREST", most)
     [chunk, *_] = await put_in(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, decision("rye"), "bread"))
@@ -120,8 +124,10 @@ async def test_paging_ends_at_the_most_neighbours(
     assert not any("message" in page["metadata"] for page in pages_walked[:-1])
 
 
-async def test_a_semantic_page_reads_earlier_pages_again(app: App, many: list[Extraction]) -> None:
-    assert len(many) > 20
+async def test_a_semantic_page_reads_earlier_pages_again(
+    app: App, decisions: list[Extraction]
+) -> None:
+    assert len(decisions) > 20
     one_more, sources = 1, 2
     arguments = {"query": QUERY, "limit": 10}
     assert (2, 10 + one_more + sources) == await read_cost(app, "get_decisions", **arguments)
@@ -137,9 +143,9 @@ async def test_a_semantic_page_reads_earlier_pages_again(app: App, many: list[Ex
 
 
 async def test_an_outage_of_the_provider_is_an_error(
-    app: App, many: list[Extraction], embedder: WordEmbedder
+    app: App, decisions: list[Extraction], embedder: WordEmbedder
 ) -> None:
-    assert many
+    assert decisions
     embedder.down = True
     app.query_vectors.clear()
     error = await call_error(app, "get_decisions", query="something else")
@@ -149,9 +155,9 @@ async def test_an_outage_of_the_provider_is_an_error(
 
 
 async def test_vectors_of_another_model_are_a_conflict(
-    ctx: Context, app: App, many: list[Extraction]
+    ctx: Context, app: App, decisions: list[Extraction]
 ) -> None:
-    assert many
+    assert decisions
     await write(ctx, "meta/embedding", {"model": "another"})
     app.connection.caches["embedding_space"].clear()
     error = await call_error(app, "get_decisions", query=QUERY)
@@ -160,9 +166,9 @@ async def test_vectors_of_another_model_are_a_conflict(
 
 
 async def test_a_base_without_vectors_says_so(
-    ctx: Context, app: App, many: list[Extraction]
+    ctx: Context, app: App, decisions: list[Extraction]
 ) -> None:
-    assert many
+    assert decisions
     await ctx.database.document("meta", "embedding").delete()
     app.connection.caches["embedding_space"].clear()
     result = await call_result(app, "get_decisions", query=QUERY)

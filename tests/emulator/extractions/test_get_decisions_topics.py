@@ -1,4 +1,4 @@
-"""Topics and sources by which `get_decisions` and its siblings filter."""
+"""The filters of the lookup tools: topics and sources."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """With a topic of the house's own."""
+    """Settings with a configured alias."""
     return Settings(google_cloud_project=project, topic_aliases={"Brot": "bread baking"})
 
 
 async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
-    """Hold decisions about several topics; return their ids by what they ask."""
+    """Store decisions about several topics; return their questions by id."""
     extractions = [
         make_extraction(chunks[0], decision("llm"), "large language models", "bread baking"),
         make_extraction(chunks[3], decision("llm at sea"), "large language models"),

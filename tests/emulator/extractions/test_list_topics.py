@@ -1,4 +1,4 @@
-"""`list_topics`, against the emulator."""
+"""`list_topics` with the emulator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def store_topics(ctx: Context) -> list[Chunk]:
-    """Bread has four, rye two, and three have one each."""
+    """Bread has four extractions, rye has two, and three topics have one."""
     chunks = await put_in(ctx, BAKING)
     await store_extractions(
         ctx,
@@ -48,13 +48,13 @@ async def store_topics(ctx: Context) -> list[Chunk]:
     return chunks
 
 
-async def topic(ctx: Context, name: str, **counts: int) -> None:
-    """A topic as writers of extractions leave it."""
+async def write_topic(ctx: Context, name: str, **counts: int) -> None:
+    """Write a topic with these counts."""
     data = {"name": name, "counts": counts, "total": sum(counts.values())}
     await write(ctx, f"topics/{name}", data)
 
 
-async def names(app: App, **arguments: Any) -> list[str]:
+async def list_names(app: App, **arguments: Any) -> list[str]:
     pages = await all_pages(app, "list_topics", **arguments)
     return [item["name"] for page in pages for item in page["topics"]]
 
@@ -72,7 +72,7 @@ async def test_frequent_topics_come_first_over_all_pages(
 ) -> None:
     await store_topics(ctx)
     expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
-    listed = await names(app, limit=limit)
+    listed = await list_names(app, limit=limit)
     assert sorted(name.replace("-", " ") for name in expected) == sorted(listed)
     assert ["bread", "rye"] == listed[:2]
 
@@ -94,24 +94,24 @@ async def test_prefix_and_kind_filter_topics(
     ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
     await store_topics(ctx)
-    assert expected == sorted(await names(app, **arguments, limit=limit))
+    assert expected == sorted(await list_names(app, **arguments, limit=limit))
 
 
 async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: App) -> None:
     for number in range(9):
-        await topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
+        await write_topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
     by_count = [f"t{number}" for number in range(9)]
-    assert by_count[::-1] == await names(app, prefix="t", kind="decision", limit=2)
-    assert by_count == await names(app, prefix="t", limit=2)
-    assert by_count == await names(app, limit=2)
+    assert by_count[::-1] == await list_names(app, prefix="t", kind="decision", limit=2)
+    assert by_count == await list_names(app, prefix="t", limit=2)
+    assert by_count == await list_names(app, limit=2)
 
 
 async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App) -> None:
     chunks = await store_topics(ctx)
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
-        assert "sour grapes" not in await names(app, **arguments)
-    assert [] == await names(app, type="warning")
+        assert "sour grapes" not in await list_names(app, **arguments)
+    assert [] == await list_names(app, type="warning")
 
 
 async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:

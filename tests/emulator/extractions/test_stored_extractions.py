@@ -1,4 +1,4 @@
-"""Extractions as documents: replaced chunk by chunk, with the counts of their topics."""
+"""Extractions in Firestore: replaced chunk by chunk, together with the counts of topics."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.anyio
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 
-async def topics(ctx: Context) -> dict[str, dict[str, int]]:
-    """How many extractions of each type are about each topic, where any are."""
+async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
+    """The non-zero counts of each topic."""
     topic_documents = await documents(ctx, "topics")
     counted = {
         data["name"]: {**data["counts"], "total": data["total"]}
@@ -54,7 +54,7 @@ async def topics(ctx: Context) -> dict[str, dict[str, int]]:
     }
 
 
-async def stored(ctx: Context) -> set[str]:
+async def stored_ids(ctx: Context) -> set[str]:
     return set(await documents(ctx, "extractions"))
 
 
@@ -132,7 +132,7 @@ async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> 
     assert {
         "bread": {"decision": 2, "warning": 1, "total": 3},
         "rye": {"decision": 1, "total": 1},
-    } == await topics(ctx)
+    } == await topic_counts(ctx)
 
 
 async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[Chunk]) -> None:
@@ -146,12 +146,12 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
         make_extraction(chunks[0], pattern(), "rye"),
     ]
     await store_extractions(ctx, *new)
-    assert {extraction.extraction_id for extraction in new} == await stored(ctx)
+    assert {extraction.extraction_id for extraction in new} == await stored_ids(ctx)
     assert {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
         "rye": {"pattern": 1, "total": 1},
-    } == await topics(ctx)
+    } == await topic_counts(ctx)
 
 
 async def test_an_unchanged_extraction_is_not_written_again(
@@ -203,7 +203,7 @@ async def test_a_former_duplicate_without_topics_is_visible(
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"))
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
-    assert (set(), {}, []) == (await stored(ctx), await topics(ctx), await page(ctx))
+    assert (set(), {}, []) == (await stored_ids(ctx), await topic_counts(ctx), await page(ctx))
 
 
 async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
@@ -214,7 +214,7 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
     assert 0 == await replace_extractions(
         ctx, chunk, [make_extraction(chunks[0], decision(), "bread")]
     )
-    assert (set(), {}) == (await stored(ctx), await topics(ctx))
+    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -223,7 +223,7 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
     extractions = [make_extraction(chunks[0], decision(), "bread")]
     assert [1, 0] == [await replace_extractions(ctx, chunk, extractions) for _ in range(2)]
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
+    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
 
 
 async def test_extractions_and_counts_go_with_a_deleted_chunk(
@@ -237,8 +237,8 @@ async def test_extractions_and_counts_go_with_a_deleted_chunk(
         extraction,
     )
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[2:]))
-    assert {extraction.extraction_id} == await stored(ctx)
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
+    assert {extraction.extraction_id} == await stored_ids(ctx)
+    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
     assert [extraction] == await page(ctx)
 
 
@@ -322,16 +322,16 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
     await store_extractions(ctx, extraction)
     assert ([first], {first.extraction_id, extraction.extraction_id}) == (
         await page(ctx),
-        await stored(ctx),
+        await stored_ids(ctx),
     )
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
+    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
     neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
     assert [first] == [neighbour.extraction for neighbour in neighbours]
 
 
-async def both(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
-    """What makes each the only one of its chunk, as read now."""
+async def make_results(ctx: Context, first: Extraction, again: Extraction) -> list[StepResult]:
+    """Make each extraction the only one of its chunk, as it is read now."""
     vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
     read = [await pending_chunk(ctx, extraction.chunk_id) for extraction in (first, again)]
     return [
@@ -346,9 +346,9 @@ async def test_a_duplicate_is_stored_together_with_its_original(
     first = make_extraction(chunks[0], decision(), "bread")
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     assert 2 == await ChunkQueue(ctx.database).complete(
-        "extract", await both(ctx, first, extraction)
+        "extract", await make_results(ctx, first, extraction)
     )
-    assert ([first], 2) == (await page(ctx), len(await stored(ctx)))
+    assert ([first], 2) == (await page(ctx), len(await stored_ids(ctx)))
 
 
 async def test_a_duplicate_of_an_unstored_original_is_not_stored(
@@ -356,10 +356,10 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
 ) -> None:
     first = make_extraction(chunks[0], decision(), "bread")
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    results = await both(ctx, first, extraction)
+    results = await make_results(ctx, first, extraction)
     await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert 0 == await ChunkQueue(ctx.database).complete("extract", results)
-    assert (set(), {}) == (await stored(ctx), await topics(ctx))
+    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
 
 
 async def test_a_duplicate_of_a_deleted_original_is_not_stored(
@@ -368,7 +368,7 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
     chunk = await pending_chunk(ctx, chunks[1].chunk_id)
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
     assert 0 == await replace_extractions(ctx, chunk, [extraction])
-    assert (set(), {}) == (await stored(ctx), await topics(ctx))
+    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
     assert 5 == await ChunkQueue(ctx.database).count_pending("extract")
 
 

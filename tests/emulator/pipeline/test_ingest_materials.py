@@ -1,4 +1,4 @@
-"""`ingest_materials` embeds what calls had no time for, whatever happens meanwhile."""
+"""The job `ingest_materials` embeds the texts that calls have deferred."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
-FIRST: Final = 32
-"""Passages of the first batch."""
-WELL: Final = Reply()
+FIRST_BATCH: Final = 32
+"""The number of passages in the first batch."""
+OK: Final = Reply()
 
 
 @pytest.fixture
@@ -59,35 +59,35 @@ def fake() -> Iterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def opened(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
-    """Opens processes for whose calls materials are soon too long."""
-    backends: list[App] = []
+async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
+    """Makes apps with a low limit, so that calls defer the text."""
+    apps: list[App] = []
 
-    def open_one(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
+    def make_app(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
         short = {"extract_materials_characters": 500}
         embedder = fields.pop("embedder", None)
         settings = openai_settings(fake, project, **(short | fields))
-        backends.append(kind(settings, *how, embedder=embedder))
-        return backends[-1]
+        apps.append(kind(settings, *how, embedder=embedder))
+        return apps[-1]
 
-    yield open_one
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
 @pytest.fixture
-def app(opened: Open) -> App:
-    """The process that calls and runs come to."""
-    return opened()
+def app(open_app: Open) -> App:
+    """The app of calls and runs."""
+    return open_app()
 
 
-def without_caller(app: App) -> Context:
-    """The capabilities of a run."""
+def job_context(app: App) -> Context:
+    """The context of a job."""
     return app.context(Caller(), Meter())
 
 
 def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
-    """A budget that is spent when the model has been asked so often from now on."""
+    """A budget that is spent after so many more requests to the model."""
     enough = len(fake.calls) + batches
 
     class AfterBatches(Budget):
@@ -99,15 +99,15 @@ def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
 
 
 async def test_a_deferred_text_is_found_like_an_immediate_one(
-    app: App, opened: Open, project: str
+    app: App, open_app: Open, project: str
 ) -> None:
     pending = await extract_result(app, QUERY, materials=TEXT)
     assert ("pending", ID) == (pending["status"], pending["document"])
-    assert 1 == await count_waiting(without_caller(app))
+    assert 1 == await count_waiting(job_context(app))
     report = await run_job(JOB, app)
     assert Report(Counter(embedded=PARAGRAPHS, ready=1)) == report
-    assert 0 == await count_waiting(without_caller(app))
-    calm = opened(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
+    assert 0 == await count_waiting(job_context(app))
+    calm = open_app(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extract_result(calm, QUERY, materials=TEXT)
     assert expected | {"known": True} == await extract_result(app, QUERY, document=ID)
     assert await stored_contents(calm) == await stored_contents(app)
@@ -131,11 +131,11 @@ async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -
 
 async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
     await extract_result(app, QUERY, materials=TEXT)
-    first = await ingest_materials(without_caller(app), after_batches(fake, 1))
-    assert ({"embedded": FIRST}, False) == (first.counts, first.finished)
+    first = await ingest_materials(job_context(app), after_batches(fake, 1))
+    assert ({"embedded": FIRST_BATCH}, False) == (first.counts, first.finished)
     assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
-    second = await ingest_materials(without_caller(app), ample())
-    assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == second.counts
+    second = await ingest_materials(job_context(app), ample())
+    assert {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1} == second.counts
     assert TEXT.split("\n\n") == embedded_passages(fake)
 
 
@@ -143,23 +143,23 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
     "reply", [refusal(429, retry_after="60"), refusal(500, retry_after="60"), HANG]
 )
 async def test_an_outage_ends_a_run_and_the_next_resumes(
-    app: App, opened: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
+    app: App, open_app: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
-    fake.script.append(WELL)
+    fake.script.append(OK)
     fake.usual = reply
     fake.on_hang = partial(monotonic.turn_soon, 30)  # as long as embedding may take
     with pytest.raises(Unavailable) as error:
-        await run_job(JOB, opened())
+        await run_job(JOB, open_app())
     assert error.value.retry_after
-    assert set() == await leases(without_caller(app))
+    assert set() == await leases(job_context(app))
     assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
-    fake.usual, before = WELL, len(embedded_passages(fake))
-    assert {paragraph(number) for number in range(FIRST)} == await texts_with_vectors(app)
+    fake.usual, before = OK, len(embedded_passages(fake))
+    assert {paragraph(number) for number in range(FIRST_BATCH)} == await texts_with_vectors(app)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == report.counts
-    assert TEXT.split("\n\n")[FIRST:] == embedded_passages(fake)[before:]
+    assert {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1} == report.counts
+    assert TEXT.split("\n\n")[FIRST_BATCH:] == embedded_passages(fake)[before:]
 
 
 async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
@@ -179,7 +179,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
         assert message in error.message
     result = await extract_result(app, QUERY, scope="task")
     assert 30 == result["considered"]
-    assert 0 == await count_waiting(without_caller(app))
+    assert 0 == await count_waiting(job_context(app))
     fake.refuses = ""
     second = await extract_result(app, QUERY, materials=TEXT)
     assert "pending" == second["status"]
@@ -188,7 +188,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
 
 
 async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
-    """An endpoint that answers nonsense to one text alone."""
+    """The provider answers nonsense to one text only."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
     fake.nonsense_for = paragraph(35)
@@ -196,28 +196,30 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     assert isinstance(report, Report)
     assert {"embedded": 62, "ready": 1} == report.counts
     assert [ID] == [failure.name for failure in report.failures]
-    assert 1 == await count_waiting(without_caller(app))
+    assert 1 == await count_waiting(job_context(app))
     assert Report() == await run_job(JOB, app)
     fake.nonsense_for = ""
     assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
 async def test_a_text_of_another_model_must_be_uploaded_again(
-    app: App, opened: Open, fake: FakeOpenAI
+    app: App, open_app: Open, fake: FakeOpenAI
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
-    documents = without_caller(app).database.collection("users/reader/rag_tasks/default/documents")
+    documents = job_context(app).database.collection("users/reader/rag_tasks/default/documents")
     await documents.document(ID).update({"making.model": "words-2"})
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"arriving": 1} == report.counts
     assert [] == fake.calls
-    ready = await extract_result(opened(extract_materials_characters=10**6), QUERY, materials=TEXT)
+    ready = await extract_result(
+        open_app(extract_materials_characters=10**6), QUERY, materials=TEXT
+    )
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
 
 
 async def test_a_run_out_of_time_keeps_what_a_call_completed(
-    app: App, opened: Open, fake: FakeOpenAI
+    app: App, open_app: Open, fake: FakeOpenAI
 ) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     answers: list[dict[str, Any]] = []
@@ -225,26 +227,26 @@ async def test_a_run_out_of_time_keeps_what_a_call_completed(
     async def ask_document() -> None:
         answers.append(await extract_result(app, QUERY, document=ID))
 
-    running = opened(WatchedApp, after(1, ask_document))
-    await ingest_materials(without_caller(running), after_batches(fake, 1))
+    running = open_app(WatchedApp, after(1, ask_document))
+    await ingest_materials(job_context(running), after_batches(fake, 1))
     assert ["ready"] == [answer["status"] for answer in answers]
     result = await extract_result(app, QUERY, scope="task")
     assert answers[0] | {"known": None} == result | {"document": ID, "known": None}
 
 
-async def test_a_second_run_at_the_same_time_does_nothing(app: App, opened: Open) -> None:
+async def test_a_second_run_at_the_same_time_does_nothing(app: App, open_app: Open) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     others: list[Report | AlreadyRunning] = []
 
     async def run() -> None:
         others.append(await run_job(JOB, app))
 
-    await run_job(JOB, opened(WatchedApp, after(2, run)))
+    await run_job(JOB, open_app(WatchedApp, after(2, run)))
     assert [AlreadyRunning] == [type(extraction) for extraction in others]
     assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
 
 
-async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, opened: Open) -> None:
+async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, open_app: Open) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     answers: list[Any] = []
 
@@ -252,7 +254,7 @@ async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, opened: Op
         answers.append((await ask(app, document=ID)).result)
 
     async with asyncio.timeout(60):
-        report = await run_job(JOB, opened(WatchedApp, after(2, ask_document)))
+        report = await run_job(JOB, open_app(WatchedApp, after(2, ask_document)))
     assert isinstance(report, Report)
     assert report.finished
     assert ["ready"] == [answer["status"] for answer in answers]
@@ -262,9 +264,9 @@ async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, opened: Op
 async def test_a_partly_erased_document_is_erased_for_writers(
     app: App,
 ) -> None:
-    """The document is gone, and nothing else yet."""
+    """Only the document is deleted so far."""
     await extract_result(app, QUERY, materials=TEXT)
-    ctx = without_caller(app)
+    ctx = job_context(app)
     workspace = Workspace(ctx.database, "reader", "default")
     document = (await workspace.load_document(ID)).document
     assert document

@@ -1,4 +1,4 @@
-"""A task that is erased while somebody uses it, or half erased, answers nothing of what it held."""
+"""Workspaces that are erased during a call, or partly erased, return none of their contents."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 UNKNOWN = "0" * 32
-"""A document that never existed."""
+"""The id of a document that never existed."""
 
 
 class ErasingEmbedder(WordEmbedder):
-    """While it embeds for this purpose, the task `notes` is erased to its end."""
+    """Erases the workspace `notes` completely during the first embedding for a purpose."""
 
     def __init__(self, purpose: Purpose, settings: Settings) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: i
 
 
 class OvertakenEmbedder(WordEmbedder):
-    """While it embeds the third batch, the task is erased, and somebody begins to bring it anew."""
+    """During the third batch, the workspace is erased and another upload of the text begins."""
 
     def __init__(self, settings: Settings, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`extract_key_info`, against the emulator: what is answered, and from where."""
+"""`extract_key_info` with the emulator: the answer, and which texts it searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`extract_key_info`: what it takes and what it refuses, each refusal by the field's own name."""
+"""The arguments of `extract_key_info`: what is accepted, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ MISSING: Final = "0" * 32
 
 
 @pytest.fixture
-async def opened(project: str, embedder: Embedder) -> AsyncIterator[Callable[..., App]]:
-    """Makes backends of other settings over one database."""
-    backends: list[App] = []
+async def open_app(project: str, embedder: Embedder) -> AsyncIterator[Callable[..., App]]:
+    """Makes apps with other settings for one database."""
+    apps: list[App] = []
 
-    def make(**settings: Any) -> App:
+    def make_app(**settings: Any) -> App:
         chosen = Settings(google_cloud_project=project, **settings)
-        backends.append(App(chosen, embedder=embedder))
-        return backends[-1]
+        apps.append(App(chosen, embedder=embedder))
+        return apps[-1]
 
-    yield make
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
 async def count_contexts(app: App, **arguments: Any) -> int:
-    """How many contexts such a call brings out of thirty."""
+    """The number of contexts that a call returns for a text of thirty passages."""
     return len((await extract_result(app, "log", materials=LINES, **arguments))["contexts"])
 
 
@@ -81,16 +81,16 @@ async def test_a_top_k_too_large_names_the_limit(app: App) -> None:
 
 
 async def test_two_spellings_at_once_are_refused(app: App) -> None:
-    """That topK were no parameter would be a lie: alone it is taken."""
+    """The message must not say that topK is no parameter: alone it is accepted."""
     error = await extract_error(app, "log", materials=LINES, top_k=3, topK=4)
     assert ("top_k" in error.message, "topK" in error.message) == (True, True)
     assert "not a parameter" not in error.message
 
 
 async def test_the_default_and_the_limit_of_top_k_are_settings(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    app = opened(extract_top_k=3, extract_top_k_limit=25)
+    app = open_app(extract_top_k=3, extract_top_k_limit=25)
     assert (3, 25) == (await count_contexts(app), await count_contexts(app, top_k=25))
     error = await extract_error(app, "log", materials=LINES, top_k=26)
     assert {"top_k": "must be at most 25"} == error.details
@@ -269,10 +269,10 @@ async def test_a_refused_call_stores_and_costs_nothing(app: App) -> None:
 
 
 async def test_the_weight_ranges_from_words_to_meaning(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
     for weight, part in ((1.0, "similarity"), (0.0, "bm25")):
-        app = opened(extract_semantic_weight=weight)
+        app = open_app(extract_semantic_weight=weight)
         passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]
         parts = [passage[part] for passage in passages]
         low, high = min(parts), max(parts)
@@ -301,11 +301,11 @@ def _normal(values: list[float]) -> list[float]:
     return [(value - min(values)) / (max(values) - min(values)) for value in values]
 
 
-async def test_the_length_of_a_passage_is_a_setting(opened: Callable[..., App]) -> None:
+async def test_the_length_of_a_passage_is_a_setting(open_app: Callable[..., App]) -> None:
     text = " ".join(f"Sentence number {number} is about the sea." for number in range(60))
     for most in (200, 1_500):
         result = await extract_result(
-            opened(extract_passage_characters=most), "sea", materials=text, top_k=20
+            open_app(extract_passage_characters=most), "sea", materials=text, top_k=20
         )
         assert max(map(len, result["contexts"])) <= most
         assert min(result["considered"], 20) == len(result["contexts"])

@@ -1,4 +1,4 @@
-"""Materials are erased while they arrive, and arrive while they are erased: whole, or gone."""
+"""Documents erased during their upload, or uploaded during an erasure, are complete or gone."""
 
 from __future__ import annotations
 
@@ -43,44 +43,46 @@ pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
-SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings by which these materials are too long for a call."""
+LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
+"""Settings by which the text is too long for a call."""
 DOWN: Final = WordEmbedder()
 DOWN.down = True
 
 
-SOON: Final = 60.0
-"""Seconds in which an erasure of some pages is over, even where somebody is in its way."""
+ERASURE_SECONDS: Final = 60.0
+"""The seconds within which an erasure of some pages ends, even beside another writer."""
 
 
-class Died(Exception):
+class Killed(Exception):
     """Stands for a process that is killed."""
 
 
 @pytest.fixture
-async def opened(project: str) -> AsyncIterator[Open]:
-    """Opens processes, each number on a database of its own."""
-    backends: list[App] = []
+async def open_app(project: str) -> AsyncIterator[Open]:
+    """Makes apps; each number has its own database."""
+    apps: list[App] = []
 
-    def open_one(
+    def make_app(
         number: int, around: Around = plainly, *, down: bool = False, short: bool = False
     ) -> WatchedApp:
-        settings = Settings(google_cloud_project=f"{project}-{number}", **(SHORT if short else {}))
+        settings = Settings(
+            google_cloud_project=f"{project}-{number}", **(LOW_LIMIT if short else {})
+        )
         app = WatchedApp(settings, around, embedder=DOWN if down else WordEmbedder())
-        backends.append(app)
+        apps.append(app)
         return app
 
-    yield open_one
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
 async def die() -> None:
-    raise Died
+    raise Killed
 
 
 async def erase(app: App, task: str = "default") -> None:
-    """Erase a task of the reader's, as the command does."""
+    """Erase a workspace of the reader, as the command does."""
     database = app.context(READER, Meter()).database
     erasure = WorkspaceErasure(database, Workspace(database, str(READER.user_id), task))
     if await erasure.begin():
@@ -89,21 +91,21 @@ async def erase(app: App, task: str = "default") -> None:
 
 
 async def erase_and_begin(other: App, broken: App) -> None:
-    """Erase the task, and bring the same materials where that cannot be finished."""
+    """Erase the workspace, then begin an upload that cannot be completed."""
     await erase(other)
-    assert await code(broken, materials=TEXT) == "UNAVAILABLE"
+    assert await error_code(broken, materials=TEXT) == "UNAVAILABLE"
 
 
 @pytest.fixture
-async def whole(opened: Open) -> Whole:
-    """The answer, and what is stored, where nobody erases anything."""
-    calm = opened(-1)
+async def expected(open_app: Open) -> Whole:
+    """The answer and the stored documents without any erasure."""
+    calm = open_app(-1)
     return await extract_result(calm, QUERY, materials=TEXT), await stored_contents(calm)
 
 
-async def assert_whole_or_gone(app: App, whole: Whole) -> None:
-    """Either all of the text is there and is found, or nothing is; and it can be brought again."""
-    answer, everything = whole
+async def assert_whole_or_gone(app: App, expected: Whole) -> None:
+    """Assert that the document is complete or gone, and can be uploaded again."""
+    answer, everything = expected
     there = app.settings.google_cloud_project
     documents = await stored_contents(app)
     erasing = documents.get("default", {}).get("erasing")
@@ -118,12 +120,12 @@ async def assert_whole_or_gone(app: App, whole: Whole) -> None:
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_its_upload_is_gone(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     conflicts = 0
     for commits in range(0, 20, step):
-        other = opened(commits)
-        arriving = opened(commits, after(commits, partial(erase, other)))
+        other = open_app(commits)
+        arriving = open_app(commits, after(commits, partial(erase, other)))
         answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
@@ -134,127 +136,129 @@ async def test_a_document_erased_during_its_upload_is_gone(
             assert "again" in answer.error.message
         if answer.error or commits == arriving.commits:
             assert (commits, {}) == (commits, documents)
-        await assert_whole_or_gone(other, whole)
+        await assert_whole_or_gone(other, expected)
     assert conflicts >= 3 / step
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_deferred_is_gone(
-    opened: Open,
+    open_app: Open,
     step: int,
 ) -> None:
     for commits in range(2, 20, step):
-        other = opened(commits, short=True)
-        arriving = opened(commits, after(commits, partial(erase, other)), short=True)
+        other = open_app(commits, short=True)
+        arriving = open_app(commits, after(commits, partial(erase, other)), short=True)
         answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
         assert (commits, {}) == (commits, await stored_contents(other))
         assert answer.error is None or "CONFLICT" == answer.error.code
-        assert "NOT_FOUND" == await code(other, document=ID)
+        assert "NOT_FOUND" == await error_code(other, document=ID)
     assert commits > 4
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_resumed_is_gone(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = opened(commits, short=True)
+        other = open_app(commits, short=True)
         assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
-        asking = opened(commits, after(commits, partial(erase, other)))
+        asking = open_app(commits, after(commits, partial(erase, other)))
         answer = await ask(asking, document=ID)
         if asking.commits < commits:
             break
         assert (commits, {}) == (commits, await stored_contents(other))
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_the_job_is_gone(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = opened(commits, short=True)
+        other = open_app(commits, short=True)
         assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
-        running = opened(commits, after(commits, partial(erase, other)))
+        running = open_app(commits, after(commits, partial(erase, other)))
         report = await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
             break
         assert isinstance(report, Report)
         assert (commits, {}) == (commits, await stored_contents(other))
         assert (commits, []) == (commits, report.failures)
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
 
 
 @SOME_OR_ALL
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = opened(commits)
+        other = open_app(commits)
         await extract_result(other, QUERY, materials=TEXT)
-        erasing = opened(commits, after(commits, partial(ask, other, materials=TEXT)))
+        erasing = open_app(commits, after(commits, partial(ask, other, materials=TEXT)))
         await erase(erasing)
         if erasing.commits < commits:
             break
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
 
 
 @SOME_OR_ALL
 async def test_another_upload_during_an_erasure_is_whole_or_gone(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other = opened(commits)
+        other = open_app(commits)
         await extract_result(other, QUERY, materials=make_text(3, first=500))
-        erasing = opened(commits, after(commits, partial(ask, other, materials=TEXT)))
+        erasing = open_app(commits, after(commits, partial(ask, other, materials=TEXT)))
         await erase(erasing)
         if erasing.commits < commits:
             break
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
 
 
 @SOME_OR_ALL
-async def test_a_call_never_continues_another_upload(opened: Open, whole: Whole, step: int) -> None:
+async def test_a_call_never_continues_another_upload(
+    open_app: Open, expected: Whole, step: int
+) -> None:
     for commits in range(2, 20, step):
-        other, broken = opened(commits), opened(commits, down=True)
-        arriving = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
+        other, broken = open_app(commits), open_app(commits, down=True)
+        arriving = open_app(commits, after(commits, partial(erase_and_begin, other, broken)))
         await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 4
 
 
 @SOME_OR_ALL
 async def test_the_job_never_continues_another_upload(
-    opened: Open, whole: Whole, step: int
+    open_app: Open, expected: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
-        other, broken = opened(commits, short=True), opened(commits, down=True)
+        other, broken = open_app(commits, short=True), open_app(commits, down=True)
         assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
-        running = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
+        running = open_app(commits, after(commits, partial(erase_and_begin, other, broken)))
         await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
             break
-        await assert_whole_or_gone(opened(commits), whole)
+        await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
 
 
 @SOME_OR_ALL
 async def test_an_answer_of_an_erased_workspace_is_not_stored(
-    opened: Open,
+    open_app: Open,
     step: int,
 ) -> None:
     for commits in range(2, 20, step):
-        other = opened(commits)
-        arriving = opened(commits, after(commits, partial(erase, other)))
+        other = open_app(commits)
+        arriving = open_app(commits, after(commits, partial(erase, other)))
         await ask(arriving, materials=TEXT, idempotency_key="k")
         if arriving.commits < commits:
             break
@@ -263,11 +267,11 @@ async def test_an_answer_of_an_erased_workspace_is_not_stored(
 
 
 @SOME_OR_ALL
-async def test_two_erasures_at_once_both_end(opened: Open, step: int) -> None:
+async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
-        other = opened(commits)
+        other = open_app(commits)
         await extract_result(other, QUERY, materials=TEXT, idempotency_key="k")
-        erasing = opened(commits, after(commits, partial(erase, other)))
+        erasing = open_app(commits, after(commits, partial(erase, other)))
         await erase(erasing)
         if erasing.commits < commits:
             break
@@ -278,19 +282,19 @@ async def test_two_erasures_at_once_both_end(opened: Open, step: int) -> None:
         )
     assert commits > 4
     await extract_result(other, QUERY, materials=TEXT)
-    await asyncio.gather(*(erase(app) for app in (other, opened(commits), other)))
+    await asyncio.gather(*(erase(app) for app in (other, open_app(commits), other)))
     assert {} == await stored_contents(other)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["bring", "purge"])
 async def test_a_partly_erased_workspace_can_be_purged(
-    opened: Open, whole: Whole, then: str
+    open_app: Open, expected: Whole, then: str
 ) -> None:
     for commits in range(1, 20):
-        app, dying = opened(commits), opened(commits, after(commits, die))
+        app, dying = open_app(commits), open_app(commits, after(commits, die))
         await extract_result(app, QUERY, materials=TEXT)
-        with suppress(Died):
+        with suppress(Killed):
             await erase(dying)
         if dying.commits < commits:
             break
@@ -298,22 +302,22 @@ async def test_a_partly_erased_workspace_can_be_purged(
         if then == "purge":
             await run_job(PURGE, app)
             assert (commits, {}) == (commits, await stored_contents(app))
-        await assert_whole_or_gone(app, whole)
+        await assert_whole_or_gone(app, expected)
     assert commits > 4
 
 
 async def die_while_erasing(dying: App) -> None:
-    with suppress(Died):
+    with suppress(Killed):
         await erase(dying)
 
 
 @SOME_OR_ALL
-async def test_an_erasure_ends_beside_one_that_died(opened: Open, step: int) -> None:
+async def test_an_erasure_ends_beside_one_that_died(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
-        other, dying = opened(commits), opened(commits, after(commits, die))
+        other, dying = open_app(commits), open_app(commits, after(commits, die))
         await extract_result(other, QUERY, materials=TEXT)
-        erasing = opened(commits, before(commits, partial(die_while_erasing, dying)))
-        async with asyncio.timeout(SOON):
+        erasing = open_app(commits, before(commits, partial(die_while_erasing, dying)))
+        async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing)
         assert (commits, {}) == (commits, await stored_contents(other))
         if erasing.commits < commits:
@@ -321,55 +325,62 @@ async def test_an_erasure_ends_beside_one_that_died(opened: Open, step: int) -> 
     assert commits > 4
 
 
-async def raced(open_here: Open, arrived: int, erased: int) -> int:
-    """Bring materials; after so many commits erase them until before so many; then go on at once.
+async def race(open_on: Open, arrived: int, erased: int) -> int:
+    """Upload a text, erase it during the upload, and let both continue at the same time.
+
+    Args:
+        open_on: Makes apps for one database.
+        arrived: The commit of the upload after which the erasure begins.
+        erased: The commit of the erasure before which it pauses.
 
     Returns:
-        How many commits the erasure took.
+        The number of commits of the erasure.
     """
-    reached, finished = asyncio.Event(), asyncio.Event()
-    under_way: list[asyncio.Task[None]] = []
+    paused, finished = asyncio.Event(), asyncio.Event()
+    erasures: list[asyncio.Task[None]] = []
 
     async def pause() -> None:
-        reached.set()
+        paused.set()
         await finished.wait()
 
-    eraser = open_here(before(erased, pause))
+    erasing_app = open_on(before(erased, pause))
 
     async def erase_all() -> None:
-        await erase(eraser)
-        reached.set()
+        await erase(erasing_app)
+        paused.set()
 
     async def around(commit: int, send: Send) -> Results:
         try:
             return await send()
         finally:
             if commit == arrived:
-                under_way.append(asyncio.create_task(erase_all()))
-                await reached.wait()
+                erasures.append(asyncio.create_task(erase_all()))
+                await paused.wait()
             elif commit > arrived:
                 finished.set()
 
-    answer = await ask(open_here(around), materials=TEXT)
+    answer = await ask(open_on(around), materials=TEXT)
     assert answer.error is None or "CONFLICT" == answer.error.code
     finished.set()
-    async with asyncio.timeout(SOON):
-        await under_way[0]
-    return eraser.commits
+    async with asyncio.timeout(ERASURE_SECONDS):
+        await erasures[0]
+    return erasing_app.commits
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arrived", [2, 3, 4])
-async def test_an_erasure_ends_beside_an_upload(opened: Open, whole: Whole, arrived: int) -> None:
+async def test_an_erasure_ends_beside_an_upload(
+    open_app: Open, expected: Whole, arrived: int
+) -> None:
     for commits in range(1, 20):
-        took = await raced(partial(opened, commits), arrived, commits)
-        await assert_whole_or_gone(opened(commits), whole)
-        if took < commits:
+        erasure_commits = await race(partial(open_app, commits), arrived, commits)
+        await assert_whole_or_gone(open_app(commits), expected)
+        if erasure_commits < commits:
             break
     assert commits > 4
 
 
-async def code(app: App, **arguments: Any) -> str | None:
-    """The code of the error that is answered, if it is one."""
+async def error_code(app: App, **arguments: Any) -> str | None:
+    """The code of the error, if the call fails."""
     answer = await ask(app, **arguments)
     return answer.error.code if answer.error else None

@@ -1,4 +1,4 @@
-"""`extract_key_info` while the embedding model fails, is slow, or refuses: what is told."""
+"""`extract_key_info` with an embedding model that fails, is slow, or refuses texts."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 ID: Final = content_id(TEXT)
-FIRST: Final = 32
-"""Passages of the first batch."""
-LONG: Final = make_text(10 * FIRST)
-"""Ten batches."""
-WELL: Final = Reply()
-ATTEMPT: Final = 30.0
-"""Seconds until an attempt to embed is given up."""
+FIRST_BATCH: Final = 32
+"""The number of passages in the first batch."""
+LONG: Final = make_text(10 * FIRST_BATCH)
+"""The number of passages in ten batches."""
+OK: Final = Reply()
+ATTEMPT_SECONDS: Final = 30.0
+"""The seconds after which an attempt to embed times out."""
 
 
 @pytest.fixture
@@ -59,49 +59,49 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture
 async def app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
-    """Embeds with a model whose time limits only a hang reaches."""
+    """An app whose model only times out when it hangs."""
     embedder = OpenAIEmbedder(
         base_url=fake.base_url,
         model=MODEL,
         dimension=DIMENSION,
-        time_limit=ATTEMPT * ATTEMPTS_IN_TIME,
+        time_limit=ATTEMPT_SECONDS * ATTEMPTS_IN_TIME,
     )
-    opened = App(openai_settings(fake, project), embedder=embedder)
-    yield opened
-    await opened.aclose()
+    instance = App(openai_settings(fake, project), embedder=embedder)
+    yield instance
+    await instance.aclose()
     await embedder.aclose()
 
 
 @pytest.fixture
-async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
-    """Opens further processes on the same database, with other settings."""
-    backends: list[App] = []
+async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
+    """Makes further apps for the same database with other settings."""
+    apps: list[App] = []
 
-    def opened(**fields: Any) -> App:
-        backends.append(App(openai_settings(fake, project, **fields)))
-        return backends[-1]
+    def instance(**fields: Any) -> App:
+        apps.append(App(openai_settings(fake, project, **fields)))
+        return apps[-1]
 
-    yield opened
-    for app in backends:
+    yield instance
+    for app in apps:
         await app.aclose()
 
 
 @pytest.fixture
-async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
-    """Where nothing goes wrong."""
-    opened = App(openai_settings(fake, f"{project}-calm"))
-    yield opened
-    await opened.aclose()
+async def calm_app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
+    """An app without any faults."""
+    instance = App(openai_settings(fake, f"{project}-calm"))
+    yield instance
+    await instance.aclose()
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_busy_model_is_tried_again(calm: App, fake: FakeOpenAI, more: Open) -> None:
-    app = more()
-    fake.script.extend([WELL, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
+async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open_app: Open) -> None:
+    app = open_app()
+    fake.script.extend([OK, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert [FIRST, 8, 8, 8, 8, 1] == fake.sizes
-    assert result == await extract_result(calm, QUERY, materials=TEXT)
-    assert await stored_contents(calm) == await stored_contents(app)
+    assert [FIRST_BATCH, 8, 8, 8, 8, 1] == fake.sizes
+    assert result == await extract_result(calm_app, QUERY, materials=TEXT)
+    assert await stored_contents(calm_app) == await stored_contents(app)
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -111,28 +111,30 @@ async def test_a_busy_model_is_tried_again(calm: App, fake: FakeOpenAI, more: Op
 async def test_a_model_that_stays_down_is_an_outage(
     app: App, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
-    fake.script.append(WELL)
+    fake.script.append(OK)
     fake.usual = reply
-    fake.on_hang = partial(monotonic.turn_soon, ATTEMPT)
+    fake.on_hang = partial(monotonic.turn_soon, ATTEMPT_SECONDS)
     error = (await ask(app, seconds=1_000, materials=TEXT)).error
     assert_says_to_call_again(error)
     await assert_not_found(app, TEXT)
     stored = await texts_with_vectors(app)
-    assert {paragraph(number) for number in range(FIRST)} == stored
-    fake.usual, before = WELL, len(embedded_passages(fake))
+    assert {paragraph(number) for number in range(FIRST_BATCH)} == stored
+    fake.usual, before = OK, len(embedded_passages(fake))
     result = await extract_result(app, QUERY, materials=TEXT)
     assert (PARAGRAPHS, paragraph(31)) == (result["considered"], result["contexts"][0])
-    assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded_passages(fake)[
-        before:
-    ]
+    assert [paragraph(number) for number in range(FIRST_BATCH, PARAGRAPHS)] == embedded_passages(
+        fake
+    )[before:]
 
 
-async def test_an_outage_leaves_the_same_documents(app: App, calm: App, fake: FakeOpenAI) -> None:
-    fake.script.extend([WELL, refusal(429, retry_after="600")])
+async def test_an_outage_leaves_the_same_documents(
+    app: App, calm_app: App, fake: FakeOpenAI
+) -> None:
+    fake.script.extend([OK, refusal(429, retry_after="600")])
     assert (await ask(app, materials=TEXT)).error
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert await extract_result(calm, QUERY, materials=TEXT) == result
-    assert await stored_contents(calm) == await stored_contents(app)
+    assert await extract_result(calm_app, QUERY, materials=TEXT) == result
+    assert await stored_contents(calm_app) == await stored_contents(app)
 
 
 async def test_a_retry_after_of_the_model_is_honoured(app: App, fake: FakeOpenAI) -> None:
@@ -169,7 +171,7 @@ async def test_a_query_without_a_vector_is_ranked_by_words(app: App, fake: FakeO
 async def test_a_new_text_without_a_query_vector_is_ranked_by_words(
     app: App, fake: FakeOpenAI
 ) -> None:
-    fake.script.extend([WELL, WELL])
+    fake.script.extend([OK, OK])
     fake.usual = refusal(429, retry_after="600")
     result = await extract_result(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
@@ -179,13 +181,13 @@ async def test_a_new_text_without_a_query_vector_is_ranked_by_words(
 async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
     app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
-    fake.script.append(WELL)
+    fake.script.append(OK)
     fake.usual = HANG
     fake.on_hang = partial(monotonic.turn_soon, 20)
     answer = await ask(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
     await assert_not_found(app, TEXT)
-    fake.usual, before = WELL, len(embedded_passages(fake))
+    fake.usual, before = OK, len(embedded_passages(fake))
     stored = await texts_with_vectors(app)  # a write that was under way may follow
     await extract_result(app, QUERY, materials=TEXT)
     assert not stored & set(embedded_passages(fake)[before:])
@@ -196,7 +198,7 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        monotonic.turn(ATTEMPT / 2)
+        monotonic.turn(ATTEMPT_SECONDS / 2)
         return vectors
 
     fake.usual = Reply(altered=slow)
@@ -206,7 +208,7 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     assert result["ask_again_after"] > 0
     stored = await texts_with_vectors(app)
     assert set(embedded_passages(fake)) == stored
-    assert 0 < len(stored) < 10 * FIRST
+    assert 0 < len(stored) < 10 * FIRST_BATCH
     assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
     before = len(embedded_passages(fake))
     answer = await ask(app, seconds=100, document=result["document"])
@@ -216,7 +218,7 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     anew = embedded_passages(fake)[before:]
     assert anew
     assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
-    fake.usual = WELL
+    fake.usual = OK
     ready = await extract_result(app, QUERY, document=result["document"])
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
     assert sorted(LONG.split("\n\n")) == sorted(embedded_passages(fake))
@@ -226,37 +228,39 @@ async def test_a_repeated_call_continues_after_a_slow_model(
 async def test_a_repeated_call_in_an_outage_loses_nothing(
     fake: FakeOpenAI,
     app: App,
-    more: Open,
+    open_app: Open,
 ) -> None:
-    hasty = more(extract_materials_characters=500)
+    hasty = open_app(extract_materials_characters=500)
     await extract_result(hasty, QUERY, materials=TEXT)
     fake.usual = refusal(500)
     assert_says_to_call_again((await ask(app, seconds=1_000, document=ID)).error)
-    fake.usual = WELL
+    fake.usual = OK
     ready = await extract_result(app, QUERY, document=ID)
     assert ("ready", True) == (ready["status"], ready["known"])
 
 
 async def test_a_text_uploaded_twice_at_once_is_stored_once(
-    app: App, calm: App, more: Open
+    app: App, calm_app: App, open_app: Open
 ) -> None:
-    expected = await extract_result(calm, QUERY, materials=TEXT)
-    other = more()
+    expected = await extract_result(calm_app, QUERY, materials=TEXT)
+    other = open_app()
     answers = await asyncio.gather(
         *(extract_result(one, QUERY, materials=TEXT) for one in (app, other, app, other))
     )
     assert [expected] * 4 == [answer | {"known": False} for answer in answers]
-    assert await stored_contents(calm) == await stored_contents(app)
+    assert await stored_contents(calm_app) == await stored_contents(app)
 
 
-async def test_a_call_sent_twice_at_once_is_run_once(app: App, calm: App, more: Open) -> None:
-    expected = await extract_result(calm, QUERY, materials=TEXT)
-    other = more()
+async def test_a_call_sent_twice_at_once_is_run_once(
+    app: App, calm_app: App, open_app: Open
+) -> None:
+    expected = await extract_result(calm_app, QUERY, materials=TEXT)
+    other = open_app()
     errors: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
     answers = await asyncio.gather(*(ask(one, **errors) for one in (app, other) * 2))
     assert [expected] * 4 == [answer.result for answer in answers]
     assert 1 == sum(not answer.receipt.replayed for answer in answers)
-    assert await stored_contents(calm) == await stored_contents(app)
+    assert await stored_contents(calm_app) == await stored_contents(app)
 
 
 async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenAI) -> None:
@@ -276,9 +280,9 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     assert before == len(embedded_passages(fake))
 
 
-async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, more: Open) -> None:
+async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, open_app: Open) -> None:
     fake.keys = {"right"}
-    wrong, right = (more(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
+    wrong, right = (open_app(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
     answer = await ask(wrong, materials=TEXT, caller=READER)
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")

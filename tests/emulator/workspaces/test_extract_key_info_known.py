@@ -1,4 +1,4 @@
-"""`extract_key_info`: what was brought before is not embedded or stored again; what waits."""
+"""`extract_key_info` with known texts, which are not embedded again, and with deferred ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given
-from hypothesis import settings as sampled
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest_materials.job import ingest_materials
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-class Counting(WordEmbedder):
-    """Remembers what it embedded.
+class RecordingEmbedder(WordEmbedder):
+    """Records what it embedded.
 
     Attributes:
         passages: Of materials.
@@ -54,60 +54,62 @@ class Counting(WordEmbedder):
     """
 
     def __init__(self) -> None:
-        """Nothing so far."""
+        """Start without records."""
         super().__init__()
         self.passages: list[str] = []
         self.queries: list[str] = []
         self.largest = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed, and remember."""
+        """Embed and record."""
         (self.passages if purpose is Purpose.DOCUMENT else self.queries).extend(texts)
         self.largest = max(self.largest, len(texts))
         return await super().embed(texts, purpose)
 
 
 @pytest.fixture
-def embedder() -> Counting:
-    """Counts."""
-    return Counting()
+def embedder() -> RecordingEmbedder:
+    """An embedder that records."""
+    return RecordingEmbedder()
 
 
 @pytest.fixture
-async def opened(project: str, embedder: Counting) -> AsyncIterator[Callable[..., App]]:
-    """Makes backends of other settings over one database."""
-    backends: list[App] = []
+async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[Callable[..., App]]:
+    """Makes apps with other settings for one database."""
+    apps: list[App] = []
 
-    def make(**settings: Any) -> App:
+    def make_app(**settings: Any) -> App:
         chosen = Settings(google_cloud_project=project, **settings)
-        backends.append(App(chosen, embedder=embedder))
-        return backends[-1]
+        apps.append(App(chosen, embedder=embedder))
+        return apps[-1]
 
-    yield make
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
 async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
-    """What stands in a collection of the reader's task."""
+    """The documents of a collection in a workspace of the reader."""
     ctx = app.context(Caller(), Meter())
     return await documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
-async def test_a_known_text_embeds_only_the_query(app: App, embedder: Counting) -> None:
+async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT)
     answer = await call_extract(app, "comet", materials=TEXT)
     assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
     assert 0 == answer.receipt.documents_written
 
 
-async def test_a_repeated_query_embeds_nothing(app: App, embedder: Counting) -> None:
+async def test_a_repeated_query_embeds_nothing(app: App, embedder: RecordingEmbedder) -> None:
     for _ in range(2):
         await extract_result(app, "rye", materials=TEXT)
     assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
 
 
-async def test_shared_passages_are_embedded_and_stored_once(app: App, embedder: Counting) -> None:
+async def test_shared_passages_are_embedded_and_stored_once(
+    app: App, embedder: RecordingEmbedder
+) -> None:
     await extract_result(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     spaced = BREAD.replace(" ", "\n")
     await extract_result(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
@@ -119,7 +121,7 @@ async def test_shared_passages_are_embedded_and_stored_once(app: App, embedder: 
 
 
 async def test_known_passages_have_the_positions_of_the_new_text(
-    app: App, embedder: Counting
+    app: App, embedder: RecordingEmbedder
 ) -> None:
     await extract_result(app, "rye", materials=TEXT)
     back = "\n\n".join(TEXT.split("\n\n")[::-1])
@@ -132,7 +134,7 @@ async def test_known_passages_have_the_positions_of_the_new_text(
     )
 
 
-async def test_workspaces_share_nothing(app: App, embedder: Counting) -> None:
+async def test_workspaces_share_nothing(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT, task_id="one")
     await extract_result(app, "rye", materials=TEXT, task_id="two")
     assert 8 == len(embedder.passages)
@@ -140,7 +142,9 @@ async def test_workspaces_share_nothing(app: App, embedder: Counting) -> None:
     assert 4 == len(await stored(app, "passages", "two"))
 
 
-async def test_passages_are_embedded_thirty_two_at_a_time(app: App, embedder: Counting) -> None:
+async def test_passages_are_embedded_thirty_two_at_a_time(
+    app: App, embedder: RecordingEmbedder
+) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
     await extract_result(app, "line", materials=text)
     assert (70, 32) == (len(embedder.passages), embedder.largest)
@@ -149,7 +153,7 @@ async def test_passages_are_embedded_thirty_two_at_a_time(app: App, embedder: Co
 SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 
 
-@sampled(
+@hypothesis_settings(
     deadline=None,
     derandomize=True,
     max_examples=10,
@@ -157,7 +161,7 @@ SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 )
 @given(st.lists(SHARED, min_size=1, max_size=4))
 async def test_no_passage_of_a_workspace_is_embedded_twice(
-    app: App, embedder: Counting, brought: list[list[str]]
+    app: App, embedder: RecordingEmbedder, brought: list[list[str]]
 ) -> None:
     task, before = uuid.uuid4().hex, len(embedder.passages)
     for letters in brought:
@@ -173,17 +177,17 @@ async def test_no_passage_of_a_workspace_is_embedded_twice(
 LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
 
 
-async def in_a_hurry(app: App, seconds: float, **arguments: Any) -> CallAnswer:
-    """A call that nobody waits for any longer than this."""
+async def call_with_deadline(app: App, seconds: float, **arguments: Any) -> CallAnswer:
+    """Call the tool with a deadline in so many seconds."""
     request = request_of(TOOL, READER, arguments)
     late = request.model_copy(update={"deadline": time.time() + seconds})
     return await invoke(TOOL, late, app)
 
 
 async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
-    opened: Callable[..., App], embedder: Counting
+    open_app: Callable[..., App], embedder: RecordingEmbedder
 ) -> None:
-    app = opened(extract_materials_characters=1_000)
+    app = open_app(extract_materials_characters=1_000)
     result = await extract_result(app, "line 7", materials=LONG)
     assert ("pending", [], [], False) == (
         result["status"],
@@ -209,9 +213,9 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
 
 
 async def test_job_and_call_embed_alike(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    small, large = opened(extract_materials_characters=1_000), opened()
+    small, large = open_app(extract_materials_characters=1_000), open_app()
     await extract_result(small, "line 7", materials=LONG, task_id="job")
     await ingest_materials(small.context(Caller(), Meter()), ample())
     by_job = await extract_result(small, "line 7", materials=LONG, task_id="job")
@@ -221,16 +225,18 @@ async def test_job_and_call_embed_alike(
 
 
 async def test_a_text_as_long_as_the_limit_is_answered_at_once(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
     for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
-        app = opened(extract_materials_characters=most)
+        app = open_app(extract_materials_characters=most)
         result = await extract_result(app, "line", materials=LONG, task_id=status)
         assert status == result["status"]
 
 
-async def test_a_deferred_document_can_be_asked_before_the_job(opened: Callable[..., App]) -> None:
-    app = opened(extract_materials_characters=1_000)
+async def test_a_deferred_document_can_be_asked_before_the_job(
+    open_app: Callable[..., App],
+) -> None:
+    app = open_app(extract_materials_characters=1_000)
     document = (await extract_result(app, "line 7", materials=LONG))["document"]
     result = await extract_result(app, "line 7", document=document)
     assert result["status"] in ("ready", "pending")
@@ -240,8 +246,8 @@ async def test_a_deferred_document_can_be_asked_before_the_job(opened: Callable[
         assert result["ask_again_after"] > 0
 
 
-async def test_scope_task_omits_pending_texts(opened: Callable[..., App]) -> None:
-    app = opened(extract_materials_characters=1_000)
+async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> None:
+    app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "line", materials=LONG)
     nothing = await call_extract(app, "line", scope="task")
     assert nothing.error is not None
@@ -256,18 +262,20 @@ async def test_scope_task_omits_pending_texts(opened: Callable[..., App]) -> Non
 
 
 async def test_scope_task_with_a_pending_text_is_pending(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    app = opened(extract_materials_characters=1_000)
+    app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "line", materials=LONG, scope="task")
     assert ("pending", []) == (result["status"], result["contexts"])
 
 
-async def test_a_call_without_time_fails_or_is_pending(app: App, embedder: Counting) -> None:
-    """And whoever asks again has their answer; only what was on its way is embedded again."""
+async def test_a_call_without_time_fails_or_is_pending(
+    app: App, embedder: RecordingEmbedder
+) -> None:
+    """The repeated call is answered, and only the batch in progress is embedded twice."""
     text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
-    answer = await in_a_hurry(app, 0.8, query="passage 7", materials=text)
+    answer = await call_with_deadline(app, 0.8, query="passage 7", materials=text)
     if answer.error:
         assert "UNAVAILABLE" == answer.error.code
         result = await extract_result(app, "passage 7 of very many", materials=text)
@@ -306,36 +314,37 @@ async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
     assert not [word for word in ("comet", "tail", "rye", "boat") if word in text]
 
 
-async def test_the_index_profile_is_stored(opened: Callable[..., App], embedder: Counting) -> None:
-    app = opened()
+async def test_the_stored_fields_of_a_document_keep_their_names(
+    app: App, embedder: RecordingEmbedder
+) -> None:
+    """Databases of users have these names, which differ from those in the code."""
     await extract_result(app, "bread", materials=TEXT)
-    client = app.context(READER, Meter()).database.client
-    task = client.collection("users/reader/rag_tasks").document("default")
-    [document] = [snapshot async for snapshot in task.collection("documents").stream()]
-    profile = {
-        "model": embedder.model,
-        "dimension": embedder.dimension,
-        "analysis": ANALYZER_VERSION,
-    }
-    assert profile == document.get("making")
-    passages = [snapshot async for snapshot in task.collection("passages").stream()]
-    assert {embedder.model} == {passage.get("embedding_model") for passage in passages}
+    [fields] = (await stored(app, "documents")).values()
+    assert {
+        *("document_id", "arrival", "status", "making", "passage_characters", "cutting"),
+        *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
+        *("next_at", "tries"),
+    } == fields.keys()
+    profile = {"model": embedder.model, "dimension": embedder.dimension}
+    assert profile | {"analysis": ANALYZER_VERSION} == fields["making"]
+    passages = await stored(app, "passages")
+    assert {embedder.model} == {passage["embedding_model"] for passage in passages.values()}
 
 
 async def test_another_passage_length_leaves_no_earlier_parts(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
     text = "A boat has a mast. " * 40
     for characters in (1500, 200, 1500):
-        app = opened(extract_passage_characters=characters)
+        app = open_app(extract_passage_characters=characters)
         await extract_result(app, "mast", materials=text)
     client = app.context(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
     assert 2 == len([snapshot async for snapshot in parts.stream()])
 
 
-async def test_scope_task_says_how_many_texts_still_wait(opened: Callable[..., App]) -> None:
-    app = opened(extract_materials_characters=100)
+async def test_scope_task_says_how_many_texts_still_wait(open_app: Callable[..., App]) -> None:
+    app = open_app(extract_materials_characters=100)
     await extract_result(app, "bread", materials=TEXT)
     error = await extract_error(app, "bread", scope="task")
     assert "NOT_FOUND" == error.code

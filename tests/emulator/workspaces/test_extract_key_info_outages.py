@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
 TEXT: Final = make_text()
-PATIENCE: Final = 30.0
-"""Seconds that a call may take, by a clock that is turned once the database is away."""
+DEADLINE: Final = 30.0
+"""The deadline of a call; the clock is advanced once the database is away."""
 
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[TcpProxy]:
-    """What stands before the database."""
-    async with emulator_proxy() as opened:
-        yield opened
+    """A proxy in front of the database."""
+    async with emulator_proxy() as opened_proxy:
+        yield opened_proxy
 
 
-def settings_of(project: str, number: int) -> Settings:
-    """The settings of a database of its own."""
+def make_settings(project: str, number: int) -> Settings:
+    """Settings with an own database."""
     return Settings(google_cloud_project=f"{project}-{number}")
 
 
-async def going_away(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
-    """Refuse connections, which the client tries again at once here; or hang until time is up."""
+async def disconnect(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
+    """Refuse connections, which the client here retries at once, or hang until the deadline."""
     await getattr(proxy, how)()
     if how == "hang":
-        monotonic.turn_soon(PATIENCE)
+        monotonic.turn_soon(DEADLINE)
 
 
-def connected(app: App, proxy: TcpProxy) -> App:
-    """Connect to the database through the proxy."""
+def connect(app: App, proxy: TcpProxy) -> App:
+    """An app that connects through the proxy."""
     with emulator_at(proxy.host):
         assert app.connection.client
     return app
@@ -69,9 +69,15 @@ async def test_a_missing_database_is_an_outage_without_embedding(
     proxy: TcpProxy, project: str
 ) -> None:
     await proxy.refuse()
-    app = connected(App(settings_of(project, 0), embedder=Unused()), proxy)
-    ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
-    answers = await asyncio.gather(*(ask(app, seconds=PATIENCE, **arguments) for arguments in ways))
+    app = connect(App(make_settings(project, 0), embedder=Unused()), proxy)
+    requests: list[dict[str, Any]] = [
+        {"materials": TEXT},
+        {"document": "0" * 32},
+        {"scope": "task"},
+    ]
+    answers = await asyncio.gather(
+        *(ask(app, seconds=DEADLINE, **arguments) for arguments in requests)
+    )
     for answer in answers:
         assert_says_to_call_again(answer.error)
         assert 0 == answer.receipt.documents_written
@@ -83,17 +89,17 @@ async def test_a_missing_database_is_an_outage_without_embedding(
 async def test_a_database_lost_after_any_commit_is_an_outage(
     project: str, how: str, step: int, monotonic: Monotonic
 ) -> None:
-    calm = WatchedApp(settings_of(project, -1), embedder=WordEmbedder())
+    calm = WatchedApp(make_settings(project, -1), embedder=WordEmbedder())
     expected = await extract_result(calm, QUERY, materials=TEXT)
     whole = await stored_contents(calm)
     await calm.aclose()
 
     async def lost_after(commits: int) -> None:
-        settings = settings_of(project, commits)
+        settings = make_settings(project, commits)
         async with emulator_proxy() as proxy:
-            fails = partial(going_away, proxy, how, monotonic)
+            fails = partial(disconnect, proxy, how, monotonic)
             app = WatchedApp(settings, after(commits, fails), embedder=WordEmbedder())
-            answer = await ask(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+            answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
             assert app.commits >= commits
             assert_says_to_call_again(answer.error)
             await proxy.mend()
@@ -118,9 +124,9 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
 async def test_a_time_out_does_not_wait_for_a_hanging_database(
     proxy: TcpProxy, project: str, monotonic: Monotonic
 ) -> None:
-    hangs = partial(going_away, proxy, "hang", monotonic)
-    app = WatchedApp(settings_of(project, 0), after(3, hangs), embedder=HangingAfterOne())
-    answer = await ask(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+    hangs = partial(disconnect, proxy, "hang", monotonic)
+    app = WatchedApp(make_settings(project, 0), after(3, hangs), embedder=HangingAfterOne())
+    answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
     await proxy.mend()
@@ -132,8 +138,8 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
         await proxy.refuse()
         await proxy.mend()
 
-    watched = WatchedApp(settings_of(project, 0), after(3, blink), embedder=WordEmbedder())
-    app = connected(watched, proxy)
+    watched = WatchedApp(make_settings(project, 0), after(3, blink), embedder=WordEmbedder())
+    app = connect(watched, proxy)
     result = await extract_result(app, QUERY, materials=TEXT)
     assert "ready" == result["status"]
     assert result | {"known": True} == await extract_result(app, QUERY, document=result["document"])
@@ -141,10 +147,10 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
 
 
 class HangingAfterOne(WordEmbedder):
-    """A model that embeds one batch."""
+    """A model that embeds one batch and then fails."""
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed, and never again."""
+        """Embed once."""
         if self.down:
             await asyncio.Event().wait()
         self.down = True
@@ -152,7 +158,7 @@ class HangingAfterOne(WordEmbedder):
 
 
 class Unused(WordEmbedder):
-    """A model that nobody should ask."""
+    """A model that must not be called."""
 
     async def embed(self, *_: Any) -> Any:
         """Fail."""

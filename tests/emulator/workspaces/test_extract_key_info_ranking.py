@@ -1,4 +1,4 @@
-"""`extract_key_info` ranks as brute force does, in memory as from the store."""
+"""`extract_key_info` ranks as brute force does, in memory and from the database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LIMIT = tool.MAX_DOCUMENTS
-"""As the message says it."""
+"""The limit that the message names."""
 
 WORDS: Final = (
     *("rye", "wheat", "oven", "dough", "Salt", "yeast", "lamp", "bell", "sail", "anchor"),
@@ -45,7 +45,7 @@ QUERIES: Final = st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_
 )
 MOST: Final = 50
 
-few = sampled(
+few_examples = sampled(
     deadline=None,
     derandomize=True,
     max_examples=20,
@@ -54,41 +54,41 @@ few = sampled(
 
 
 @pytest.fixture(scope="session")
-def real() -> LocalEmbedder:
-    """The model of a laptop."""
+def local_model() -> LocalEmbedder:
+    """The embedding model of a local installation."""
     return LocalEmbedder()
 
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """As deep a look as there can be."""
+    """The deepest search that settings allow."""
     return Settings(google_cloud_project=project, extract_top_k_limit=MOST)
 
 
 @pytest.fixture
-async def opened(settings: Settings) -> AsyncIterator[Callable[..., App]]:
-    """Makes backends at another time, or of other settings, over one database."""
-    backends: list[App] = []
+async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
+    """Makes apps at other times or with other settings for one database."""
+    apps: list[App] = []
 
-    def make(moment: datetime | None = None, **changes: Any) -> App:
+    def make_app(moment: datetime | None = None, **changes: Any) -> App:
         chosen = Settings(**(settings.model_dump(exclude_unset=True) | changes))
         clock = (lambda: moment) if moment else utc_now
-        backends.append(App(chosen, embedder=WordEmbedder(), clock=clock))
-        return backends[-1]
+        apps.append(App(chosen, embedder=WordEmbedder(), clock=clock))
+        return apps[-1]
 
-    yield make
-    for app in backends:
+    yield make_app
+    for app in apps:
         await app.aclose()
 
 
-def filler(seed: str, passages: int) -> str:
+def make_filler(seed: str, passages: int) -> str:
     """A text of so many passages, most of them different."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
 
 
 async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
-    """The first call, the second, and that by document say the same, which is what fits best."""
+    """Assert that an upload, a repeated call and a call by document return the best passages."""
     arguments: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
     first = await extract_result(app, query, materials=text, **arguments)
     second = await extract_result(app, query, materials=text, **arguments)
@@ -104,7 +104,7 @@ async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
 
 
 def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
-    """Contexts are exact slices of what they are said to be from, best first, and none twice."""
+    """Assert that contexts are exact slices of their texts, best first, without repeats."""
     passages = result["passages"]
     quoted = [texts[passage["document"]][passage["start"] : passage["end"]] for passage in passages]
     assert quoted == result["contexts"]
@@ -114,7 +114,7 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
-@few
+@few_examples
 @given(TEXTS, QUERIES)
 async def test_memory_and_store_rank_as_brute_force(app: App, text: str, query: str) -> None:
     await assert_same_in_all_ways(app, text, query)
@@ -128,16 +128,16 @@ async def test_memory_and_store_rank_as_brute_force(app: App, text: str, query: 
     ],
 )
 async def test_more_passages_than_candidates_rank_the_same(app: App, passages: int) -> None:
-    text = filler(f"shelf of {passages}", passages)
+    text = make_filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
         await assert_same_in_all_ways(app, text, query)
 
 
 @pytest.mark.slow
 async def test_memory_and_store_agree_with_the_local_model(
-    settings: Settings, real: LocalEmbedder
+    settings: Settings, local_model: LocalEmbedder
 ) -> None:
-    app, text = App(settings, embedder=real), filler("shelf of the model", 80)
+    app, text = App(settings, embedder=local_model), make_filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
         first = await extract_result(app, query, materials=text, task_id=query[:5], top_k=20)
         result = await extract_result(
@@ -147,7 +147,7 @@ async def test_memory_and_store_agree_with_the_local_model(
     await app.aclose()
 
 
-@few
+@few_examples
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
 async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
     task_id, documents = uuid.uuid4().hex, {}
@@ -160,8 +160,8 @@ async def test_a_workspace_is_ranked_as_one(app: App, texts: Sequence[str], quer
 
 
 async def test_a_workspace_of_many_texts_is_ranked_as_one(app: App) -> None:
-    """More than Firestore compares with at once."""
-    texts = {f"{filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
+    """More documents than one Firestore query compares."""
+    texts = {f"{make_filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
     documents = {}
     for text in texts:
         result = await extract_result(app, "mark", materials=text)
@@ -173,11 +173,11 @@ async def test_a_workspace_of_many_texts_is_ranked_as_one(app: App) -> None:
 
 
 async def test_a_changed_passage_length_applies_to_a_new_upload(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    """What they were cut into before is no longer among them."""
-    text = " ".join(f"{sentence}." for sentence in filler("long", 60).split("\n\n"))
-    long, short = opened(), opened(extract_passage_characters=200)
+    """The passages of the earlier splitting are gone."""
+    text = " ".join(f"{sentence}." for sentence in make_filler("long", 60).split("\n\n"))
+    long, short = open_app(), open_app(extract_passage_characters=200)
     await extract_result(long, "anchor storm", materials=text, top_k=MOST)
     first = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
     second = await extract_result(short, "anchor storm", materials=text, top_k=MOST)
@@ -187,10 +187,10 @@ async def test_a_changed_passage_length_applies_to_a_new_upload(
 
 
 async def test_a_longer_passage_length_applies_to_a_new_upload(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    text = " ".join(f"{sentence}." for sentence in filler("long", 120).split("\n\n"))
-    short, long = opened(extract_passage_characters=200), opened(extract_passage_characters=600)
+    text = " ".join(f"{sentence}." for sentence in make_filler("long", 120).split("\n\n"))
+    short, long = open_app(extract_passage_characters=200), open_app(extract_passage_characters=600)
     await extract_result(short, "anchor storm", materials=text, top_k=MOST)
     first = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
     second = await extract_result(long, "anchor storm", materials=text, top_k=MOST)
@@ -198,12 +198,12 @@ async def test_a_longer_passage_length_applies_to_a_new_upload(
 
 
 async def test_a_document_is_found_after_passages_changed_in_length(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    """Who holds an answer's document need not have the text any longer."""
-    text = filler("kept", 5)
-    document = (await extract_result(opened(), "anchor", materials=text))["document"]
-    later = opened(extract_passage_characters=1_000)
+    """The caller of a known document may no longer have its text."""
+    text = make_filler("kept", 5)
+    document = (await extract_result(open_app(), "anchor", materials=text))["document"]
+    later = open_app(extract_passage_characters=1_000)
     result = await extract_result(later, "anchor", document=document)
     assert 5 == result["considered"]
 
@@ -212,40 +212,40 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def test_a_passage_repeated_in_a_later_text_counts_as_later(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
-        await extract_result(opened(NOON + timedelta(seconds=number)), "sail", materials=text)
-    result = await extract_result(opened(NOON), "anchor storm", scope="task")
+        await extract_result(open_app(NOON + timedelta(seconds=number)), "sail", materials=text)
+    result = await extract_result(open_app(NOON), "anchor storm", scope="task")
     assert ["anchor \tstorm", "ANCHOR storm", "rye"] == result["contexts"]
 
 
 @pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
 async def test_of_two_equal_scores_the_later_text_comes_first(
-    opened: Callable[..., App], later: str
+    open_app: Callable[..., App], later: str
 ) -> None:
     texts = ["anchor storm", later]
     for task_id, order in (("forth", texts), ("back", texts[::-1])):
         for number, text in enumerate(order):
-            app = opened(NOON + timedelta(seconds=number))
+            app = open_app(NOON + timedelta(seconds=number))
             await extract_result(app, "sail", materials=text, task_id=task_id)
-        result = await extract_result(opened(NOON), "anchor storm", scope="task", task_id=task_id)
+        result = await extract_result(open_app(NOON), "anchor storm", scope="task", task_id=task_id)
         assert [order[1], order[0]] == result["contexts"]
         assert 1 == len({passage["score"] for passage in result["passages"]})
 
 
 async def test_of_many_equal_scores_the_latest_come_first(
-    opened: Callable[..., App],
+    open_app: Callable[..., App],
 ) -> None:
-    """As many as a search by meaning brings: spellings that words and vectors take for the same."""
+    """As many spellings that words and vectors take as equal as the search by meaning returns."""
     spellings = [
         "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
         for number in range(DENSE_CANDIDATES)
     ]
     for number, text in enumerate(spellings):
-        app = opened(NOON + timedelta(seconds=number))
+        app = open_app(NOON + timedelta(seconds=number))
         await extract_result(app, "sail", materials=text)
-    result = await extract_result(opened(NOON), "anchor", scope="task")
+    result = await extract_result(open_app(NOON), "anchor", scope="task")
     assert spellings[:-6:-1] == result["contexts"]
 
 
@@ -286,7 +286,7 @@ async def test_matching_words_outrank_distant_vectors(app: App) -> None:
 async def test_the_end_of_a_long_passage_is_found_by_its_words(
     app: App,
 ) -> None:
-    """The local model reads the first 256 tokens of it."""
+    """The local model reads only the first 256 tokens."""
     chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
     long = "The committee met and talked of the weather. " * 30
     chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."

@@ -113,13 +113,13 @@ SPOKEN: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The real model, for `app`."""
+    """The local model, for `app`."""
     return local_embedder
 
 
 @pytest.fixture
 async def quick(project: str) -> AsyncIterator[App]:
-    """An app whose vectors cost nothing."""
+    """An app with a fake embedder."""
     opened = App(Settings(google_cloud_project=project), embedder=WordEmbedder())
     yield opened
     await opened.aclose()
@@ -127,7 +127,7 @@ async def quick(project: str) -> AsyncIterator[App]:
 
 @pytest.fixture
 async def wordy(project: str) -> AsyncIterator[App]:
-    """An app for which words alone count."""
+    """An app that ranks by words alone."""
     chosen = Settings(google_cloud_project=project, extract_semantic_weight=0)
     opened = App(chosen, embedder=WordEmbedder())
     yield opened
@@ -135,7 +135,7 @@ async def wordy(project: str) -> AsyncIterator[App]:
 
 
 def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
-    """Contexts are exact slices, none empty, too long, cut in a character, or there twice."""
+    """Assert that contexts are exact slices of a valid length, without repeats."""
     passages = result["passages"]
     assert [text[passage["start"] : passage["end"]] for passage in passages] == result["contexts"]
     assert all(
@@ -146,7 +146,7 @@ def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
 
 
 async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
-    """Ask two times; the second answer, from the store, is the first."""
+    """Call twice; assert that the stored text gives the same answer."""
     first = await extract_result(app, query, materials=text, **arguments)
     second = await extract_result(app, query, materials=text, **arguments)
     assert first | {"known": True} == second
@@ -193,7 +193,7 @@ async def test_an_english_model_keeps_the_answer_first(
 async def test_the_answer_is_found_in_one_line_of_any_language(
     wordy: App, query: str, answer: str
 ) -> None:
-    """One long paragraph, cut after sentences."""
+    """A single long paragraph is split after sentences."""
     others = [sample[2] for sample in SPOKEN if sample[2] != answer] * 12
     text = " ".join([*others[:60], answer, *others[60:]])
     result = await twice(wordy, query, text)
@@ -313,7 +313,7 @@ def _words(chance: random.Random, length: int) -> str:
 @pytest.mark.parametrize("length", [50_000, pytest.param(MILLION, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
 async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: int) -> None:
-    """Its embedding aside, for which real models take minutes: it may be left to a job."""
+    """Apart from embedding, which takes minutes with real models and may be deferred."""
     text = make(random.Random(length), length)  # noqa: S311 - no secret
     query = text[length // 2 :][:40]
     began = time.process_time()
@@ -379,7 +379,7 @@ async def test_a_paragraph_repeated_very_often_is_one_passage(
 
 
 async def test_an_injected_text_is_only_text(wordy: App) -> None:
-    """Field paths, ids and paths of the database mean nothing in it."""
+    """Field paths, ids and database paths in a text have no effect."""
     text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
     result = await twice(wordy, "anchor", text, task_id="../../x")
     assert "../../anchor" == result["contexts"][0]

@@ -1,6 +1,6 @@
-"""Whatever people bring to tasks of whatever name, each task answers from its own, as a dict would.
+"""Each workspace answers from its own texts, compared with a dict as a model.
 
-Users and tasks are few and alike, so that they meet; everybody brings the same few texts.
+Users and task ids are few and similar, so that they collide; all users upload the same few texts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from shared.ai.embedding import Purpose
@@ -73,7 +73,7 @@ NAMES: Final = (
     safe_id(LONG),
     safe_id("a/notes"),
 )
-"""Names of tasks that look alike, or as if they led elsewhere."""
+"""Task ids that look alike, or like paths that lead elsewhere."""
 TEXTS: Final = (
     f"{MAST}\n\n{BREAD}",
     f"{BREAD}\n\n{COMET}",
@@ -85,9 +85,9 @@ QUESTIONS: Final = ("What was struck by lightning?", "rye", "zyzzyva")
 _ROUNDS: Final = itertools.count()
 
 names = st.one_of(st.sampled_from(NAMES), st.text(min_size=1, max_size=30).filter(str.strip))
-people = st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"])
+users = st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"])
 steps = st.tuples(
-    people,
+    users,
     names,
     st.sampled_from(["bring", "bring", "bring in task", "document", "in task", "task", "erase"]),
     st.integers(0, len(DOCUMENTS) - 1),
@@ -96,7 +96,7 @@ steps = st.tuples(
 
 
 class CountingEmbedder(WordEmbedder):
-    """Counts how often each text is embedded to be stored."""
+    """Counts how often each passage is embedded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,12 +109,12 @@ class CountingEmbedder(WordEmbedder):
 
 
 @dataclass
-class World:
-    """What people brought, and what must be stored of it.
+class WorkspaceModel:
+    """A model of all workspaces: what is uploaded, and what must be stored.
 
     Attributes:
-        app: Where it is stored.
-        tasks: The texts of each task, by its user and the id that its name becomes.
+        app: The app under test.
+        tasks: The texts of each workspace, by its user and its id.
         embedded: How often each passage must have been embedded.
     """
 
@@ -127,7 +127,7 @@ class World:
         return await call_extract(self.app, query, Caller.of(user), top_k=20, **named, **more)
 
     async def step(self, user: str, name: str | None, what: str, number: int, query: str) -> None:
-        """Do something to a task, and check what is told."""
+        """Take one step in a workspace, and check the answer."""
         task = safe_id(name or "default")
         mine = self.tasks[user, task]
         text = TEXTS[number % len(TEXTS)]
@@ -143,21 +143,21 @@ class World:
                     answer.result["known"],
                     answer.result["document"],
                 )
-                assert_holds(answer, task, mine if scope else {text})
+                assert_answers(answer, task, mine if scope else {text})
             case "document" | "in task":
                 document = DOCUMENTS[number]
                 answer = await self.ask(user, name, query, document=document, **scope)
                 if named := {candidate for candidate in mine if content_id(candidate) == document}:
-                    assert_holds(answer, task, mine if scope else named)
+                    assert_answers(answer, task, mine if scope else named)
                 else:
                     never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
-                    assert ("NOT_FOUND", never.error) == (code_of(answer), answer.error)
+                    assert ("NOT_FOUND", never.error) == (error_code(answer), answer.error)
             case "task":
                 answer = await self.ask(user, name, query, scope="task")
                 if mine:
-                    assert_holds(answer, task, mine)
+                    assert_answers(answer, task, mine)
                 else:
-                    assert "NOT_FOUND" == code_of(answer)
+                    assert "NOT_FOUND" == error_code(answer)
             case _:
                 if mine:
                     await erase(job_context(self.app), task, user)
@@ -169,12 +169,12 @@ def passages(*texts: str) -> Counter[str]:
     return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
 
 
-def code_of(answer: CallAnswer) -> str | None:
+def error_code(answer: CallAnswer) -> str | None:
     return answer.error.code if answer.error else None
 
 
-def assert_holds(answer: CallAnswer, task: str, texts: set[str]) -> None:
-    """An answer holds the passages of these texts, each from where it stands, and no other."""
+def assert_answers(answer: CallAnswer, task: str, texts: set[str]) -> None:
+    """Assert that an answer has exactly the passages of these texts, at their positions."""
     assert answer.result, answer.error
     assert task == answer.result["task_id"]
     assert passages(*texts) == Counter(answer.result["contexts"])
@@ -187,13 +187,13 @@ def assert_holds(answer: CallAnswer, task: str, texts: set[str]) -> None:
 
 
 @pytest.fixture
-async def counting(settings: Settings) -> AsyncIterator[App]:
+async def counting_app(settings: Settings) -> AsyncIterator[App]:
     app = App(settings, embedder=CountingEmbedder())
     yield app
     await app.aclose()
 
 
-@examples(
+@hypothesis_settings(
     deadline=None,
     max_examples=5,
     phases=[Phase.explicit, Phase.generate],  # to make what failed smaller would take minutes
@@ -206,23 +206,23 @@ async def test_each_workspace_answers_from_its_own_texts(
 ) -> None:
     embedder = CountingEmbedder()
     own = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
-    world = World(App(own, embedder=embedder))
+    model = WorkspaceModel(App(own, embedder=embedder))
     for step in script:
-        await world.step(*step)
-    assert world.embedded == embedder.embedded
-    await assert_stored(world)
-    await world.app.aclose()
+        await model.step(*step)
+    assert model.embedded == embedder.embedded
+    await assert_stored(model)
+    await model.app.aclose()
 
 
-ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
-"""What names the time that materials came."""
+UPLOAD_ID: Final = re.compile(r"\.[0-9a-f]{16}")
+"""The id of an upload in a path."""
 
 
-async def assert_stored(world: World) -> None:
-    """What was brought is stored, under its user and task, and nothing else anywhere."""
-    contents = await write_times(job_context(world.app))
-    tasks = {f"users/{user}/rag_tasks/{task}": texts for (user, task), texts in world.tasks.items()}
-    expected = {"meta/embedding"} if world.embedded else set()
+async def assert_stored(model: WorkspaceModel) -> None:
+    """Assert that exactly the uploaded texts are stored, below their user and workspace."""
+    contents = await write_times(job_context(model.app))
+    tasks = {f"users/{user}/rag_tasks/{task}": texts for (user, task), texts in model.tasks.items()}
+    expected = {"meta/embedding"} if model.embedded else set()
     for task, texts in tasks.items():
         expected |= {task} if texts else set()
         expected |= {f"{task}/documents/{content_id(text)}" for text in texts}
@@ -230,53 +230,55 @@ async def assert_stored(world: World) -> None:
             f"{task}/parts/{content_id(text)}{rest}" for text in texts for rest in ("", ".0")
         }
         expected |= {f"{task}/passages/{content_id(passage)}" for passage in passages(*texts)}
-    assert expected == {ARRIVAL.sub("", path) for path in contents}
+    assert expected == {UPLOAD_ID.sub("", path) for path in contents}
 
 
 async def test_different_task_ids_are_different_workspaces(
-    counting: App,
+    counting_app: App,
 ) -> None:
     texts_by_task: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
         text = f"Only {number} stands here."
-        result = await extract_result(counting, "Who stands here?", materials=text, task_id=name)
+        result = await extract_result(
+            counting_app, "Who stands here?", materials=text, task_id=name
+        )
         texts_by_task.setdefault(result["task_id"], []).append((name, text))
     assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(texts_by_task)
     for task, pairs in texts_by_task.items():
-        result = await extract_result(counting, "Who?", scope="task", task_id=task, top_k=20)
+        result = await extract_result(counting_app, "Who?", scope="task", task_id=task, top_k=20)
         assert {text for _, text in pairs} == set(result["contexts"])
         assert {task} == {safe_id(name) for name, _ in pairs}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
-async def test_a_blank_or_long_task_id_is_refused(counting: App, name: str) -> None:
-    error = await extract_error(counting, "Who?", materials=MAST, task_id=name)
+async def test_a_blank_or_long_task_id_is_refused(counting_app: App, name: str) -> None:
+    error = await extract_error(counting_app, "Who?", materials=MAST, task_id=name)
     assert "VALIDATION_ERROR" == error.code
-    assert {} == await write_times(job_context(counting))
+    assert {} == await write_times(job_context(counting_app))
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
-async def test_a_malformed_document_id_is_invalid(counting: App, document: str) -> None:
-    error = await extract_error(counting, "Who?", document=document)
+async def test_a_malformed_document_id_is_invalid(counting_app: App, document: str) -> None:
+    error = await extract_error(counting_app, "Who?", document=document)
     assert "VALIDATION_ERROR" == error.code
 
 
 async def test_equal_texts_are_stored_for_each_workspace(
-    counting: App,
+    counting_app: App,
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
-        result = await extract_result(counting, "rye", caller, materials=TEXTS[0], task_id=task)
+        result = await extract_result(counting_app, "rye", caller, materials=TEXTS[0], task_id=task)
         assert not result["known"]
-    embedder = counting.embedder
+    embedder = counting_app.embedder
     assert isinstance(embedder, CountingEmbedder)
     assert {MAST: 4, BREAD: 4} == embedder.embedded
-    ctx = job_context(counting)
+    ctx = job_context(counting_app)
     before = await write_times(ctx, "users/")
     await erase(ctx, "notes", "ann")
     gone = "users/ann/rag_tasks/notes"
     assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
         await write_times(ctx, "users/")
     )
-    result = await extract_result(counting, "rye", callers[0], scope="task", task_id="Notes")
+    result = await extract_result(counting_app, "rye", callers[0], scope="task", task_id="Notes")
     assert {MAST, BREAD} == set(result["contexts"])

@@ -1,4 +1,4 @@
-"""Passages: paragraphs, where those too long for one are cut, and texts as they are compared."""
+"""Splitting a text into passages, and normalizing them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def passages(text: str, most: int = 1500) -> list[str]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """What stands between blank lines, line by line."""
+    """The texts between blank lines, line by line."""
     pieces = [""]
     for line in text.splitlines(keepends=True):
         if line.strip():
@@ -68,7 +68,7 @@ def sentences(count: int) -> str:
 
 
 def noise(size: int) -> bytes:
-    """Bytes without any order, the same every time."""
+    """Random bytes, the same every time."""
     return hashlib.shake_256(b"noise").digest(size)
 
 
@@ -120,7 +120,7 @@ def test_no_character_is_cut(text: str, most: int) -> None:
 
 @given(TEXTS, MOST)
 def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int) -> None:
-    """Wide characters are left out: their sentences follow one another without a space."""
+    """Wide characters are left out: their sentences are not separated by spaces."""
     narrow = (
         character for character in text if unicodedata.east_asian_width(character) not in "WF"
     )
@@ -283,7 +283,7 @@ def test_a_limit_that_holds_no_token_is_refused() -> None:
 
 
 def seconds(part: str, length: int) -> float:
-    """The least processor time that a text of repeated parts took in three turns."""
+    """The least processor time of three attempts for a text of repeated parts."""
     text = (part * (length // len(part) + 1))[:length]
     durations: list[float] = []
     for _ in range(3):
@@ -297,7 +297,7 @@ def seconds(part: str, length: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
 def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
-    """The square of it would be sixteen times."""
+    """A quadratic algorithm would take sixteen times as long."""
     floor = 0.005
     short, long = seconds(part, 20_000), seconds(part, 80_000)
     assert long + floor < (short + floor) * 4 * 2.5

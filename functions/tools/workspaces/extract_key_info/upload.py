@@ -205,9 +205,8 @@ async def _lease(
     until = now + timedelta(seconds=max(0.0, seconds))
     try:
         await ctx.database.commit([workspace.lease_write(record, until)])
-    except (
-        WriteConflict
-    ):  # another call was faster, or this one's first attempt succeeded unnoticed
+    except WriteConflict:
+        # Another call was faster, or this one's first attempt succeeded unnoticed.
         latest = (await workspace.load_document(document.document_id)).document
         return latest is not None and latest.leased_until == until
     return True
@@ -230,11 +229,11 @@ async def _begin(
     Returns:
         Whether the workspace is new, and the document as it is registered.
     """
-    known: DocumentRecord | None = record
+    loaded: DocumentRecord | None = record
 
     async def attempt() -> tuple[DocumentRecord, WorkspaceDocument]:
-        nonlocal known
-        latest, known = known or await workspace.load_document(document.document_id), None
+        nonlocal loaded
+        latest, loaded = loaded or await workspace.load_document(document.document_id), None
         previous = latest.document
         if latest.workspace.erasing:
             return latest, document
