@@ -1,4 +1,4 @@
-"""Where a passage speaks of what was asked."""
+"""Excerpts: the part of a passage that matches a query best."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
 
 
 _MARGIN: Final = 5
-"""Characters of an excerpt for its ellipses, and for punctuation after its last word."""
+"""Characters of an excerpt for its ellipses and for punctuation after its last word."""
 
 
 _Occurrence = tuple[str, int, int]
+"""A term with its start and end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The stretch of a passage that speaks most of what was asked.
+    """The part of a passage that matches a query best.
 
     Attributes:
-        text: On one line, cut between words; `…` stands where something is left out.
-        matched: The words of the whole passage that match, as they first stand in it.
+        text: The part on one line, cut between words; `…` marks omissions.
+        matched: The words of the whole passage that match, in their first spelling and order.
     """
 
     text: str
@@ -34,46 +35,50 @@ class Excerpt:
 
 
 def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
-    """The part of a passage that holds the most different terms of a query.
+    """Find the part of a passage that has the most different terms of a query.
 
     Args:
         content: The passage.
         query_terms: The terms of the query, as `terms` makes them.
     """
     line = " ".join(content.split())
-    found = [each for each in term_occurrences(line) if each[0] in query_terms]
-    words = {term: truncate(line[start:end], MAX_TERM) for term, start, end in reversed(found)}
-    matched = list(dict.fromkeys(words[term] for term, _, _ in found))
-    return Excerpt(_around(line, _best_start(found)), matched)
+    matches = [
+        (term, start, end) for term, start, end in term_occurrences(line) if term in query_terms
+    ]
+    words = {term: truncate(line[start:end], MAX_TERM) for term, start, end in reversed(matches)}
+    matched = list(dict.fromkeys(words[term] for term, _, _ in matches))
+    return Excerpt(_cut_around(line, _best_start(matches)), matched)
 
 
-def _around(line: str, match: int) -> str:
-    """A line from a little before a match on."""
+def _cut_around(line: str, match: int) -> str:
+    """Cut a line so that it begins shortly before a match."""
     if match <= LEAD or len(line) <= LENGTH:
         return truncate(line, LENGTH)
     start = _word_start(line, min(match - LEAD, len(line) - LENGTH + 1), match)
     return "…" + truncate(line[start:], LENGTH - 1)
 
 
-def _best_start(found: Sequence[_Occurrence]) -> int:
-    """Where a stretch begins that holds the most different terms; the first of such."""
-    best, most, seen = 0, 0, 0
+def _best_start(matches: Sequence[_Occurrence]) -> int:
+    """Find the first match from which an excerpt has the most different terms."""
+    best_start, most_terms, next_match = 0, 0, 0
     inside: Counter[str] = Counter()
-    for number, (term, start, _) in enumerate(found):
-        until = start + LENGTH - LEAD - _MARGIN
-        while seen < len(found) and (seen <= number or found[seen][2] <= until):
-            inside[found[seen][0]] += 1
-            seen += 1
-        if len(inside) > most:
-            best, most = start, len(inside)
+    for number, (term, start, _) in enumerate(matches):
+        limit = start + LENGTH - LEAD - _MARGIN
+        while next_match < len(matches) and (
+            next_match <= number or matches[next_match][2] <= limit
+        ):
+            inside[matches[next_match][0]] += 1
+            next_match += 1
+        if len(inside) > most_terms:
+            best_start, most_terms = start, len(inside)
         inside[term] -= 1
         if not inside[term]:
             del inside[term]
-    return best
+    return best_start
 
 
 def _word_start(line: str, index: int, match: int) -> int:
-    """The first start of a word from `index` on; where the match stands in one, of a character."""
+    """Find the first start of a word from `index` on, or of a character if the match is in it."""
     space = line.find(" ", index - 1, match)
     if space >= 0:
         return space + 1

@@ -1,23 +1,23 @@
-"""Which sentences of a text say what it says.
+"""The key sentences of a text, by LexRank.
 
-A sentence matters if it is like many others that matter (LexRank: Erkan and Radev, "LexRank:
-Graph-based Lexical Centrality as Salience in Text Summarization", 2004, in its continuous form),
-and if it is like the title; sentences are compared by the cosines of their terms' TF-IDF. That
-works in any language that `terms` cuts into words. It matters less if it cannot stand alone: what
-points back is known in English and in German.
+A sentence has a high weight if it is similar to many sentences of high weight (Erkan and Radev,
+"LexRank: Graph-based Lexical Centrality as Salience in Text Summarization", 2004, in its continuous
+form) and similar to the title. Similarity is the cosine of the TF-IDF of the terms, which works in
+any language that `terms` splits into words. A sentence that cannot stand alone has less weight;
+references to earlier sentences are recognized in English and German.
 
-Measured on abstracts and claims that experts drew from them (`benchmarks/cards.py`, the half that
-nothing was chosen on): of what a claim says, three sentences hold
+Measured on abstracts and on claims that experts drew from them (`benchmarks/cards.py`, the held-out
+half). Three sentences contain this share of a claim's terms:
 
-| chosen | share of its terms | the sentence that says most of it |
+| selection | all three | the best of them |
 |---|---|---|
-| by lot | 0.69 | 0.43 |
+| random | 0.69 | 0.43 |
 | the first three | 0.72 | 0.54 |
 | the longest three | 0.76 | 0.56 |
-| by LexRank alone | 0.70 | 0.49 |
-| here | 0.76 | 0.58 |
+| LexRank alone | 0.70 | 0.49 |
+| this module | 0.76 | 0.58 |
 
-Words that announce a conclusion, and the last place, made it worse: they cost 0.01 and 0.03.
+Preferring words that announce a conclusion cost 0.01, and preferring the last position 0.03.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 DAMPING: Final = 0.85
-"""How much of a sentence's weight comes from the sentences that are like it."""
+"""The share of a sentence's weight that comes from similar sentences."""
 ITERATIONS: Final = 40
-"""The weights stand still to four digits well before: 0.85 ** 40 is 0.0015."""
-TITLE: Final = 0.8
-"""What full likeness to the title adds to a weight of at most 1."""
-POINTS_BACK: Final = 0.7
-"""What is left of the weight of a sentence that begins by pointing back."""
-LEADS_ON: Final = 0.3
-"""What is left of that of a question, and of an introduction of what follows."""
-LEAST: Final = 3
-"""Terms of a sentence that says something."""
+"""The number of iterations, after which four digits are stable: 0.85 ** 40 is 0.0015."""
+TITLE_WEIGHT: Final = 0.8
+"""What full similarity to the title adds to a weight of at most 1."""
+BACK_REFERENCE_FACTOR: Final = 0.7
+"""The factor for a sentence that begins with a reference to an earlier one."""
+OPEN_END_FACTOR: Final = 0.3
+"""The factor for a question, and for a sentence that introduces the next one."""
+MIN_TERMS: Final = 3
+"""A key sentence has at least this many terms."""
 
-_POINTS_BACK: Final = regex.compile(
+_BACK_REFERENCE: Final = regex.compile(
     r"(?:and|but|so|or|this|that|these|those|it|they|he|she|both|such|then|here|there"
     r"|und|aber|oder|dies\w*|das|er|sie|es|dann|hier|dort|so)\b",
     regex.IGNORECASE,
@@ -67,38 +67,38 @@ class KeySentence:
     """A sentence of a text.
 
     Attributes:
-        text: What it says, on one line.
-        place: Which of the text's sentences it is, from 0.
-        likeness: To each sentence of the text, from 0 to 1.
+        text: The sentence on one line.
+        position: Its position among the text's sentences, from 0.
+        similarities: Its similarity to each sentence of the text, from 0 to 1.
     """
 
     text: str
-    place: int
-    likeness: tuple[float, ...]
+    position: int
+    similarities: tuple[float, ...]
 
 
 def key_sentences(text: str, title: str = "") -> list[KeySentence]:
-    """The sentences of a text that say something, those that say most of it first.
+    """Return the sentences of a text by weight, the highest first.
 
     Args:
-        text: The text; what is no prose in it is passed over.
-        title: What the text belongs to, whose words matter more.
+        text: The text. Only its prose is considered.
+        title: The title of the text's source, whose terms count more.
     """
-    candidates = [(each, Counter(terms(each))) for each in sentences(text)]
-    said = [(each, bag) for each, bag in candidates if bag.total() >= LEAST]
-    if not said:
+    candidates = [(sentence, Counter(terms(sentence))) for sentence in sentences(text)]
+    candidates = [(line, bag) for line, bag in candidates if bag.total() >= MIN_TERMS]
+    if not candidates:
         return []
-    lines = [each for each, _ in said]
-    likeness = _likeness([*(bag for _, bag in said), Counter(terms(title))])
-    weights = _lexrank(likeness[:-1, :-1]) + TITLE * likeness[-1, :-1]
-    weights *= [_standing(line) for line in lines]
-    # What differs between two machines in the last digits must not change the order.
+    lines = [line for line, _ in candidates]
+    similarities = _similarities([*(bag for _, bag in candidates), Counter(terms(title))])
+    weights = _lexrank(similarities[:-1, :-1]) + TITLE_WEIGHT * similarities[-1, :-1]
+    weights *= [_independence(line) for line in lines]
+    # The last digits differ between machines, and must not change the order.
     order = np.argsort(-weights.round(6), kind="stable").tolist()
-    return [KeySentence(lines[n], n, tuple(likeness[n, :-1].tolist())) for n in order]
+    return [KeySentence(lines[n], n, tuple(similarities[n, :-1].tolist())) for n in order]
 
 
-def _likeness(bags: Sequence[Counter[str]]) -> Matrix:
-    """The cosine of each two bags of terms, a term weighing more the fewer hold it."""
+def _similarities(bags: Sequence[Counter[str]]) -> Matrix:
+    """Return the cosine of the TF-IDF of each pair of bags of terms."""
     column = {term: n for n, term in enumerate(dict.fromkeys(chain.from_iterable(bags)))}
     counts = np.zeros((len(bags), len(column)))
     for row, bag in enumerate(bags):
@@ -111,18 +111,18 @@ def _likeness(bags: Sequence[Counter[str]]) -> Matrix:
     return cosines
 
 
-def _lexrank(likeness: Matrix) -> Matrix:
-    """The weight of each sentence, the heaviest being 1."""
-    shares = likeness / likeness.sum(axis=1, keepdims=True)
-    weights = np.full(len(likeness), 1 / len(likeness))
+def _lexrank(similarities: Matrix) -> Matrix:
+    """Return the weight of each sentence, scaled so that the highest is 1."""
+    shares = similarities / similarities.sum(axis=1, keepdims=True)
+    weights = np.full(len(similarities), 1 / len(similarities))
     for _ in range(ITERATIONS):
-        weights = (1 - DAMPING) / len(likeness) + DAMPING * (weights @ shares)
+        weights = (1 - DAMPING) / len(similarities) + DAMPING * (weights @ shares)
     highest: Matrix = weights / weights.max()
     return highest
 
 
-def _standing(line: str) -> float:
-    """How well a sentence stands alone, from 0 to 1."""
+def _independence(line: str) -> float:
+    """Return how well a sentence stands alone, from 0 to 1."""
     if line.rstrip(_QUOTES).endswith(_OPEN_END):
-        return LEADS_ON
-    return POINTS_BACK if _POINTS_BACK.match(line) else 1.0
+        return OPEN_END_FACTOR
+    return BACK_REFERENCE_FACTOR if _BACK_REFERENCE.match(line) else 1.0

@@ -1,4 +1,4 @@
-"""How a passage begins: a few words to recognise it by."""
+"""Snippets: the first words of a passage, by which a reader recognizes it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ if TYPE_CHECKING:
 
 
 LENGTH: Final = 280
-"""Characters of a snippet, at most."""
-
-
+"""A snippet has at most this many characters."""
 LEAD: Final = 60
-"""Characters between the start of a snippet and what it shows, at most. Words are longer only in
-scripts without spaces and in what nobody reads: these are cut, between two characters."""
+"""A snippet has at most this many characters before its first match.
+
+Only scripts without spaces, and garbage, have longer words: these are cut between characters."""
 
 
 def snippet(content: str) -> str:
-    """How a passage begins, on one line, cut between words; `…` says that it goes on."""
+    """Return the beginning of a passage on one line, cut between words; `…` marks the cut."""
     return truncate(" ".join(content.split()), LENGTH)
 
 
 def truncate(line: str, length: int) -> str:
-    """The beginning of a line, not longer than `length` with the `…` that says that it goes on."""
+    """Cut a line between words to at most `length` characters, including the `…` for the cut."""
     if len(line) <= length:
         return line
     cut = line[:length].rpartition(" ")[0]
@@ -35,7 +34,7 @@ def truncate(line: str, length: int) -> str:
 
 
 def character_ends(line: str) -> Iterator[int]:
-    """Where what readers take for one character ends: accents, jamo and joined emoji are kept."""
+    """Yield where each grapheme cluster ends, so that accents and joined emoji are not cut."""
     import regex
 
-    return (each.end() for each in regex.finditer(r"\X", line))
+    return (match.end() for match in regex.finditer(r"\X", line))

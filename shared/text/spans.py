@@ -1,4 +1,4 @@
-"""Stretches of a text."""
+"""Parts of a text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a text: `text[start:end]`, in code points."""
+    """A part of a text: `text[start:end]`, in code points."""
 
     start: int
     end: int

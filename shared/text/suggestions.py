@@ -1,4 +1,4 @@
-"""The existing names that somebody may have meant by one that does not exist."""
+"""Suggestions for a name that does not exist."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LEAST: Final = 0.6
-"""The likeness below which a name is no suggestion; difflib's own default."""
-_WHOLE_WORDS: Final = 0.9
-"""How alike two names count of which one holds all words of the other."""
+MIN_SIMILARITY: Final = 0.6
+"""A less similar name is not suggested; this is difflib's own default."""
+_ALL_WORDS: Final = 0.9
+"""The similarity of two names of which one has all words of the other."""
 
 
-def nearest_names(wanted: str, names: Sequence[str], limit: int = 3) -> list[str]:
-    """The names most like an unknown one, best first; of equally good ones the first in `names`.
+def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
+    """Return the names most similar to an unknown one, best first, ties in the order of `names`.
 
-    Likeness is that of the letters, whatever their case, or of whole words: `Loaf` finds
-    `Ida Loaf`. Where nothing is alike, nothing is returned.
+    Names are compared by their letters regardless of case, or by whole words: `Loaf` finds
+    `Ida Loaf`. Whole texts are compared differently, by their terms (`shared.text.terms`).
 
     Args:
-        wanted: What does not exist.
-        names: What does.
-        limit: How many at most.
+        query: The unknown name.
+        names: The existing names.
+        limit: How many names to return at most.
     """
-    folded = wanted.casefold()
-    matcher = SequenceMatcher(
-        None, "", folded, autojunk=False
-    )  # it keeps what it knows of the second
-    likeness = {name: _likeness(matcher, folded, name.casefold()) for name in names}
-    near = [name for name in likeness if likeness[name] >= LEAST]
-    return sorted(near, key=lambda name: -likeness[name])[:limit]
+    folded = query.casefold()
+    # A matcher caches its second sequence.
+    matcher = SequenceMatcher(None, "", folded, autojunk=False)
+    similarity = {name: _similarity(matcher, folded, name.casefold()) for name in names}
+    nearest = [name for name in similarity if similarity[name] >= MIN_SIMILARITY]
+    return sorted(nearest, key=lambda name: -similarity[name])[:limit]
 
 
-def unknown_name_message(what: str, wanted: str, names: Sequence[str]) -> str:
-    """Say that there is no such `tag`, `author` ..., and which there are like it."""
-    near = nearest_names(wanted, [name for name in names if name != wanted])  # names get old
-    if not near:
-        return f"There is no {what} {wanted!r}, nor any like it."
-    return f"There is no {what} {wanted!r}. Nearest: {', '.join(map(repr, near))}."
+def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
+    """Say that there is no such tag, author ..., and which existing names are similar."""
+    # A list of names may be older than the search that did not find this one.
+    nearest = nearest_names(query, [name for name in names if name != query])
+    if not nearest:
+        return f"There is no {kind} {query!r}, nor any like it."
+    return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."
 
 
-def _likeness(matcher: SequenceMatcher[str], wanted: str, name: str) -> float:
-    words, others = set(wanted.split()), set(name.split())
-    if words and others and (words <= others or others <= words):
-        return 1.0 if words == others else _WHOLE_WORDS
+def _similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
+    query_words, name_words = set(query.split()), set(name.split())
+    if query_words and name_words and (query_words <= name_words or name_words <= query_words):
+        return 1.0 if query_words == name_words else _ALL_WORDS
     matcher.set_seq1(name)
-    return matcher.ratio() if matcher.quick_ratio() >= LEAST else 0.0
+    return matcher.ratio() if matcher.quick_ratio() >= MIN_SIMILARITY else 0.0

@@ -1,18 +1,14 @@
-"""The terms of a text: what the inverted index holds, and a query asks for.
+"""The terms of a text, by which it is indexed and found.
 
-Words too common to look for, in English and German: the Snowball project's lists.
+A text is normalized (NFKC, case folded) and split into words. Stop words are dropped, and the other
+words stemmed. The stop words are the Snowball project's lists for English and German; their source
+and licence are in `data/NOTICE.txt`.
 
-Where they come from and their licence: `data/NOTICE.txt`.
-
-What a text is indexed and looked up by: its terms.
-
-A text is normalised (NFKC, case folded) and cut into words. Stop words go, what is left is stemmed.
-
-Which term a word becomes depends on the word alone, never on a guess of the text's language: a
-query of two words is too short to guess by, and what query and document stem differently never
-meets. So words in Latin letters pass the English stemmer and then the German one. Measured against
-the other choices (nDCG@10 of BM25 over the training claims of SciFact; share of the inflected forms
-that meet, over the 30,000 commonest words of a language, weighted by frequency):
+The term of a word depends on the word alone, not on the language of the text: a query of two words
+is too short to detect its language, and a word that query and document stem differently is never
+found. So words in Latin letters pass the English stemmer and then the German one. Compared with
+other choices (nDCG@10 of BM25 over the training claims of SciFact; share of inflected forms with
+the same term, over the 30,000 commonest words of a language, weighted by frequency):
 
 | stemmer | SciFact | English forms | German forms |
 |---|---|---|---|
@@ -22,11 +18,11 @@ that meet, over the 30,000 commonest words of a language, weighted by frequency)
 | English, then German | 0.699 | 0.84 | 0.54 |
 | German for documents, English for a query guessed wrong | | 0.39 | 0.23 |
 
-The price of both in a row: of the English pairs that meet, 0.59 instead of 0.66 are forms of one
-word (care meets car).
+Two stemmers in a row cost precision: of the English pairs with the same term, 0.59 instead of 0.66
+are forms of one word ("care" and "car" collide).
 
-Scripts written without spaces, and Korean, whose particles are written onto the word, give pairs of
-neighbouring characters.
+Scripts without spaces, and Korean, whose particles are attached to the word, give pairs of adjacent
+characters.
 """
 
 from __future__ import annotations
@@ -58,18 +54,20 @@ AMBIGUOUS: Final = frozenset(
     {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
     | {"man", "mir", "mit", "nun", "so", "war", "was", "will"}
 )
-"""Stop words that say little about the language: the other one has them, or writes names that
-look like them (ALS, ER, MIT)."""
+"""Stop words that do not identify their language: the other language has them too, or has names
+that look like them (ALS, ER, MIT)."""
 
 
 ANALYZER_VERSION: Final = 1
-"""Raise it when a text's terms change: what is indexed is then indexed anew."""
+"""Raise this version when a text's terms change: everything is then indexed again."""
 
 MAX_TERM: Final = 64
-"""Code points in a term: longer words are cut here. The longest German word of any use has 63."""
+"""A term has at most this many code points; longer words are cut.
 
-_ELISION: Final = 2
-"""Letters of a piece beside an apostrophe that says nothing: l'homme, Darwin's."""
+The longest German word in common use has 63."""
+
+_MAX_ELISION: Final = 2
+"""A part beside an apostrophe with at most this many letters is dropped: l'homme, Darwin's."""
 
 _UNSPACED: Final = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Hangul}"
@@ -83,10 +81,10 @@ _WORD: Final = regex.compile(
     """,
     regex.VERBOSE,
 )
-# A name in code is a term as a whole, beside its words: an_order is no order.
+# A name in code is a term as a whole, in addition to its words: an_order is not just an order.
 _NAME: Final = regex.compile(r"[\p{L}\p{N}]++(?:_++[\p{L}\p{N}]++)++")
 _CHARACTER: Final = regex.compile(r".\p{M}*+", regex.DOTALL)
-# Soft hyphens and joiners stand inside words, a typographic apostrophe is one.
+# Soft hyphens and joiners are dropped; a typographic apostrophe is an apostrophe.
 _SPELLING: Final = str.maketrans("\u2019", "'", "\u00ad\u200c\u200d\u2060\ufeff")
 
 # A script that mostly writes one language is stemmed as that language.
@@ -105,32 +103,30 @@ _ACCENT: Final = regex.compile(r"[\u0300-\u036f]")
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text, repeats included; the same for a query and a document.
+    """Return the terms of a query or a document, repetitions included.
 
-    They come in the order of the text, and after them the names that stand in code, whole.
-
-    Only German stop words depend on the words around them: they go from German text alone.
+    They are in the order of the text, followed by the names in code as a whole. German stop words
+    are dropped from German text only.
     """
     normal = _normal(text)
     matches = list(_WORD.finditer(normal))
     words = [match[0] for match in matches if not match["unspaced"]]
     stop_words = ENGLISH | GERMAN if _is_german(words) else ENGLISH
-    found: list[str] = []
+    result: list[str] = []
     for match in matches:
         if match["unspaced"]:
-            found += _pairs(match[0])
+            result += _pairs(match[0])
         else:
-            found += [_stem(word) for word in _pieces(match[0]) if word not in stop_words]
-    return found + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
+            result += [_stem(word) for word in _pieces(match[0]) if word not in stop_words]
+    return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
 
 
 def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
-    """Where the terms of a text stand in it: each with its start and end, in code points.
+    """Yield the terms of a text with their start and end, in code points.
 
-    Near enough to mark them for a reader: where normalising a text makes words of it that it does
-    not show, these are missing.
+    Words that only normalization reveals are missing, which is good enough for highlighting.
     """
-    # Of what normalising changes, an apostrophe alone decides where words end.
+    # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(text)]
     for match in _WORD.finditer(text.replace("\u2019", "'")):
         spans += _pair_spans(match) if match["unspaced"] else [match.span()]
@@ -149,13 +145,13 @@ def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
 
 
 def _normal(text: str) -> str:
-    """Fold what readers take for the same: case, ligatures, widths, invisible characters."""
+    """Normalize case, ligatures, widths and invisible characters."""
     folded = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
     return unicodedata.normalize("NFKC", folded)
 
 
 def _is_german(words: list[str]) -> bool:
-    """Tell by the words that only one of the two languages has."""
+    """Return whether more stop words are German only than English only."""
     german = sum(word in GERMAN and word not in AMBIGUOUS for word in words)
     return german > sum(word in ENGLISH and word not in AMBIGUOUS for word in words)
 
@@ -165,7 +161,7 @@ def _pieces(word: str) -> list[str]:
         return [word]
     if word in ENGLISH:
         return []
-    return [piece for piece in word.split("'") if len(piece) > _ELISION]
+    return [piece for piece in word.split("'") if len(piece) > _MAX_ELISION]
 
 
 def _pairs(run: str) -> Iterator[str]:
@@ -177,8 +173,8 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _pair_spans(run: regex.Match[str]) -> list[tuple[int, int]]:
-    """Where the pairs of a run stand in its text; a lone character stands for itself."""
-    starts = [each.start() for each in _CHARACTER.finditer(run.string, *run.span())]
+    """Return the spans of a run's pairs of characters, or of its only character."""
+    starts = [match.start() for match in _CHARACTER.finditer(run.string, *run.span())]
     ends = [*starts[1:], run.end()]
     return list(zip(starts, ends[1:] or ends, strict=False))
 
@@ -197,11 +193,11 @@ def _stem(word: str) -> str:
     if script.lastgroup == "latin":
         stem = _plain(stem)
     for name in _STEMMERS[script.lastgroup]:
-        # Of some Greek words the stemmer leaves nothing, and nothing is no term.
+        # The stemmer leaves nothing of some Greek words, and a term must not be empty.
         stem = _ALGORITHMS[name].stemWord(stem) or stem
     return stem
 
 
 def _plain(word: str) -> str:
-    """Write a word without accents, as many a query is typed; the German stemmer drops them too."""
+    """Remove accents, which queries often lack; the German stemmer removes them too."""
     return word if word.isascii() else _ACCENT.sub("", unicodedata.normalize("NFKD", word))

@@ -1,7 +1,7 @@
-"""How many tokens a text is worth, estimated without any model's tokenizer.
+"""The tokens of a text, estimated without the tokenizer of any model.
 
-The embedder is a setting, each has a tokenizer of its own, and chunks must not move when it
-changes. So a token here is
+Each embedding model has its own tokenizer, and chunks must not change with the model. So a token
+here is
 
 - up to six letters, digits or underscores of one word, each with its combining marks;
 - one character of a script that is written without spaces (Chinese, Japanese, Thai, Lao, Khmer,
@@ -10,7 +10,7 @@ changes. So a token here is
 
 A character is a grapheme cluster (Unicode UAX #29): what a reader sees as one.
 
-Estimate divided by the count of a real WordPiece tokenizer, that of all-MiniLM-L6-v2:
+The estimate, divided by the count of the WordPiece tokenizer of all-MiniLM-L6-v2:
 
 | text | median | range |
 |---|---|---|
@@ -20,8 +20,9 @@ Estimate divided by the count of a real WordPiece tokenizer, that of all-MiniLM-
 | Chinese prose, 5 paragraphs | 1.00 | 0.92 to 1.00 |
 | Korean prose | 0.47 | |
 
-Its vocabulary is English; one made for many languages cuts German into fewer pieces, and so comes
-closer. For Cyrillic and Arabic it falls back to single letters: three to four to a token of ours.
+That tokenizer's vocabulary is English. A multilingual one splits German into fewer tokens, closer
+to the estimate. For Cyrillic and Arabic, WordPiece falls back to single letters: three to four per
+token of ours.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_TOKEN: Final = 32
-"""Code points in a token. A cluster may be endless, and only decoration and attacks are longer
-than this: Unicode's stream-safe format (UAX #15) stops at 30 marks in a row."""
+"""A token has at most this many code points.
 
-# str.isspace also counts the four information separators, which this library's \s leaves out.
+A grapheme cluster has no limit, but only decoration and attacks are longer: Unicode's stream-safe
+format (UAX #15) allows 30 marks in a row."""
+
+# Unlike str.isspace, this library's \s does not include the four information separators.
 _SPACE: Final = r"\s\x1c-\x1f"
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _MARK: Final = r"[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]"
-# Letters of which a cluster holds one: where a token of several is cut never depends on where the
-# text before it was cut.
+# Letters that are a cluster by themselves: where a token of several is cut never depends on where
+# the text before it was cut.
 _LETTER: Final = (
     rf"[[\w&&\p{{GCB=Other}}]--[\p{{InCB=Consonant}}\p{{Extended_Pictographic}}{_UNSPACED}]]"
 )
@@ -60,20 +63,20 @@ _TOKEN: Final = regex.compile(
 
 
 def token_count(text: str) -> int:
-    """How many tokens the text is worth."""
+    """Count the tokens of a text."""
     return sum(1 for _ in token_spans(text))
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each token starts and ends, in code points; only white space lies between them.
+    """Yield the start and end of each token, in code points; only white space is between them.
 
-    Text may be cut at any token's edge: no grapheme cluster of up to `MAX_TOKEN` code points is
-    cut, and the tokens on either side stay what they are.
+    A text may be cut between any two tokens: no grapheme cluster of up to `MAX_TOKEN` code points
+    is cut, and the tokens on either side stay the same.
     """
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         if end - start <= MAX_TOKEN:
             yield start, end
         else:
-            for piece in range(start, end, MAX_TOKEN):
-                yield piece, min(piece + MAX_TOKEN, end)
+            for offset in range(start, end, MAX_TOKEN):
+                yield offset, min(offset + MAX_TOKEN, end)

@@ -62,7 +62,7 @@ def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
     """The sentences that are not too similar to a better one."""
     distinct: list[KeySentence] = []
     for sentence in ranked:
-        if all(sentence.likeness[better.place] < MAX_SIMILARITY for better in distinct):
+        if all(sentence.similarities[better.position] < MAX_SIMILARITY for better in distinct):
             distinct.append(sentence)
     return distinct
 
@@ -79,4 +79,4 @@ def _summary(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
 
 
 def _in_text_order(chosen: Sequence[KeySentence]) -> list[str]:
-    return [sentence.text for sentence in sorted(chosen, key=lambda sentence: sentence.place)]
+    return [sentence.text for sentence in sorted(chosen, key=lambda sentence: sentence.position)]

@@ -19,7 +19,7 @@ SCRIPTS = ("他是老师。", "她", "مكتبة ", "؟ ", "क्ष", "ที�
 LAYOUT = ("\n\n", "\r\n\r\n", "\r\n", "\n", "\t", "- item\n", "| a | b |\n", "    return x\n")
 ODDITIES = ("A\xa0.", "e\u0301", "\u0301" * 40, "\ud800", "os.path ", "x" * 50)
 SIGNS = ('"', "(", ")", "\xa0", "\u2029", "\u0301", "\u0600", "\u0d4e")
-# What texts are made of, and what breaks them, more often than chance would bring it.
+# The parts of texts, and what often breaks them.
 PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
 TEXTS = st.text() | st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
 
@@ -49,12 +49,12 @@ def test_chunks_cover_everything_but_white_space(text: str, limits: ChunkLimits)
 
 
 @given(TEXTS, limits())
-def test_chunks_start_and_end_on_more_than_white_space(text: str, limits: ChunkLimits) -> None:
+def test_chunks_neither_start_nor_end_on_white_space(text: str, limits: ChunkLimits) -> None:
     assert all(chunk == chunk.strip() != "" for chunk in chunks(text, limits))
 
 
 @given(TEXTS, limits())
-def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: ChunkLimits) -> None:
+def test_each_chunk_starts_and_ends_after_the_previous(text: str, limits: ChunkLimits) -> None:
     for one, next_one in pairwise(split_chunks(text, limits)):
         assert one.start < next_one.start
         assert one.end < next_one.end
@@ -164,7 +164,7 @@ def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
     assert (" ".join(words[:50]), "w40") == (first, second.split()[0])
 
 
-def test_a_chunk_holds_more_than_one_short_sentence() -> None:
+def test_a_chunk_has_more_than_one_short_sentence() -> None:
     text = "Yes, it is. " + "word " * 150
     assert [50, 50, 55] == [token_count(chunk) for chunk in chunks(text, ChunkLimits(50, 60, 0))]
 
@@ -178,7 +178,7 @@ def test_a_short_rest_joins_the_chunk_before() -> None:
     assert 1 == len(chunks(sentences(13), ChunkLimits(110, 200, 20)))
 
 
-def test_a_short_rest_stays_alone_where_it_does_not_fit() -> None:
+def test_a_short_rest_that_does_not_fit_stays_alone() -> None:
     words = "word " * 100
     assert [100, 5] == [
         token_count(chunk) for chunk in chunks(words + "a b c d e", ChunkLimits(100, 100, 0))
@@ -200,9 +200,9 @@ def test_german_abbreviations_do_not_end_a_sentence() -> None:
     ],
 )
 def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
-    found = chunks(sentence * 60, ChunkLimits(60, 90, 15))
-    assert len(found) > 3
-    assert {(sentence[0], ending)} == {(chunk[0], chunk[-1]) for chunk in found}
+    pieces = chunks(sentence * 60, ChunkLimits(60, 90, 15))
+    assert len(pieces) > 3
+    assert {(sentence[0], ending)} == {(chunk[0], chunk[-1]) for chunk in pieces}
 
 
 def test_a_name_with_dots_does_not_end_a_sentence() -> None:
@@ -222,19 +222,19 @@ def test_a_table_is_cut_between_rows() -> None:
 
 def test_code_is_cut_between_lines() -> None:
     lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
-    found = chunks("\n".join(lines), ChunkLimits(60, 90, 15))
+    pieces = chunks("\n".join(lines), ChunkLimits(60, 90, 15))
     stripped = {line.strip() for line in lines}
-    assert all(stripped.issuperset(map(str.strip, chunk.splitlines())) for chunk in found)
+    assert all(stripped.issuperset(map(str.strip, chunk.splitlines())) for chunk in pieces)
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
-    found = chunks("x" * 1_000_000, ChunkLimits())
-    assert ({512 * 6}, 1_000_000) == ({*map(len, found[:-1])}, sum(map(len, found)))
+    pieces = chunks("x" * 1_000_000, ChunkLimits())
+    assert ({512 * 6}, 1_000_000) == ({*map(len, pieces[:-1])}, sum(map(len, pieces)))
 
 
 def test_emoji_in_one_long_word_stay_whole() -> None:
-    found = chunks((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
-    assert {FAMILY, "👍🏽", "🇩🇪"} == {c for chunk in found for c in regex.findall(r"\X", chunk)}
+    pieces = chunks((FAMILY + "👍🏽🇩🇪") * 100, ChunkLimits(50, 50, 10))
+    assert {FAMILY, "👍🏽", "🇩🇪"} == {c for chunk in pieces for c in regex.findall(r"\X", chunk)}
 
 
 @pytest.mark.parametrize("values", [(0, 10, 0), (10, 5, 0), (10, 20, 6), (10, 20, -1)])

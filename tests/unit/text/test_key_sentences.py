@@ -1,4 +1,4 @@
-"""The sentences of a text, and which of them say what it says."""
+"""The sentences of a text, and its key sentences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAKING = (
 
 
 def ranked(text: str, title: str = "") -> Sequence[str]:
-    return [each.text for each in key_sentences(text, title)]
+    return [sentence.text for sentence in key_sentences(text, title)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
     assert expected == sentences(text)
 
 
-def test_what_many_sentences_say_comes_before_what_one_says() -> None:
+def test_central_sentences_come_first() -> None:
     best = ranked(BAKING)
     assert "A dough needs time more than it needs kneading." == best[0]
     assert best.index("My aunt owned a red car.") > best.index(
@@ -59,21 +59,21 @@ def test_what_many_sentences_say_comes_before_what_one_says() -> None:
     )
 
 
-def test_the_title_says_what_matters() -> None:
+def test_similarity_to_the_title_counts() -> None:
     assert "My aunt owned a red car." == ranked(BAKING, "Red cars of aunts")[0]
 
 
-def test_a_question_and_what_leads_on_come_last() -> None:
+def test_questions_and_introductions_come_last() -> None:
     text = "The dough should rise: so the dough needs what?  The dough needs time. Dough needs:"
     assert "The dough needs time." == ranked(text)[0]
 
 
-def test_a_sentence_knows_its_place_and_what_it_is_like() -> None:
-    found = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
-    assert {0, 1, 2} == {each.place for each in found}
-    first = next(each for each in found if each.place == 0)
-    assert [1.0, 1.0] == pytest.approx([first.likeness[0], first.likeness[2]])
-    assert 0 < first.likeness[1] < 1
+def test_a_sentence_has_its_position_and_similarities() -> None:
+    key = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
+    assert {0, 1, 2} == {sentence.position for sentence in key}
+    first = next(sentence for sentence in key if sentence.position == 0)
+    assert [1.0, 1.0] == pytest.approx([first.similarities[0], first.similarities[2]])
+    assert 0 < first.similarities[1] < 1
 
 
 def test_sentences_without_terms_are_left_out() -> None:
@@ -83,14 +83,14 @@ def test_sentences_without_terms_are_left_out() -> None:
 
 @settings(max_examples=60)
 @given(st.text(max_size=400), st.text(max_size=40))
-def test_any_text_is_read_to_its_end(text: str, title: str) -> None:
-    lines = [each.text for each in key_sentences(text, title)]
+def test_any_text_is_accepted(text: str, title: str) -> None:
+    lines = [sentence.text for sentence in key_sentences(text, title)]
     assert sorted(lines) == sorted(set(lines) & set(sentences(text)) and lines)
     assert all("\n" not in line for line in lines)
 
 
-def test_a_long_text_takes_no_time_that_one_notices() -> None:
+def test_a_long_text_is_fast() -> None:
     text = " ".join(f"Sentence {n} speaks of dough number {n % 7} at length." for n in range(500))
-    began = time.process_time()
+    start = time.process_time()
     assert 500 == len(key_sentences(text, "Dough"))
-    assert time.process_time() - began < 3
+    assert time.process_time() - start < 3

@@ -1,4 +1,4 @@
-"""How a passage begins, and where it speaks of what was asked."""
+"""Snippets and excerpts of passages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_word_longer_than_a_snippet_is_cut() -> None:
 
 
 @given(words | st.text(max_size=2 * LENGTH))
-def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> None:
+def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
     line = " ".join(content.split())
     cut = snippet(content)
     assert len(cut) <= LENGTH
@@ -64,7 +64,7 @@ def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> Non
 
 
 @given(st.lists(st.text(alphabet="abc", min_size=1, max_size=20), max_size=200))
-def test_a_snippet_holds_whole_words_only(passage: list[str]) -> None:
+def test_a_snippet_has_whole_words_only(passage: list[str]) -> None:
     cut = snippet(" ".join(passage)).removesuffix("…").split()
     assert cut == passage[: len(cut)]
 
@@ -89,34 +89,34 @@ def test_a_short_passage_is_shown_whole() -> None:
     )
 
 
-def test_nothing_matches_where_no_term_stands() -> None:
-    found = excerpt("word " * 100, {"dough"})
-    assert (snippet("word " * 100), []) == (found.text, found.matched)
+def test_without_a_match_the_excerpt_is_the_snippet() -> None:
+    result = excerpt("word " * 100, {"dough"})
+    assert (snippet("word " * 100), []) == (result.text, result.matched)
 
 
-def test_the_excerpt_stands_around_the_match() -> None:
+def test_the_excerpt_surrounds_the_match() -> None:
     content = "bread " * 100 + "then an albatross came by " + "bread " * 100
-    found = excerpt(content, set(terms("albatrosses")))
-    assert found.text.startswith("…bread")
-    assert found.text.endswith("bread…")
-    assert "bread then an albatross came by bread" in found.text
-    assert ["albatross"] == found.matched
+    result = excerpt(content, set(terms("albatrosses")))
+    assert result.text.startswith("…bread")
+    assert result.text.endswith("bread…")
+    assert "bread then an albatross came by bread" in result.text
+    assert ["albatross"] == result.matched
 
 
-def test_the_excerpt_shows_as_many_different_terms_as_it_can() -> None:
+def test_the_excerpt_has_as_many_terms_as_possible() -> None:
     content = "rye " * 80 + "word " * 90 + "rye and wheat " + "word " * 90
     assert "rye and wheat" in excerpt(content, {"rye", "wheat"}).text
 
 
-def test_matched_words_are_named_once_as_they_first_stand() -> None:
-    found = excerpt("Ovens, an oven; OVEN. Doughs, dough\u2019s", set(terms("oven dough")))
-    assert ["Ovens", "Doughs"] == found.matched
+def test_matched_words_are_listed_once_as_first_spelled() -> None:
+    result = excerpt("Ovens, an oven; OVEN. Doughs, dough\u2019s", set(terms("oven dough")))
+    assert ["Ovens", "Doughs"] == result.matched
 
 
 def test_at_the_end_no_ellipsis_follows() -> None:
-    found = excerpt("word " * 200 + "the dough.", {"dough"})
-    assert found.text.startswith("…word")
-    assert found.text.endswith("word the dough.")
+    result = excerpt("word " * 200 + "the dough.", {"dough"})
+    assert result.text.startswith("…word")
+    assert result.text.endswith("word the dough.")
 
 
 def test_no_letter_is_lost_at_the_end() -> None:
@@ -126,17 +126,17 @@ def test_no_letter_is_lost_at_the_end() -> None:
 
 
 def test_a_match_in_a_script_without_spaces_is_shown() -> None:
-    found = excerpt(
+    result = excerpt(
         "パンを焼く。" * 100 + "錨を下ろす船" + "パンを焼く。" * 100, set(terms("錨を"))
     )
-    assert "錨を下ろす船" in found.text
-    assert (LENGTH, ["錨を"]) == (len(found.text), found.matched)
+    assert "錨を下ろす船" in result.text
+    assert (LENGTH, ["錨を"]) == (len(result.text), result.matched)
 
 
-def test_what_nobody_reads_is_cut_too() -> None:
-    found = excerpt("a" * 5_000, set(terms("a" * 5_000)))
-    assert "a" * (LENGTH - 1) + "…" == found.text
-    assert ["a" * (MAX_TERM - 1) + "…"] == found.matched
+def test_extremely_long_words_are_cut() -> None:
+    result = excerpt("a" * 5_000, set(terms("a" * 5_000)))
+    assert "a" * (LENGTH - 1) + "…" == result.text
+    assert ["a" * (MAX_TERM - 1) + "…"] == result.matched
     assert LENGTH >= len(snippet("e" + "\u0301" * 5_000))
 
 
@@ -144,7 +144,7 @@ def test_what_nobody_reads_is_cut_too() -> None:
     "content",
     ["whale " * 900, "whale ship " * 900, "鯨" * 3_000, "whale" * 1_000, "e\u0301" * 4_000],
 )
-def test_repeats_take_no_more_work_than_their_length(content: str) -> None:
+def test_repetitions_take_linear_time(content: str) -> None:
     query = set(terms("whale ship 鯨鯨 whalewhale"))
     assert calls(lambda: excerpt(content, query)) < 3 * calls(
         lambda: excerpt(content[: len(content) // 2], query)
@@ -153,7 +153,7 @@ def test_repeats_take_no_more_work_than_their_length(content: str) -> None:
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called by some work."""
+    """Count the function calls of some work."""
     events: Counter[str] = Counter()
     before = sys.getprofile()
     sys.setprofile(lambda _frame, event, _argument: events.update([event]))
@@ -165,15 +165,15 @@ def calls(work: Callable[[], object]) -> int:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=120).map("".join), st.sampled_from(PIECES))
-def test_an_excerpt_is_a_stretch_of_whole_words_around_a_match(content: str, query: str) -> None:
-    wanted = set(terms(query))
-    found = excerpt(content, wanted)
+def test_an_excerpt_has_whole_words_around_a_match(content: str, query: str) -> None:
+    query_terms = set(terms(query))
+    result = excerpt(content, query_terms)
     line = " ".join(content.split())
-    inner = found.text.removeprefix("…").removesuffix("…")
-    assert len(found.text) <= LENGTH
+    inner = result.text.removeprefix("…").removesuffix("…")
+    assert len(result.text) <= LENGTH
     assert inner in line
-    assert found.matched == [] or wanted & set(terms(inner))
-    assert all(set(terms(word)) & wanted for word in found.matched)
-    assert found.text.startswith("…") or line.startswith(inner)
-    if found.text.startswith("…") and line.isascii():
+    assert result.matched == [] or query_terms & set(terms(inner))
+    assert all(set(terms(word)) & query_terms for word in result.matched)
+    assert result.text.startswith("…") or line.startswith(inner)
+    if result.text.startswith("…") and line.isascii():
         assert " " + inner in line

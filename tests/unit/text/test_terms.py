@@ -1,4 +1,4 @@
-"""Terms: what a text is indexed and looked up by."""
+"""The terms of a text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIGNS = (
     "\n",
     "👍🏽",
 )
-# Words of many scripts, and what changes where they end, more often than chance brings them.
+# Words of many scripts, and characters that change where words end.
 TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=5).map("".join)
 
 
@@ -60,7 +60,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=
         ("학교에서", ["학교", "교에", "에서"]),
     ],
 )
-def test_a_text_has_these_terms(text: str, expected: list[str]) -> None:
+def test_the_terms_of_a_text(text: str, expected: list[str]) -> None:
     assert expected == terms(text)
 
 
@@ -80,7 +80,7 @@ def test_a_text_has_these_terms(text: str, expected: list[str]) -> None:
         "άνθρωπος άνθρωποι",
     ],
 )
-def test_the_forms_of_a_word_meet(forms: str) -> None:
+def test_the_forms_of_a_word_have_one_term(forms: str) -> None:
     assert 1 == len(set(terms(forms)))
 
 
@@ -94,15 +94,15 @@ def test_the_forms_of_a_word_meet(forms: str) -> None:
         ("Das Leben mit dem Krebs", ["leb", "kreb"]),
     ],
 )
-def test_words_are_too_common_only_in_their_own_language(text: str, expected: list[str]) -> None:
+def test_stop_words_are_dropped_in_their_language_only(text: str, expected: list[str]) -> None:
     assert expected == terms(text)
 
 
-def test_words_of_both_lists_do_not_tell_the_languages_apart() -> None:
+def test_words_of_both_lists_are_ambiguous() -> None:
     assert AMBIGUOUS >= ENGLISH & GERMAN
 
 
-def test_repeats_are_kept() -> None:
+def test_repetitions_are_kept() -> None:
     assert ["cell"] * 3 == terms("Cell, cells; CELL")
 
 
@@ -115,7 +115,7 @@ def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["είτε", "ίδιο", "ικά", "έστε", "ηκε"])
-def test_a_word_that_a_stemmer_takes_for_an_ending_stays_a_term(word: str) -> None:
+def test_a_word_that_stems_to_nothing_stays_a_term(word: str) -> None:
     [term] = terms(word)
     assert term
 
@@ -131,12 +131,12 @@ def test_case_does_not_matter(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)))
-def test_a_word_has_the_same_terms_in_a_query_as_in_a_document(words: list[str]) -> None:
-    """Stop words apart: which of them go depends on the words around."""
-    found = terms(" ".join(words))
+def test_query_and_document_give_a_word_the_same_terms(words: list[str]) -> None:
+    """Stop words are left out: which are dropped depends on the other words."""
+    all_terms = terms(" ".join(words))
     for word in words:
         if word.casefold() not in ENGLISH | GERMAN:
-            assert set(terms(word)) <= set(found)
+            assert set(terms(word)) <= set(all_terms)
 
 
 @pytest.mark.parametrize(
@@ -152,20 +152,22 @@ def test_a_word_has_the_same_terms_in_a_query_as_in_a_document(words: list[str])
         ("\ufb01ne", [("fin", "\ufb01ne")]),
     ],
 )
-def test_terms_stand_where_they_are_read(text: str, expected: list[tuple[str, str]]) -> None:
+def test_occurrences_have_the_spans_of_their_words(
+    text: str, expected: list[tuple[str, str]]
+) -> None:
     assert expected == [(term, text[start:end]) for term, start, end in term_occurrences(text)]
 
 
 @given(TEXTS)
 def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
-    found = list(term_occurrences(text))
-    assert found == sorted(found, key=lambda each: each[1:])
-    assert all(0 <= start < end <= len(text) for _, start, end in found)
-    assert all(term in terms(text[start:end]) for term, start, end in found)
+    matches = list(term_occurrences(text))
+    assert matches == sorted(matches, key=lambda match: match[1:])
+    assert all(0 <= start < end <= len(text) for _, start, end in matches)
+    assert all(term in terms(text[start:end]) for term, start, end in matches)
 
 
 @given(
     st.lists(st.sampled_from(("Häuser", "cells", "東京都", "книга", "बाग", "한국어"))).map(" ".join)
 )
-def test_every_term_of_a_plain_text_stands_somewhere(text: str) -> None:
+def test_every_term_of_a_plain_text_has_an_occurrence(text: str) -> None:
     assert terms(text) == [term for term, _, _ in term_occurrences(text)]

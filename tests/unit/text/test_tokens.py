@@ -1,4 +1,4 @@
-"""Tokens: an estimate that no model's tokenizer is needed for."""
+"""Tokens, estimated without a model's tokenizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.text.tokens import MAX_TOKEN, token_count, token_spans
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 CHARACTERS = ("word", "e\u0301", "漢", "กำ", "각", "\u1100\u1161", "क्ष", "م", FAMILY, "👍🏽", "🇩🇪")
 SIGNS = ("\u0301", "\u0301" * 40, "\u0600", "\u0d4e", "\u200d", "🇩", "\x1c", "\xa0", " ", "\n", ".")
-# Characters, and what changes where they end, more often than chance would bring them.
+# Characters, and signs that change where characters end.
 TEXTS = st.text() | st.lists(st.sampled_from(CHARACTERS + SIGNS), min_size=10).map("".join)
 
 
@@ -44,34 +44,34 @@ def test_a_text_splits_into_words_characters_and_symbols(text: str, expected: li
     assert expected == tokens(text)
 
 
-def test_a_cluster_without_end_counts_by_its_length() -> None:
+def test_an_endless_cluster_counts_by_its_length() -> None:
     assert 1_000 // MAX_TOKEN + 1 == token_count("a" + "\u0301" * 999)
 
 
 @given(TEXTS)
-def test_only_white_space_lies_outside_the_tokens(text: str) -> None:
+def test_only_white_space_is_outside_tokens(text: str) -> None:
     assert "".join(text.split()) == "".join("".join(tokens(text)).split())
 
 
 @given(TEXTS)
-def test_tokens_start_and_end_on_more_than_white_space(text: str) -> None:
+def test_tokens_neither_start_nor_end_on_white_space(text: str) -> None:
     assert all(token == token.strip() != "" for token in tokens(text))
 
 
 @given(TEXTS)
 def test_no_token_ends_inside_a_character(text: str) -> None:
     inside = {
-        place
+        index
         for cluster in regex.finditer(r"\X", text)
         if len(cluster[0]) <= MAX_TOKEN
-        for place in range(cluster.start() + 1, cluster.end())
-        if not text[place - 1].isspace() and not text[place].isspace()
+        for index in range(cluster.start() + 1, cluster.end())
+        if not text[index - 1].isspace() and not text[index].isspace()
     }
     assert set() == inside & {end for _, end in token_spans(text)}
 
 
 @given(TEXTS)
-def test_what_is_cut_off_at_a_token_counts_no_more_than_before(text: str) -> None:
+def test_a_cut_between_tokens_adds_no_tokens(text: str) -> None:
     spans = list(token_spans(text))
     for number, (start, _) in enumerate(spans):
         assert token_count(text[start:]) <= len(spans) - number
