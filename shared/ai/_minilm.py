@@ -2,7 +2,7 @@
 
 Tokens, mean pooling and normalisation are those of sentence-transformers for this model:
 https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2
-Importing and loading take 0.3 s together: `local_embedding` does so when the first text comes.
+Importing and loading take 0.3 s together, so `local_embedding` does both with the first text.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d
 
 
 class MiniLM:
-    """Tokenizer and network, verified and in memory."""
+    """The verified tokenizer and network, in memory."""
 
     def __init__(self) -> None:
         """Load both.
 
         Raises:
-            PlatformFault: A file isn't the one that the stored vectors were made with.
+            PlatformFault: A file is not the one that the stored vectors were made with.
         """
         self._tokenizer = _load_tokenizer()
         self._session = _load_network()
 
     def embed(self, text: str) -> Vector:
-        """The direction of the mean of the token states; of a long text, the first 256 tokens."""
+        """Return the normalized mean of the token states, for the first 256 tokens."""
         tokens = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
         (states,) = self._session.run(
             ["last_hidden_state"],
@@ -71,5 +71,7 @@ def _verified(path: Path, sha256: str) -> bytes:
     """Read a file that every vector depends on; hashing the weights takes 12 ms."""
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise PlatformFault(f"{path.name} is not the file Carrel was built with: install it again.")
+        raise PlatformFault(
+            f"{path.name} is not the file that Carrel was built with: install it again."
+        )
     return content

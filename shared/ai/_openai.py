@@ -1,7 +1,8 @@
-"""Requests to an endpoint that speaks OpenAI's wire format, and what its answers mean to us.
+"""Requests to an endpoint with OpenAI's API, and the errors that its answers map to.
 
-Nothing that the endpoint says of an error leaves this module: it can quote what was sent. For the
-same reason our errors are raised after the `except` block, where Python would chain the original.
+Error messages of the endpoint do not leave this module, since they can quote what was sent. For the
+same reason our errors are raised after the `except` block: inside it, Python would chain the
+original.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from shared.core.circuit_breaker import CircuitBreaker
 
 _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
-"""What OpenAI, and One API, call an account with nothing left; neither says 402."""
+"""The error codes of OpenAI and of One API for an account without quota; neither answers 402."""
 _REFUSED_INPUT = frozenset({400, 413, 422})
 _REFUSED_KEY = frozenset({401, 403})
 _REFUSES_ANY = "it refuses any text: check model, dimension, and whether vectors can be shortened"
@@ -54,11 +55,11 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class EndpointKey:
-    """What a request is authorised with.
+    """The key that authorizes a request.
 
     Attributes:
-        secret: The key; None where the endpoint wants none.
-        callers: Whether it is the caller's own, and not the deployment's.
+        secret: The key; None if the endpoint needs none.
+        callers: Whether it is the caller's key rather than the deployment's.
     """
 
     secret: SecretStr | None
@@ -66,19 +67,19 @@ class EndpointKey:
 
     @property
     def headers(self) -> dict[str, str]:
-        """How to send it."""
+        """The headers that send the key."""
         return {"authorization": f"Bearer {self.secret.get_secret_value()}"} if self.secret else {}
 
     @property
     def fits_a_header(self) -> bool:
-        """Whether it can be sent at all; the client's words on one that cannot might quote it."""
+        """Whether the key is valid in a header; if not, the client's error might quote it."""
         text = self.secret.get_secret_value() if self.secret else ""
         return text.isascii() and text.isprintable() and " " not in text
 
 
 @dataclass
 class OpenAIEndpoint:
-    """A model at an address, whoever asks it."""
+    """A model at an endpoint, for requests with any key."""
 
     url: str
     model: str
@@ -88,13 +89,13 @@ class OpenAIEndpoint:
     concurrency: int
     breaker: CircuitBreaker
 
-    async def ask(self, texts: Sequence[str], key: EndpointKey) -> httpx2.Response:
-        """Exchange one request for one answer, of whatever status.
+    async def post(self, texts: Sequence[str], key: EndpointKey) -> httpx2.Response:
+        """Send one request and return the response, whatever its status.
 
         Raises:
-            TimeoutError: It takes too long.
-            Unavailable: It cannot be reached.
-            PlatformFault: Its address is none, or its answer cannot be decoded.
+            TimeoutError: The endpoint takes too long.
+            Unavailable: The endpoint cannot be reached.
+            PlatformFault: The address is not valid, or the answer cannot be decoded.
         """
         import httpx2
 
@@ -111,11 +112,13 @@ class OpenAIEndpoint:
         except httpx2.TransportError:
             failure = Unavailable("The embeddings endpoint cannot be reached: try again later.")
         except httpx2.HTTPError:
-            failure = self._nonsense("The embeddings endpoint answered what cannot be decoded.")
+            failure = self._invalid_answer(
+                "The embeddings endpoint sent an answer that cannot be decoded."
+            )
         raise failure
 
-    def meaning(self, response: httpx2.Response, key: EndpointKey) -> Exception:
-        """What it means to our caller that the endpoint does not answer with vectors."""
+    def map_error(self, response: httpx2.Response, key: EndpointKey) -> Exception:
+        """Map a response without vectors to an error."""
         status = response.status_code
         if status == 402 or (400 < status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
             return self._out_of_quota(key)
@@ -126,30 +129,30 @@ class OpenAIEndpoint:
         return self._refused_key(status, key)
 
     def vectors(self, response: httpx2.Response, count: int) -> list[Vector]:
-        """Read one vector for each of so many texts, in their order.
+        """Read the vectors of `count` texts, in their order.
 
         Raises:
-            PlatformFault: They are not in the answer.
+            PlatformFault: The answer does not contain them.
         """
         try:
             answer = _Answer.model_validate_json(response.content)
         except ValidationError:
             answer = None
         if answer is None:
-            raise self._nonsense("The embeddings endpoint answered what cannot be read.")
+            raise self._invalid_answer("The embeddings endpoint sent an answer that is not valid.")
         items = sorted(answer.data, key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)):
-            raise self._nonsense(
-                f"The embeddings endpoint answered {len(items)} vectors that are not one for each "
-                f"of {count} texts."
+            raise self._invalid_answer(
+                f"The embeddings endpoint answered {len(items)} vectors, not one for each of"
+                f" {count} texts."
             )
         try:
             return [unit_vector(item.embedding, self.dimension) for item in items]
         except PlatformFault as fault:
-            raise self._nonsense(fault.message) from None
+            raise self._invalid_answer(fault.message) from None
 
     def misconfigured(self, status: int) -> PlatformFault:
-        """The endpoint refuses this deployment, and the log says what to do."""
+        """Make the error for a deployment that the endpoint refuses, and log what to do."""
         advice = _ADVICE.get(status, "check the base URL")
         log.error("embeddings_refused", model=self.model, status=status, advice=advice)
         return PlatformFault(f"The embeddings endpoint refuses this deployment ({status}).")
@@ -166,31 +169,32 @@ class OpenAIEndpoint:
     def _refused_key(self, status: int, key: EndpointKey) -> CarrelError:
         if key.callers and status in _REFUSED_KEY:
             return Forbidden(
-                "The embeddings endpoint refused your key, with which this call embeds. Call with "
-                "a key that the embeddings endpoint accepts."
+                "The embeddings endpoint refused your key, with which this call embeds. Call with"
+                " a key that the endpoint accepts."
             )
         return self.misconfigured(status)
 
     def _out_of_quota(self, key: EndpointKey) -> CarrelError:
         if key.callers:
             return PaymentRequired(
-                "Your account at the embeddings endpoint has no quota left. Top it up there, or "
-                "call with the key of another account."
+                "Your account at the embeddings endpoint has no quota left. Top it up there, or"
+                " call with the key of another account."
             )
         log.error("embeddings_refused", model=self.model, status=402, advice=_ADVICE[402])
         message = "The embeddings endpoint has no quota left for this deployment: try again later."
         return Unavailable(message, retry_after=MAX_RETRY_AFTER)
 
-    def _nonsense(self, message: str) -> PlatformFault:
-        """An answer of no use; the message holds numbers, and nothing that was answered."""
+    def _invalid_answer(self, message: str) -> PlatformFault:
+        """Make the error for an invalid answer; the message must not quote the answer."""
         log.error("embeddings_unreadable", model=self.model, reason=message)
         return PlatformFault(message)
 
     @cached_property
     def _client(self) -> httpx2.AsyncClient:
-        """Whole exchanges are timed above: an endpoint that drips may keep each read short.
+        """The HTTP client, without cookies, which would carry over to other callers' requests.
 
-        No cookie is kept: it would follow one caller's answer into the next one's request.
+        It has no timeout: `post` limits the whole exchange, since an endpoint that sends slowly
+        would stay within a limit for each read.
         """
         from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -201,7 +205,7 @@ class OpenAIEndpoint:
 
 
 class RefusedTexts(Exception):
-    """The endpoint refuses what was sent, for what it is."""
+    """The endpoint refuses the texts that were sent."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)

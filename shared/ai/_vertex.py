@@ -1,8 +1,8 @@
-"""Calls to Vertex AI: what is worth trying again, and what an error means to our caller.
+"""Calls to Vertex AI: their retries, and the errors that their failures map to.
 
-The client's own retries ignore Retry-After, so they stay off. Nothing of an error's text leaves
-this module: a refusal can quote what was sent. For the same reason our errors are raised after the
-`except` block, where Python would chain the original to them.
+The client's own retries ignore Retry-After, so they stay off. Error messages of Vertex AI do not
+leave this module, since they can quote what was sent. For the same reason our errors are raised
+after the `except` block: inside it, Python would chain the original.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shared.core.log import log
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 _ADVICE = {
@@ -33,33 +33,33 @@ _ADVICE = {
 }
 
 
-async def call(
-    attempt: Callable[[], Awaitable[Answer]], *, deadline: float, refused: InvalidInput
-) -> Answer:
-    """Attempt a call, again with backoff where that may help, until the deadline.
+async def call_vertex(
+    attempt: Callable[[], Awaitable[AnswerT]], *, deadline: float, refusal: InvalidInput
+) -> AnswerT:
+    """Make a call, and repeat it with backoff after transient errors until the deadline.
 
     Args:
-        attempt: One call through the google-genai client.
+        attempt: Makes one call through the google-genai client.
         deadline: When to stop, on the event loop's clock.
-        refused: What to raise when the content is refused.
+        refusal: The error to raise if the content is refusal.
 
     Raises:
         Unavailable: Vertex AI is down, slow or out of quota.
-        InvalidInput: `refused`.
-        PlatformFault: Vertex AI is set up wrongly for us, or answers what it shouldn't.
+        InvalidInput: The content is refusal; this is `refusal`.
+        PlatformFault: Vertex AI is configured wrongly, or its answer is not valid.
     """
-    return await retry_with_backoff(partial(_once, attempt, deadline, refused), deadline=deadline)
+    return await retry_with_backoff(partial(_once, attempt, deadline, refusal), deadline=deadline)
 
 
 async def _once(
-    attempt: Callable[[], Awaitable[Answer]], deadline: float, refused: InvalidInput
-) -> Answer:
+    attempt: Callable[[], Awaitable[AnswerT]], deadline: float, refusal: InvalidInput
+) -> AnswerT:
     failure: CarrelError
     try:
         async with asyncio.timeout_at(deadline):
             return await attempt()
     except errors.APIError as error:
-        failure = _meaning(error, refused)
+        failure = _map_error(error, refusal)
     except TimeoutError:
         failure = Unavailable("Vertex AI is too slow: try again later.")
     except (httpx2.TransportError, auth.TransportError):
@@ -67,23 +67,23 @@ async def _once(
     except auth.GoogleAuthError as error:
         failure = _misconfigured(401) if not error.retryable else _busy(None)
     except (ValueError, RecursionError):
-        failure = PlatformFault("Vertex AI answered something that cannot be read.")
+        failure = PlatformFault("Vertex AI sent an answer that cannot be read.")
     raise failure
 
 
-def _meaning(error: errors.APIError, refused: InvalidInput) -> CarrelError:
+def _map_error(error: errors.APIError, refusal: InvalidInput) -> CarrelError:
     if error.code in _TRANSIENT:
         return _busy(error)
     if error.code == httpx2.codes.BAD_REQUEST and error.status == "INVALID_ARGUMENT":
-        return refused
+        return refusal
     return _misconfigured(error.code)
 
 
 def _busy(error: errors.APIError | None) -> Unavailable:
-    asked = error.response.headers.get("retry-after", "") if error else ""
+    header = error.response.headers.get("retry-after", "") if error else ""
     return Unavailable(
         "Vertex AI is busy or failing: try again later.",
-        retry_after=parse_retry_after(asked, utc_now()),
+        retry_after=parse_retry_after(header, utc_now()),
     )
 
 

@@ -1,9 +1,9 @@
-"""The shape of an answer, as a language model is told it.
+"""The JSON schema of an answer, as a language model gets it.
 
-Limits are said in words, in the descriptions. Vertex AI overlooks some of JSON Schema's (the length
-of a string), and refuses a schema in which the others multiply ("too many states for serving"): so
-the shape alone is forced on the model, and what does not keep to the limits is found when its
-answer is checked.
+Limits are stated in the descriptions instead of the schema. Vertex AI ignores some of JSON Schema's
+limits, such as the length of a string, and refuses a schema in which the others multiply ("too many
+states for serving"). So the schema enforces the shape alone, and the limits are checked when the
+answer is validated.
 """
 
 from __future__ import annotations
@@ -23,32 +23,35 @@ _LIMITS: Final = {
     "minimum": "At least {}.",
     "maximum": "At most {}.",
 }
-_KNOWN: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
-"""What is forced on the model, beside a description that it reads."""
+_KEPT_KEYS: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
+"""The keys that enforce the shape; descriptions are kept too."""
 
 
 @cache
 def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an answer; its title is the shape's name. Nobody is to change it."""
-    return {"title": shape.__name__, **_told(inline_references(shape.model_json_schema()))}
+    """Return the JSON schema of an answer, titled by the shape's name. It must not be modified."""
+    return {
+        "title": shape.__name__,
+        **_describe_limits(inline_references(shape.model_json_schema())),
+    }
 
 
-def _told(schema: dict[str, Any]) -> dict[str, Any]:
-    told = {key: _parts(key, value) for key, value in schema.items() if key in _KNOWN}
+def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
+    """Move the limits of a schema, and of those in it, into the descriptions."""
+    result = {key: _describe_part(key, value) for key, value in schema.items() if key in _KEPT_KEYS}
     if "const" in schema:
-        told["enum"] = [schema["const"]]
-    limits = [said.format(schema[key]) for key, said in _LIMITS.items() if key in schema]
+        result["enum"] = [schema["const"]]
+    limits = [sentence.format(schema[key]) for key, sentence in _LIMITS.items() if key in schema]
     description = " ".join([schema.get("description", ""), *limits]).strip()
-    return {**told, "description": description} if description else told
+    return {**result, "description": description} if description else result
 
 
-def _parts(key: str, value: Any) -> Any:
-    """What stands under a key, with the limits of the schemas in it said in words."""
+def _describe_part(key: str, value: Any) -> Any:
     match key:
         case "items":
-            return _told(value)
+            return _describe_limits(value)
         case "anyOf" | "oneOf":
-            return [_told(each) for each in value]
+            return [_describe_limits(option) for option in value]
         case "properties":
-            return {name: _told(each) for name, each in value.items()}
+            return {name: _describe_limits(field) for name, field in value.items()}
     return value

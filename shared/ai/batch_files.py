@@ -1,4 +1,4 @@
-"""The files of a batch in Cloud Storage: written and read as streams, a few megabytes at a time."""
+"""The files of a batch in Cloud Storage, written and read as streams."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator
 
-PIECE: Final = 4 * 1024 * 1024
-"""Bytes that are sent or fetched at once."""
-LINES: Final = 100
-"""The most lines that are read together."""
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""This many bytes are sent or fetched at once."""
+MAX_LINES: Final = 100
+"""At most this many lines are yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
+"""How long to wait for one answer."""
 RETRY_SECONDS: Final = 60.0
-"""How long to wait for one answer, and to try again what failed for now."""
+"""How long to retry transient errors."""
 _ADVICE: Final = "grant the service account roles/storage.objectUser on the bucket; check its name"
 
 
-class _Feed:
-    """Blocks that come from an event loop, as a file that another thread reads."""
+class _BlockReader:
+    """Blocks from an event loop, as a file that another thread reads."""
 
     def __init__(self, blocks: AsyncIterator[bytes], loop: AbstractEventLoop) -> None:
         self._blocks = blocks
         self._loop = loop
-        self._held = b""
-        self._given = 0
+        self._buffer = b""
+        self._position = 0
 
     def read(self, size: int) -> bytes:
-        """So many bytes; fewer at the end."""
-        while len(self._held) < size and (block := self._next()):
-            self._held += block
-        given, self._held = self._held[:size], self._held[size:]
-        self._given += len(given)
-        return given
+        """Read this many bytes, or fewer at the end."""
+        while len(self._buffer) < size and (block := self._next()):
+            self._buffer += block
+        content, self._buffer = self._buffer[:size], self._buffer[size:]
+        self._position += len(content)
+        return content
 
     def tell(self) -> int:
-        """How much was read."""
-        return self._given
+        """Return how many bytes were read."""
+        return self._position
 
     def _next(self) -> bytes:
         async def block() -> bytes:
@@ -53,7 +54,7 @@ class _Feed:
 
 
 class BatchFiles:
-    """Files below a prefix of a bucket."""
+    """The files in a folder of a bucket."""
 
     def __init__(
         self,
@@ -63,65 +64,66 @@ class BatchFiles:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Open nothing yet; the arguments are those of `StorageFolder`."""
+        """Connect on first use; the arguments are those of `StorageFolder`."""
         self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )
 
     def address(self, name: str) -> str:
-        """gs://... of a file."""
+        """Return the gs:// address of a file."""
         return f"{self._folder.address}/{name}"
 
     async def write(self, name: str, blocks: AsyncIterator[bytes]) -> None:
-        """Write a file; until the last block is written, there is none.
+        """Write a file, which exists only once the last block is written.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.
-            PlatformFault: The bucket is not there, or not for us.
+            PlatformFault: The bucket does not exist, or access is denied.
         """
-        feed = _Feed(blocks, asyncio.get_running_loop())
+        reader = _BlockReader(blocks, asyncio.get_running_loop())
         with translate_errors(_refused):
-            await asyncio.to_thread(self._write, name, feed)
+            await asyncio.to_thread(self._write, name, reader)
 
     async def names(self, folder: str) -> list[str]:
-        """The names of the files below a folder.
+        """List the names of the files in a subfolder.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.
-            PlatformFault: The bucket is not there, or not for us.
+            PlatformFault: The bucket does not exist, or access is denied.
         """
         with translate_errors(_refused):
             return await asyncio.to_thread(self._names, folder)
 
     async def lines(self, name: str) -> AsyncIterator[list[bytes]]:
-        """The lines of a file, some at a time.
+        """Yield the lines of a file in groups.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.
-            PlatformFault: The file is not there, or not for us.
+            PlatformFault: The file does not exist, or access is denied.
         """
         with translate_errors(_refused):
             reader = self._folder.blob(name).open(
                 "rb",
-                chunk_size=PIECE,
+                chunk_size=BLOCK_BYTES,
                 retry=self._folder.retry,
                 timeout=self._folder.attempt_seconds,
             )
-            cut = b""  # what was fetched of a line whose end was not
-            while piece := await asyncio.to_thread(reader.read, PIECE):  # by lines: a byte a call
-                whole = BytesIO(cut + piece).readlines()
-                cut = b"" if whole[-1].endswith(b"\n") else whole.pop()
-                for start in range(0, len(whole), LINES):
-                    yield whole[start : start + LINES]
-            if cut:
-                yield [cut]
+            partial_line = b""
+            while block := await asyncio.to_thread(reader.read, BLOCK_BYTES):
+                # The reader's own readline makes a call per byte.
+                lines = BytesIO(partial_line + block).readlines()
+                partial_line = b"" if lines[-1].endswith(b"\n") else lines.pop()
+                for start in range(0, len(lines), MAX_LINES):
+                    yield lines[start : start + MAX_LINES]
+            if partial_line:
+                yield [partial_line]
 
     async def delete(self, folder: str) -> None:
-        """Delete the files below a folder, those that are there.
+        """Delete the files in a subfolder, if there are any.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.
-            PlatformFault: The bucket is not there, or not for us.
+            PlatformFault: The bucket does not exist, or access is denied.
         """
         for name in await self.names(folder):
             with translate_errors(_refused):
@@ -131,21 +133,21 @@ class BatchFiles:
         """Close the connections."""
         await self._folder.aclose()
 
-    def _write(self, name: str, feed: _Feed) -> None:
-        self._folder.blob(name, chunk_size=PIECE).upload_from_file(
-            feed,
+    def _write(self, name: str, reader: _BlockReader) -> None:
+        self._folder.blob(name, chunk_size=BLOCK_BYTES).upload_from_file(
+            reader,
             content_type="application/jsonl",
             retry=self._folder.retry,
             timeout=self._folder.attempt_seconds,
         )
 
     def _names(self, folder: str) -> list[str]:
-        found = self._folder.bucket.list_blobs(
+        blobs = self._folder.bucket.list_blobs(
             prefix=f"{self._folder.prefix}{folder}/",
             retry=self._folder.retry,
             timeout=self._folder.attempt_seconds,
         )
-        return [blob.name.removeprefix(self._folder.prefix) for blob in found]
+        return [blob.name.removeprefix(self._folder.prefix) for blob in blobs]
 
     def _delete(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
@@ -154,7 +156,7 @@ class BatchFiles:
             self._folder.blob(name).delete(
                 retry=self._folder.retry, timeout=self._folder.attempt_seconds
             )
-        except NotFound:  # the first answer was lost
+        except NotFound:  # an earlier attempt succeeded, and its answer was lost
             return
 
 

@@ -1,4 +1,4 @@
-"""Text to unit vectors: what every embedding provider promises, and checks that they share."""
+"""Embedding of texts as unit vectors: the interface of all providers, and common checks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PROBE: Final = "carrel"
 
 
 class Purpose(StrEnum):
-    """What a text is embedded for; some models embed questions and passages differently."""
+    """The purpose of an embedding; some models embed queries and passages differently."""
 
     DOCUMENT = "document"
     QUERY = "query"
 
 
 class Embedder(Protocol):
-    """A provider of embeddings.
+    """An embedding provider.
 
     Attributes:
-        model: The model's name and version; vectors of different models must never be compared.
+        model: The model's name and version. Vectors of different models must not be compared.
         dimension: The length of its vectors.
-        batch_size: How many texts it likes to be given at once.
+        batch_size: The preferred number of texts per call.
     """
 
     model: str
@@ -38,18 +38,18 @@ class Embedder(Protocol):
     batch_size: int
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text: one unit vector per text, in their order; all of them or an error.
+        """Embed all texts; return one unit vector per text, in their order.
 
         Raises:
-            Unavailable: It is down, slow or out of quota; `retry_after` says for how long.
-            InvalidInput: It refuses a text for what it is; `details["text"]` is its index.
-            PlatformFault: It answered something that isn't one vector per text, or is
-                set up wrongly.
+            Unavailable: The provider is down, slow or out of quota; `retry_after` is set.
+            InvalidInput: The provider refuses a text; `details["text"]` is its index.
+            PlatformFault: The answer is not one vector per text, or the provider is configured
+                wrongly.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back what it holds: connections, threads."""
+        """Release connections and threads."""
         ...
 
 
@@ -66,10 +66,10 @@ async def require_provider(embedder: Embedder, cause: CarrelError) -> None:
 
 
 def unit_vector(values: Sequence[float], dimension: int) -> Vector:
-    """Scale what a model answered to length 1.
+    """Scale a model's vector to length 1.
 
     Raises:
-        PlatformFault: It has another dimension, or no direction: zero, NaN or infinite.
+        PlatformFault: It has another dimension, or no direction: it is zero, NaN or infinite.
     """
     norm = math.hypot(*values)
     if len(values) != dimension:
@@ -80,17 +80,17 @@ def unit_vector(values: Sequence[float], dimension: int) -> Vector:
 
 
 def require_unicode(texts: Sequence[str]) -> None:
-    """Refuse text that no encoding can carry.
+    """Check that all texts can be encoded.
 
     Raises:
-        InvalidInput: A text holds half of a surrogate pair, as badly cut UTF-16 does.
+        InvalidInput: A text has half of a surrogate pair, as badly cut UTF-16 does.
     """
     for index, text in enumerate(texts):
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise InvalidInput(
-                f"Text {index} holds half a character at position {error.start}: cut text between "
-                "whole characters.",
+                f"Text {index} has half a character at position {error.start}: cut texts between"
+                " whole characters.",
                 details={"text": index, "position": error.start},
             ) from None

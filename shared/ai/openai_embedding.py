@@ -1,4 +1,4 @@
-"""Embeddings from an endpoint that speaks OpenAI's wire format: OpenAI, a gateway, vLLM, Ollama."""
+"""Embedding by an endpoint with OpenAI's API: OpenAI, a gateway, vLLM, Ollama."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _KeyedEmbedder:
-    """An endpoint, used with one key. The connections belong to the endpoint."""
+    """An embedder that uses an endpoint with one key. The connections belong to the endpoint."""
 
     batch_size = 32
 
@@ -32,7 +32,7 @@ class _KeyedEmbedder:
         self.dimension = endpoint.dimension
         self._endpoint = endpoint
         self._key = key
-        # Its own: whoever hangs with one key must not hold the slots of the others.
+        # Each key has its own slots, so that calls that hang do not block those of other keys.
         self._slots = asyncio.Semaphore(endpoint.concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
@@ -44,14 +44,14 @@ class _KeyedEmbedder:
             try:
                 vectors = await self._embed_all(texts, purpose)
             except CarrelError as error:
-                # What fails with a caller's key may fail because of that key.
+                # A call with a caller's key may have failed because of the key.
                 attempt.healthy = None if self._key.callers else not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
         return vectors
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing, since the connections belong to the endpoint."""
 
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         deadline = deadline_for(purpose, self._endpoint.time_limit)
@@ -64,54 +64,58 @@ class _KeyedEmbedder:
     async def _embed_batch(self, first: int, texts: Sequence[str], deadline: float) -> list[Vector]:
         """Embed a batch whose first text has this index.
 
-        A refusal does not say which text is meant: the batch may be too large, one text may be at
-        fault, or the endpoint may be set up so that it refuses any text. The last is probed once.
+        A refusal does not name a text: the batch may be too large, one text may be at fault, or the
+        endpoint may refuse every text because of its configuration. A probe rules out the last.
         """
-        works = False
+        probed = False
 
         async def embed(batch: Sequence[str]) -> list[Vector]:
-            nonlocal works
+            nonlocal probed
             try:
-                return await self._persist(batch, deadline)
+                return await self._embed_with_retries(batch, deadline)
             except RefusedTexts as refused:
-                if not works:
+                if not probed:
                     await self._probe(refused.status, deadline)
-                works = True
+                probed = True
                 raise
 
         vectors: list[Vector] = []
         async for _, outcome in bisect(texts, embed, RefusedTexts):
             if isinstance(outcome, RefusedTexts):
-                raise _refused(first + len(vectors))
+                raise _refusal(first + len(vectors))
             vectors += outcome
         return vectors
 
     async def _probe(self, status: int, deadline: float) -> None:
-        """Embed a harmless text, after another was refused with this status."""
+        """Embed a harmless text after another was refused with this status.
+
+        Raises:
+            PlatformFault: The endpoint refuses this text too.
+        """
         try:
-            await self._persist([PROBE], deadline)
+            await self._embed_with_retries([PROBE], deadline)
         except RefusedTexts:
             raise self._endpoint.misconfigured(status) from None
 
-    async def _persist(self, texts: Sequence[str], deadline: float) -> list[Vector]:
-        return await retry_with_backoff(partial(self._once, texts, deadline), deadline=deadline)
+    async def _embed_with_retries(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+        return await retry_with_backoff(partial(self._request, texts, deadline), deadline=deadline)
 
-    async def _once(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _request(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         try:
             async with asyncio.timeout_at(deadline), self._slots:
-                response = await self._endpoint.ask(texts, self._key)
+                response = await self._endpoint.post(texts, self._key)
         except TimeoutError:
             message = "The embeddings endpoint is too slow: try again later."
             raise Unavailable(message) from None
         if not response.is_success:
-            raise self._endpoint.meaning(response, self._key)
+            raise self._endpoint.map_error(response, self._key)
         return self._endpoint.vectors(response, len(texts))
 
 
 class OpenAIEmbedder(_KeyedEmbedder):
-    """A model behind an endpoint. An instance belongs to the event loop it is first used in."""
+    """A model at an endpoint. An instance belongs to the event loop that first uses it."""
 
-    def __init__(  # noqa: PLR0913 - what differs between deployments, all by name
+    def __init__(  # noqa: PLR0913 - keyword arguments from settings
         self,
         *,
         base_url: str,
@@ -123,17 +127,17 @@ class OpenAIEmbedder(_KeyedEmbedder):
         concurrency: int = 4,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Connect on first use.
 
         Args:
-            base_url: The address that `/embeddings` follows, such as `https://api.openai.com/v1`.
-            model: The model's name there.
+            base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
+            model: The model's name at the endpoint.
             dimension: The length of its vectors.
-            shortens: Whether to ask for that length; many endpoints refuse to be asked.
-            api_key: The deployment's key; without, none is sent.
-            time_limit: Seconds that one call of `embed` may take, retries and pauses included.
-            concurrency: How many requests may be under way at once with one key.
-            breaker: Leaves it alone while it is down; one of its own by default.
+            shortens: Whether to request that length; many endpoints refuse the parameter.
+            api_key: The deployment's key; None if the endpoint needs none.
+            time_limit: Seconds that a call of `embed` may take, including retries.
+            concurrency: How many requests may run at once with one key.
+            breaker: The circuit breaker; by default, a new one.
         """
         endpoint = OpenAIEndpoint(
             url=f"{base_url.rstrip('/')}/embeddings",
@@ -147,20 +151,20 @@ class OpenAIEmbedder(_KeyedEmbedder):
         super().__init__(endpoint, EndpointKey(api_key, callers=False))
 
     def on_behalf_of(self, api_key: SecretStr) -> Embedder:
-        """The same model over the same connections, with a caller's own key.
+        """Return the same model over the same connections, with a caller's key.
 
-        What is wrong with that key is the caller's matter: besides what any embedder raises,
-        `embed` then raises `Forbidden` (the endpoint refuses the key), `PaymentRequired` (its
-        account is empty) and `RateLimited` (it is throttled), and no failure opens the breaker.
+        In addition to the errors of any embedder, `embed` then raises `Forbidden` (the endpoint
+        refuses the key), `PaymentRequired` (its account is empty) and `RateLimited` (it is
+        throttled). No failure opens the breaker.
         """
         return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, callers=True))
 
     async def aclose(self) -> None:
-        """Close the connections, those of every caller too."""
+        """Close the connections, which all callers share."""
         await self._endpoint.aclose()
 
 
-def _refused(index: int) -> InvalidInput:
+def _refusal(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model refused text {index}: it may be empty or too long. Change that text.",
         details={"text": index},

@@ -1,4 +1,4 @@
-"""Calls to a provider: several at once, and given up in time."""
+"""Time limits and concurrency of calls to a provider."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from shared.ai.embedding import Purpose
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""How long a query waits for its vector: a search has ten seconds, and can go on by words alone."""
+"""How long a query may wait for its vector; a search has ten seconds, and can do without."""
 ATTEMPTS_IN_TIME: Final = 3
-"""How many attempts that hang fit into the time limit: a dead connection must not eat it all."""
+"""How many attempts that hang fit into the time limit, so that a dead connection leaves time."""
 
 
 def deadline_for(purpose: Purpose, time_limit: float) -> float:
-    """When to give up, on the event loop's clock; a query is never given more than its seconds."""
+    """Return when to give up, on the event loop's clock. A query has at most `QUERY_SECONDS`."""
     seconds = min(time_limit, QUERY_SECONDS) if purpose is Purpose.QUERY else time_limit
     return asyncio.get_running_loop().time() + seconds
 
 
-async def concurrently(calls: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """Await them all at once; the first failure ends the others, and is raised alone."""
+async def concurrently(calls: Iterable[Coroutine[Any, Any, AnswerT]]) -> list[AnswerT]:
+    """Run calls concurrently. The first failure cancels the others and is raised alone."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in calls]

@@ -1,20 +1,20 @@
-"""Embeddings in bulk: batch prediction jobs of Vertex AI, through the google-genai client.
+"""Embedding in bulk: batch prediction jobs of Vertex AI, through the google-genai client.
 
-A job reads requests from Cloud Storage, one JSON object a line, and writes an answer for each, in
-any order. What is relied on, as Google documents batch inference of Gemini embeddings:
+A job reads requests from Cloud Storage, one JSON object per line, and writes the answers in any
+order. This module relies on Google's documentation of batch inference for Gemini embeddings:
 
-- a request is `{"key", "request": {"content": {"parts": [{"text"}]}, "embed_content_config"}}`;
-- its answer is `{"key", "response": {"embedding": {"values"}}}`, in files whose names end in
-  `.jsonl` below the destination; one that failed has a `status` or an `error` and no response. The
-  older shape, `{"instance", "predictions": [{"embeddings": {"values"}}], "status"}`, is read too;
-- a job takes 1,000,000 requests or 1 GB, and may wait for up to 72 hours.
+- A request is `{"key", "request": {"content": {"parts": [{"text"}]}, "embed_content_config"}}`.
+- Its answer is `{"key", "response": {"embedding": {"values"}}}`, in files ending in `.jsonl` below
+  the destination. A failed one has a `status` or an `error` and no response. The older shape
+  `{"instance", "predictions": [{"embeddings": {"values"}}], "status"}` is read too.
+- A job takes 1,000,000 requests or 1 GB, and may wait for up to 72 hours.
 
-Some answers hold all 3,072 numbers of a vector of which fewer were asked for. Those of these models
-are nested (Kusupati et al., "Matryoshka Representation Learning", 2022): the first of them, scaled
-to length 1, are the shorter vector.
+Some answers have all 3,072 numbers of a vector although fewer were requested. Vectors of these
+models are nested (Kusupati et al., "Matryoshka Representation Learning", 2022): the first numbers,
+scaled to length 1, are the shorter vector.
 
-The client is google-genai's, not google-cloud-aiplatform's: the latter demands a google-genai below
-3, and so cannot be installed beside what embeds texts one by one. The service is the same.
+The google-cloud-aiplatform client would do the same, but requires google-genai below version 3, and
+so cannot be installed together with the online embedding.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
     from shared.ai.vertex_client import VertexEndpoint
 
-    Answer = TypeVar("Answer")
+    AnswerT = TypeVar("AnswerT")
 
 MODELS: Final = ("gemini-embedding-001",)
-"""The models whose jobs speak as is written above."""
+"""The models whose jobs have the format above."""
 TIME_LIMIT: Final = 120.0
+"""Seconds that a call may take by default, including retries."""
 _GONE: Final = "JOB_STATE_GONE"
-"""What we call the state of a job that the provider does not know any more."""
+"""Our name for the state of a job that the provider no longer knows."""
 _FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"))
 _DONE: Final = frozenset(("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED"))
 _REFUSED: Final = InvalidInput(
-    "Vertex AI refuses to embed in bulk as it is asked: check BULK_BUCKET, VERTEX_LOCATION and"
-    " VERTEX_MODEL."
+    "Vertex AI refuses the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and VERTEX_MODEL."
 )
 
 
 class BatchProgress(Enum):
-    """How far a job has come."""
+    """The progress of a batch job."""
 
     UNDER_WAY = auto()
     DONE = auto()
@@ -63,24 +63,24 @@ class BatchProgress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """A job as it was found.
+    """The state of a batch job.
 
     Attributes:
-        progress: How far it has come.
-        said: What the provider calls that, as a code.
+        progress: How far the job is.
+        code: The provider's code for it.
     """
 
     progress: BatchProgress
-    said: str
+    code: str
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """One answer.
+    """One answer of a batch.
 
     Attributes:
-        key: The key of its request.
-        vector: The vector; None where the provider made none.
+        key: The key of the request.
+        vector: The vector; None if the request failed.
     """
 
     key: str
@@ -88,7 +88,7 @@ class BatchRow:
 
 
 class VertexBatch:
-    """Batch prediction jobs for one model. An instance belongs to the loop it is first used in."""
+    """Batch prediction jobs of one model. An instance belongs to the loop that first uses it."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class VertexBatch:
         dimension: int,
         time_limit: float = TIME_LIMIT,
     ) -> None:
-        """Connect to nothing yet: importing the client takes most of a second.
+        """Connect on first use, since importing the client takes most of a second.
 
         Args:
-            endpoint: Whom to ask; the bucket should lie in its region.
+            endpoint: Where the service is; the bucket should be in the same region.
             model: The model's name.
             dimension: The length of its vectors.
-            time_limit: Seconds that one call may take, retries and pauses included.
+            time_limit: Seconds that a call may take, including retries.
         """
         self.model = model
         self.dimension = dimension
@@ -112,17 +112,17 @@ class VertexBatch:
         self._vertex = VertexClient(endpoint, time_limit, None)
 
     def request(self, key: str, text: str) -> bytes:
-        """A line that asks for a text's vector."""
+        """Make the line of the input that requests a text's vector."""
         config = {
             "task_type": "RETRIEVAL_DOCUMENT",
             "output_dimensionality": self.dimension,
             "auto_truncate": True,
         }
-        asked = {"content": {"parts": [{"text": text}]}, "embed_content_config": config}
-        return json.dumps({"key": key, "request": asked}, ensure_ascii=False).encode() + b"\n"
+        request = {"content": {"parts": [{"text": text}]}, "embed_content_config": config}
+        return json.dumps({"key": key, "request": request}, ensure_ascii=False).encode() + b"\n"
 
-    def answer(self, line: bytes) -> BatchRow | None:
-        """What a line of the output says; None where that cannot be read."""
+    def parse_answer(self, line: bytes) -> BatchRow | None:
+        """Read a line of the output; None if it is not valid."""
         try:
             data = json.loads(line)
             key = str(data["key"] if "key" in data else data["instance"]["key"])
@@ -136,34 +136,34 @@ class VertexBatch:
                 values = data["response"]["embedding"]["values"]
             else:
                 values = data["predictions"][0]["embeddings"]["values"]
-            return unit_vector([float(each) for each in values[: self.dimension]], self.dimension)
+            return unit_vector([float(value) for value in values[: self.dimension]], self.dimension)
         except (ValueError, LookupError, TypeError, PlatformFault):
             return None
 
     async def submit(self, name: str, source: str, destination: str) -> str:
-        """Start a job, or find the one of this name: asked again, nothing is paid twice.
+        """Start a job, or find the one of this name, so that a repetition costs nothing.
 
         Args:
-            name: Names the job, and no other.
+            name: A unique name of the job.
             source: gs://bucket/object with the requests.
             destination: gs://bucket/prefix for the answers.
 
         Returns:
-            What the provider calls it.
+            The provider's name of the job.
 
         Raises:
             Unavailable: Vertex AI is down, slow or out of quota.
-            InvalidInput: It refuses such a job.
-            PlatformFault: It is set up wrongly for us.
+            InvalidInput: Vertex AI refuses the job.
+            PlatformFault: Vertex AI is configured wrongly.
         """
         from google.genai.types import CreateBatchJobConfig, ListBatchJobsConfig
 
         batches = self._vertex.aio.batches
-        wanted = ListBatchJobsConfig(filter=f'display_name="{name}"', page_size=1)
+        by_name = ListBatchJobsConfig(filter=f'display_name="{name}"', page_size=1)
 
         async def attempt() -> BatchJob:
-            # An answer that was lost, or a run that was killed, may have left the job behind.
-            async for job in await batches.list(config=wanted):
+            # The job exists if an answer was lost, or if an earlier run was killed.
+            async for job in await batches.list(config=by_name):
                 return job
             config = CreateBatchJobConfig(display_name=name, dest=destination)
             return await batches.create(model=self.model, src=source, config=config)
@@ -173,12 +173,12 @@ class VertexBatch:
             raise PlatformFault("Vertex AI started a job without a name.")
         return job.name
 
-    async def look(self, job: str) -> BatchState:
-        """How far a job has come.
+    async def get_state(self, job: str) -> BatchState:
+        """Load the state of a job.
 
         Raises:
             Unavailable: Vertex AI is down, slow or out of quota.
-            PlatformFault: It is set up wrongly for us.
+            PlatformFault: Vertex AI is configured wrongly.
         """
         from google.genai.errors import ClientError
 
@@ -190,15 +190,15 @@ class VertexBatch:
                     return None
                 raise
 
-        found = await self._call(attempt)
-        if found is None:
+        batch_job = await self._call(attempt)
+        if batch_job is None:
             return BatchState(BatchProgress.FAILED, _GONE)
-        said = found.state.value if found.state else ""
-        if said in _DONE:
-            return BatchState(BatchProgress.DONE, said)
-        if said in _FAILED:
-            return BatchState(BatchProgress.FAILED, _code(said, found))
-        return BatchState(BatchProgress.UNDER_WAY, said)
+        code = batch_job.state.value if batch_job.state else ""
+        if code in _DONE:
+            return BatchState(BatchProgress.DONE, code)
+        if code in _FAILED:
+            return BatchState(BatchProgress.FAILED, _with_error_code(code, batch_job))
+        return BatchState(BatchProgress.UNDER_WAY, code)
 
     async def cancel(self, job: str) -> None:
         """Ask for an end to a job whose answers nobody wants any more.
@@ -212,14 +212,14 @@ class VertexBatch:
         """Close the connections."""
         await self._vertex.aclose()
 
-    async def _call(self, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        from shared.ai._vertex import call
+    async def _call(self, attempt: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+        from shared.ai._vertex import call_vertex
 
         deadline = asyncio.get_running_loop().time() + self._time_limit
-        return await call(attempt, deadline=deadline, refused=_REFUSED)
+        return await call_vertex(attempt, deadline=deadline, refusal=_REFUSED)
 
 
-def _code(said: str, job: BatchJob) -> str:
-    """The state of a job that failed, with the code of its error but not its words."""
+def _with_error_code(state: str, job: BatchJob) -> str:
+    """Append the code of a failed job's error to its state, without the error's message."""
     code = job.error.code if job.error else None
-    return f"{said} (code {code})" if code else said
+    return f"{state} (code {code})" if code else state

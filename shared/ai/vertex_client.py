@@ -1,4 +1,4 @@
-"""The google-genai client, as all that asks Vertex AI uses it."""
+"""The google-genai client for Vertex AI, shared by embedding and generation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VertexEndpoint:
-    """Where Vertex AI is asked, and in whose name.
+    """Where Vertex AI is, and the credentials for it.
 
     Attributes:
         project: The Google Cloud project that pays.
         location: The region that serves the model, or `global`.
-        credentials: Whose name to call in; without, the application default credentials.
-        base_url: Another endpoint than Google's.
+        credentials: The credentials; by default, the application default credentials.
+        base_url: An address other than Google's.
     """
 
     project: str
@@ -38,17 +38,17 @@ class VertexEndpoint:
 
 
 class VertexClient:
-    """Connections to Vertex AI. An instance belongs to the event loop it is first used in."""
+    """Connections to Vertex AI. An instance belongs to the event loop that first uses it."""
 
     def __init__(
         self, endpoint: VertexEndpoint, time_limit: float, breaker: CircuitBreaker | None
     ) -> None:
-        """Connect to nothing yet: importing the client takes most of a second.
+        """Connect on first use, since importing the client takes most of a second.
 
         Args:
-            endpoint: Whom to ask.
-            time_limit: Seconds that all attempts of a call have together.
-            breaker: Leaves it alone while it is down; one of its own by default.
+            endpoint: Where Vertex AI is.
+            time_limit: Seconds for all attempts of a call together.
+            breaker: The circuit breaker; by default, a new one.
         """
         self._endpoint = endpoint
         self._time_limit = time_limit
@@ -56,21 +56,23 @@ class VertexClient:
 
     @property
     def aio(self) -> AsyncClient:
-        """The client: its models embed and write, its batches do so in bulk."""
+        """The asynchronous client."""
         return self._client.aio
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Let calls through unless it is down, and learn from what becomes of them.
+    def guarded(self) -> Iterator[None]:
+        """Guard calls with the circuit breaker.
 
         Raises:
-            Unavailable: It is left alone for now.
+            Unavailable: The breaker is open.
         """
         with self._breaker.attempt() as attempt:
             try:
                 yield
             except CarrelError as error:
-                attempt.healthy = not isinstance(error, Unavailable)  # one that refuses is up
+                attempt.healthy = not isinstance(
+                    error, Unavailable
+                )  # a refusal shows that it is up
                 raise
             attempt.healthy = True
 
@@ -83,7 +85,7 @@ class VertexClient:
 
     @cached_property
     def _http(self) -> httpx2.AsyncClient:
-        """Our own, so that the client neither picks another library nor retries by itself."""
+        """The HTTP client, given so that google-genai neither picks another library nor retries."""
         import httpx2
 
         return httpx2.AsyncClient()

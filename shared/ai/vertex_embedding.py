@@ -1,4 +1,4 @@
-"""Embeddings from Vertex AI, through the google-genai client."""
+"""Embedding by Vertex AI, through the google-genai client."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL
 
 
 class VertexEmbedder:
-    """A model on Vertex AI. An instance belongs to the event loop it is first used in.
+    """An embedding model on Vertex AI. An instance belongs to the event loop that first uses it.
 
-    Each request carries one text: `gemini-embedding-001` accepts no more, and newer models may fuse
-    a list into one vector. Text past the model's limit (2,048 tokens) is left out.
+    Each request has one text: `gemini-embedding-001` accepts no more, and newer models may merge a
+    list into one vector. Text beyond the model's limit (2,048 tokens) is ignored.
     """
 
     batch_size = 32
 
-    def __init__(  # noqa: PLR0913 - what differs between deployments, all by name
+    def __init__(  # noqa: PLR0913 - keyword arguments from settings
         self,
         *,
         project: str,
@@ -43,18 +43,18 @@ class VertexEmbedder:
         base_url: str | None = None,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect to nothing yet: importing the client takes most of a second.
+        """Connect on first use, since importing the client takes most of a second.
 
         Args:
             project: The Google Cloud project that pays.
             location: The region that serves the model, or `global`.
             model: The model's name.
             dimension: The length of its vectors.
-            concurrency: How many requests may be under way at once.
-            time_limit: Seconds that one call of `embed` may take, retries and pauses included.
-            credentials: Whose name to call in; without, the application default credentials.
-            base_url: Another endpoint than Google's.
-            breaker: Leaves it alone while it is down; one of its own by default.
+            concurrency: How many requests may run at once.
+            time_limit: Seconds that a call of `embed` may take, including retries.
+            credentials: The credentials; by default, the application default credentials.
+            base_url: An address other than Google's.
+            breaker: The circuit breaker; by default, a new one.
         """
         self.model = model
         self.dimension = dimension
@@ -66,11 +66,11 @@ class VertexEmbedder:
         self._slots = asyncio.Semaphore(concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text, several at a time; the first failure ends the others."""
+        """Embed the texts, several at a time; the first failure cancels the others."""
         require_unicode(texts)
         if not texts:
             return []
-        with self._vertex.watched():
+        with self._vertex.guarded():
             config = self._config(purpose)
             deadline = deadline_for(purpose, self._time_limit)
             return await concurrently(
@@ -84,7 +84,7 @@ class VertexEmbedder:
     async def _embed_one(
         self, index: int, text: str, config: EmbedContentConfig, deadline: float
     ) -> Vector:
-        from shared.ai._vertex import call
+        from shared.ai._vertex import call_vertex
 
         async def attempt() -> EmbedContentResponse:
             return await self._vertex.aio.models.embed_content(
@@ -92,7 +92,7 @@ class VertexEmbedder:
             )
 
         async with self._slots:
-            response = await call(attempt, deadline=deadline, refused=_refused(index))
+            response = await call_vertex(attempt, deadline=deadline, refusal=_refusal(index))
         return self._vector(response)
 
     def _vector(self, response: EmbedContentResponse) -> Vector:
@@ -111,7 +111,7 @@ class VertexEmbedder:
         )
 
 
-def _refused(index: int) -> InvalidInput:
+def _refusal(index: int) -> InvalidInput:
     return InvalidInput(
         f"The embedding model refused text {index}: it may be empty or too long. Change that text.",
         details={"text": index},

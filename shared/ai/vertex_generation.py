@@ -1,14 +1,14 @@
-"""Text in a given shape from a Gemini model on Vertex AI, through the google-genai client.
+"""Generation of text in a given shape by a Gemini model on Vertex AI, through google-genai.
 
-Of what the model answers, this is made:
+The model's replies have these results:
 
-- the shape that was asked for                                   the answer
+- the requested shape                                           the answer
 - another shape, nothing, or an answer that is cut off           asked again, then `InvalidAnswer`
 - the prompt is blocked, or the answer withheld for what it says `InvalidInput`
 
-The instruction is the system's, the text the user's: marked off so that it cannot pass for anything
-else. What a text demands may change what an answer says, never its shape. Nothing of a text or an
-answer is logged or stands in an error.
+The instruction is the system's message, and the text the user's, enclosed so that it cannot be
+mistaken for anything else. Instructions in the text may affect the content of the answer, never its
+shape. No part of a text or an answer is logged or quoted in an error.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from shared.core.circuit_breaker import CircuitBreaker
 
 ATTEMPTS: Final = 2
-"""How often the model may answer: once, and once more when it is told what is wrong."""
-_MOST_PROBLEMS: Final = 10
-"""Of what is wrong with an answer, how much the model is told."""
+"""The model may answer this often: once, and again after it is told what is wrong."""
+_MAX_PROBLEMS: Final = 10
+"""The model is told at most this many problems of its answer."""
 
 _REFUSED: Final = (
-    "The language model refuses this text: it is too long, or not allowed there. If it refuses"
-    " every text, check GENERATION_MODEL: it may not take what it is asked with."
+    "The language model refuses this text: it is too long or not allowed. If it refuses every"
+    " text, check GENERATION_MODEL: the model may not support the request."
 )
 
 
 class VertexGenerator:
-    """A model on Vertex AI. An instance belongs to the event loop it is first used in."""
+    """A language model on Vertex AI. An instance belongs to the event loop that first uses it."""
 
-    def __init__(  # noqa: PLR0913 - what differs between deployments, all by name
+    def __init__(  # noqa: PLR0913 - keyword arguments from settings
         self,
         *,
         project: str,
@@ -59,17 +59,17 @@ class VertexGenerator:
         base_url: str | None = None,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect to nothing yet: importing the client takes most of a second.
+        """Connect on first use, since importing the client takes most of a second.
 
         Args:
             project: The Google Cloud project that pays.
             location: The region that serves the model, or `global`.
             model: The model's name.
-            concurrency: How many texts may be worked on at once.
-            time_limit: Seconds that one text may take, retries and pauses included.
-            credentials: Whose name to call in; without, the application default credentials.
-            base_url: Another endpoint than Google's.
-            breaker: Leaves it alone while it is down; one of its own by default.
+            concurrency: How many texts may be processed at once.
+            time_limit: Seconds that a text may take, including retries.
+            credentials: The credentials; by default, the application default credentials.
+            base_url: An address other than Google's.
+            breaker: The circuit breaker; by default, a new one.
         """
         self.model = model
         self._time_limit = time_limit
@@ -82,16 +82,16 @@ class VertexGenerator:
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Have a text worked on; where the answer has another shape, ask once more.
+        """Apply the instruction to a text; ask again if the answer has another shape.
 
-        An error says in its details what the answers before it cost.
+        The details of an error hold the tokens of the answers before it.
         """
         require_unicode([text])
         if not text.strip():
-            raise InvalidInput("There is no text to work on.")
+            raise InvalidInput("The text is empty.")
         async with self._slots:
             replies: list[Reply] = []
-            with self._vertex.watched():
+            with self._vertex.guarded():
                 try:
                     return await self._generate(instruction, text, schema, replies)
                 except CarrelError as error:
@@ -105,27 +105,27 @@ class VertexGenerator:
     async def _generate(
         self, instruction: str, text: str, schema: type[ModelT], replies: list[Reply]
     ) -> Generated[ModelT]:
-        """Have a text worked on, and put to `replies` what the model says, whatever becomes of it.
+        """Ask the model, and collect its replies in `replies` even if this fails.
 
         Raises:
-            BadAnswer: It does not say it in this shape.
+            InvalidAnswer: No answer has the requested shape.
         """
         from shared.ai import _gemini as gemini
 
-        config = gemini.configured(instruction, schema, self.model)
+        config = gemini.make_config(instruction, schema, self.model)
         deadline = asyncio.get_running_loop().time() + self._time_limit
-        contents = [gemini.opening(text)]
+        contents = [gemini.user_message(text)]
         while len(replies) < ATTEMPTS:
             reply = await self._ask(contents, config, deadline)
             replies.append(reply)
             if reply.refused:
                 raise InvalidInput(_REFUSED)
-            found = _checked(reply, schema)
-            if not isinstance(found, str):
-                return Generated(found, **_cost(replies))
-            contents += gemini.objection(reply, found)
+            result = _validate(reply, schema)
+            if not isinstance(result, str):
+                return Generated(result, **_cost(replies))
+            contents += gemini.correction(reply, result)
         raise InvalidAnswer(
-            "The language model twice answered in another shape than it was asked for."
+            "The language model answered twice, each time in another shape than requested."
         )
 
     async def _ask(
@@ -134,29 +134,31 @@ class VertexGenerator:
         config: GenerateContentConfig,
         deadline: float,
     ) -> Reply:
-        """What the model says."""
+        """Send the conversation, and return the model's reply."""
         from shared.ai import _gemini as gemini
-        from shared.ai._vertex import call
+        from shared.ai._vertex import call_vertex
 
         async def attempt() -> GenerateContentResponse:
             return await self._vertex.aio.models.generate_content(
                 model=self.model, contents=list(contents), config=config
             )
 
-        response = await call(attempt, deadline=deadline, refused=InvalidInput(_REFUSED))
-        return gemini.read(response)
+        response = await call_vertex(attempt, deadline=deadline, refusal=InvalidInput(_REFUSED))
+        return gemini.parse_reply(response)
 
 
-def _checked(reply: Reply, schema: type[ModelT]) -> ModelT | str:
-    """The answer, or what is wrong with it, in words for the model alone."""
+def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:
+    """Return the answer, or what is wrong with it, which only the model is told."""
     if reply.cut_off:
         return "It was cut off: it is far too long."
     try:
         return schema.model_validate_json(reply.text)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-    listed = found[:_MOST_PROBLEMS]
-    return "\n".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in listed)
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return "\n".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        for problem in problems[:_MAX_PROBLEMS]
+    )
 
 
 def _cost(replies: Sequence[Reply]) -> dict[str, int]:

@@ -226,7 +226,7 @@ class BulkRun:
         if state is None:
             return False
         if state.progress is BatchProgress.FAILED:
-            return await self._fail(task, f"The batch job ended as {state.said}.")
+            return await self._fail(task, f"The batch job ended as {state.code}.")
         output = await self._fetch(task)
         if output is None:
             return False
@@ -249,7 +249,7 @@ class BulkRun:
 
         while True:
             await embed_pages(load_page, self._context, self._budget, self._report)
-            state = await self._services.vertex.look(str(task.job))
+            state = await self._services.vertex.get_state(str(task.job))
             if state.progress is not BatchProgress.UNDER_WAY:
                 return state
             left = self._budget.deadline - time.monotonic()
@@ -281,7 +281,7 @@ class BulkRun:
 
     async def _store_rows(self, lines: Sequence[bytes], output: _JobOutput) -> None:
         """Store vectors of passages whose text is still the one that was embedded."""
-        answers = [self._services.vertex.answer(line) for line in lines]
+        answers = [self._services.vertex.parse_answer(line) for line in lines]
         rows = [row for row in answers if row]
         pending = await self._store.unedited(dict(_chunk_and_hash(row) for row in rows))
         vectors = {_chunk_and_hash(row)[0]: row.vector for row in rows if row.vector}

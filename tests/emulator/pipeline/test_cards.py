@@ -285,7 +285,7 @@ async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
     server.troubles[ODD] = answered(LONG)
     report, _ = await runs(model, 4)
     assert 1 == len(report.failures)
-    assert "twice answered" in report.failures[0].reason
+    assert "answered twice" in report.failures[0].reason
     odd = (await chunks_by_content(model()))[passage(3)]
     assert ({"card": 4}, True) == (odd["tries"], "card" in odd["pending"])
     report = await cards(model(NOON + timedelta(hours=5)), ample())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.oauth2.credentials import Credentials
 
-from shared.ai.batch_files import LINES, BatchFiles
+from shared.ai.batch_files import MAX_LINES, BatchFiles
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_batch import BatchProgress, BatchRow, BatchState, VertexBatch
 from shared.ai.vertex_client import VertexEndpoint
@@ -195,7 +195,7 @@ async def test_a_jobs_state_says_how_far_it_has_come(
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.jobs["1000"].state = state
-    assert (await batch.look(name)).progress is progress
+    assert (await batch.get_state(name)).progress is progress
 
 
 async def test_a_failed_job_is_told_by_its_code_and_not_in_its_words(
@@ -204,13 +204,13 @@ async def test_a_failed_job_is_told_by_its_code_and_not_in_its_words(
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.ending = "JOB_STATE_FAILED"
     expected = BatchState(BatchProgress.FAILED, "JOB_STATE_FAILED (code 3)")
-    assert expected == await batch.look(name)
+    assert expected == await batch.get_state(name)
 
 
 async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.jobs.clear()
-    assert (await batch.look(name)).progress is BatchProgress.FAILED
+    assert (await batch.get_state(name)).progress is BatchProgress.FAILED
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -218,7 +218,7 @@ async def test_an_outage_is_told_as_one(batch: VertexBatch, vertex: FakeVertexBa
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.faults["get"].extend([BROKEN] * 50)
     with pytest.raises(Unavailable):
-        await batch.look(name)
+        await batch.get_state(name)
 
 
 async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
@@ -240,12 +240,12 @@ def test_a_request_carries_its_key_and_how_to_embed_its_text(offline: VertexBatc
 
 
 def test_an_answer_gives_its_vector_at_length_one(offline: VertexBatch) -> None:
-    row = offline.answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
+    row = offline.parse_answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
     assert BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
 
 
 def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> None:
-    row = offline.answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
+    row = offline.parse_answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
     assert row
     assert row.vector
     assert row.vector == pytest.approx((0.5, 0.5, 0.5, 0.5))
@@ -255,7 +255,9 @@ def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> N
 def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
     told = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
-    assert BatchRow("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.answer(json.dumps(told).encode())
+    assert BatchRow("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.parse_answer(
+        json.dumps(told).encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,12 +274,12 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     ],
 )
 def test_an_answer_without_a_usable_vector_has_none(offline: VertexBatch, line: bytes) -> None:
-    assert BatchRow("hash:chunk", None) == offline.answer(line)
+    assert BatchRow("hash:chunk", None) == offline.parse_answer(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])
 def test_a_line_that_says_nothing_is_no_answer(offline: VertexBatch, line: bytes) -> None:
-    assert offline.answer(line) is None
+    assert offline.parse_answer(line) is None
 
 
 async def test_a_file_is_written_and_read_in_pieces(
@@ -292,9 +294,11 @@ async def test_a_file_is_written_and_read_in_pieces(
 
 
 async def test_lines_come_some_at_a_time(files: BatchFiles, storage: FakeCloudStorage) -> None:
-    lines = [b"%d\n" % number for number in range(2 * LINES)] + [b"an end without a break"]
+    lines = [b"%d\n" % number for number in range(2 * MAX_LINES)] + [b"an end without a break"]
     storage.put("bulk", "work/a", b"".join(lines))
-    assert [lines[:LINES], lines[LINES:-1], lines[-1:]] == [some async for some in files.lines("a")]
+    assert [lines[:MAX_LINES], lines[MAX_LINES:-1], lines[-1:]] == [
+        some async for some in files.lines("a")
+    ]
 
 
 async def test_nothing_is_left_of_a_file_whose_writing_fails(
