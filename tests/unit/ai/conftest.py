@@ -1,4 +1,4 @@
-"""What the tests of embedders and generators share."""
+"""Fixtures of the tests of embedders and generators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ONE_FOR_ALL: Final = cache(ssl.create_default_context)
 
 @pytest.fixture(autouse=True, scope="package")
 def one_tls_context() -> Iterator[None]:
-    """Let clients, which ask servers without TLS, share a context: each reads all certificates."""
+    """Let all clients share one TLS context, since making one reads all certificates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", _ONE_FOR_ALL)
         yield

@@ -1,4 +1,4 @@
-"""What every provider checks: texts that can be encoded, answers that are directions."""
+"""The checks that all embedding providers share."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_a_vector_of_another_dimension_is_a_fault(values: list[float]) -> None:
         unit_vector(values, 2)
 
 
-def test_half_a_character_is_refused_with_its_place() -> None:
+def test_half_a_character_is_refused_with_its_position() -> None:
     with pytest.raises(InvalidInput) as refusal:
         require_unicode(["fine \N{SLIGHTLY SMILING FACE}", "ab\ud83d"])
     assert refusal.value.details == {"text": 1, "position": 2}

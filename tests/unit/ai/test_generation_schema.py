@@ -1,4 +1,4 @@
-"""What a language model is told of the shape of its answer."""
+"""The JSON schema of an answer, as a language model gets it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Plant(BaseModel):
 
 
 def fields() -> dict[str, Any]:
-    found: dict[str, Any] = answer_schema(Plant)["properties"]
-    return found
+    properties: dict[str, Any] = answer_schema(Plant)["properties"]
+    return properties
 
 
-def test_a_shape_bears_its_name_and_says_what_it_is() -> None:
+def test_a_schema_has_the_shapes_name_and_description() -> None:
     schema = answer_schema(Plant)
     assert ("Plant", "A plant.", "object") == (
         schema["title"],
@@ -45,7 +45,7 @@ def test_a_shape_bears_its_name_and_says_what_it_is() -> None:
     assert ["kind", "main", "parts", "height", "made"] == schema["required"]
 
 
-def test_no_definition_stands_apart_from_where_it_is_used() -> None:
+def test_definitions_are_inlined() -> None:
     assert "$" not in str(answer_schema(Plant))
     assert {
         "type": "string",
@@ -55,19 +55,19 @@ def test_no_definition_stands_apart_from_where_it_is_used() -> None:
     assert "Its main part." == fields()["main"]["description"]
 
 
-def test_limits_are_said_in_words() -> None:
+def test_limits_are_stated_in_descriptions() -> None:
     title = {"type": "string", "description": "At most 20 characters."}
     assert title == fields()["main"]["properties"]["title"]
     assert "At least 1 entries. At most 9 entries." == fields()["parts"]["description"]
     assert {"type": "number", "description": "At least 0. At most 100."} == fields()["height"]
 
 
-def test_a_field_may_be_named_as_a_keyword() -> None:
+def test_a_field_may_have_the_name_of_a_keyword() -> None:
     assert {
         "anyOf": [{"type": "string"}, {"type": "null"}],
         "description": "Of its leaves.",
     } == fields()["pattern"]
 
 
-def test_a_word_that_is_given_is_the_only_choice() -> None:
+def test_a_constant_is_the_only_choice() -> None:
     assert {"type": "string", "enum": ["grown"]} == fields()["made"]

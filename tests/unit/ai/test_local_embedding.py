@@ -1,4 +1,4 @@
-"""The local embedder: vectors that stay what they are, for any text."""
+"""The local embedder: its vectors are stable, for any text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The real one."""
+    """The real embedder."""
     return local_embedder
 
 
@@ -35,14 +35,14 @@ def similarity(one: Vector, other: Vector) -> float:
         ("Wo steht das Buch über die Hanse?", (-0.0497, 0.0703, 0.0304, 0.0057)),
     ],
 )
-async def test_known_texts_have_the_vectors_that_are_stored_for_them(
+async def test_known_texts_have_their_stored_vectors(
     embedder: LocalEmbedder, text: str, start: tuple[float, ...]
 ) -> None:
     (vector,) = await embedder.embed([text], Purpose.DOCUMENT)
     assert vector[:4] == pytest.approx(start, abs=5e-4)
 
 
-async def test_each_text_gets_a_unit_vector_in_its_place(embedder: LocalEmbedder) -> None:
+async def test_each_text_gets_a_unit_vector_in_order(embedder: LocalEmbedder) -> None:
     texts = ["Bees dance.", "Ships sail to Lübeck.", "Bees dance."]
     bees, ships, again = await embedder.embed(texts, Purpose.DOCUMENT)
     assert [len(vector) for vector in (bees, ships)] == [embedder.dimension] * 2
@@ -51,7 +51,7 @@ async def test_each_text_gets_a_unit_vector_in_its_place(embedder: LocalEmbedder
     assert bees != ships
 
 
-async def test_a_question_is_nearest_to_its_answer(embedder: LocalEmbedder) -> None:
+async def test_a_query_is_nearest_to_its_answer(embedder: LocalEmbedder) -> None:
     answer, other = await embedder.embed(
         ["Honey bees tell each other where flowers are.", "The league traded salt and cloth."],
         Purpose.DOCUMENT,
@@ -68,7 +68,7 @@ async def test_a_text_without_words_still_gets_a_unit_vector(
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
-async def test_of_a_long_text_the_first_256_tokens_count(embedder: LocalEmbedder) -> None:
+async def test_only_the_first_256_tokens_count(embedder: LocalEmbedder) -> None:
     fits = "word " * 254
     whole, cut = await embedder.embed([fits, fits + "tail " * 100], Purpose.DOCUMENT)
     assert whole == cut
@@ -79,7 +79,7 @@ async def test_half_a_character_is_refused(embedder: LocalEmbedder) -> None:
         await embedder.embed(["\ud83d"], Purpose.QUERY)
 
 
-async def test_nothing_to_embed_is_no_vectors(embedder: LocalEmbedder) -> None:
+async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
     assert await embedder.embed([], Purpose.DOCUMENT) == []
 
 

@@ -58,11 +58,12 @@ async def embed(
 
 
 async def failing(embedder: Embedder) -> CarrelError:
-    """What embedding one text fails with, having checked that it tells nothing."""
+    """Embed one text; return the error, which must not reveal texts or keys."""
     with pytest.raises(CarrelError) as failure:
         await embedder.embed([SECRET], Purpose.DOCUMENT)
-    told = "".join(traceback.format_exception(failure.value)) + str(failure.value.to_wire())
-    assert not any(private in told for private in (SECRET, KEY, CALLERS_KEY))
+    traceback_text = "".join(traceback.format_exception(failure.value))
+    revealed = traceback_text + str(failure.value.to_wire())
+    assert not any(private in revealed for private in (SECRET, KEY, CALLERS_KEY))
     return failure.value
 
 
@@ -89,16 +90,21 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-async def test_the_request_names_key_model_and_dimension(purpose: Purpose) -> None:
+async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None:
     with FakeOpenAI() as server:
         await embed(server, ["Bees dance."], purpose, base_url=f"{server.base_url}/")
     (call,) = server.calls
     assert ("/v1/embeddings", f"Bearer {KEY}") == (call.path, call.headers["authorization"])
-    asked = {"model": MODEL, "input": ["Bees dance."], "encoding_format": "float", "dimensions": 8}
-    assert asked == call.body
+    request = {
+        "model": MODEL,
+        "input": ["Bees dance."],
+        "encoding_format": "float",
+        "dimensions": 8,
+    }
+    assert request == call.body
 
 
-async def test_an_endpoint_without_key_and_length_is_sent_neither() -> None:
+async def test_key_and_dimension_are_optional() -> None:
     with FakeOpenAI() as server:
         server.shortens = False
         native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
@@ -107,7 +113,7 @@ async def test_an_endpoint_without_key_and_length_is_sent_neither() -> None:
     assert (None, False) == (server.calls[0].key, "dimensions" in server.calls[0].body)
 
 
-async def test_texts_go_in_batches_of_32_and_vectors_come_in_order() -> None:
+async def test_texts_are_sent_in_batches_of_32() -> None:
     texts = numbered(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
@@ -115,7 +121,7 @@ async def test_texts_go_in_batches_of_32_and_vectors_come_in_order() -> None:
     assert [pytest.approx(expected(text)) for text in texts] == vectors
 
 
-async def test_requests_under_way_are_limited_over_two_calls() -> None:
+async def test_concurrency_is_limited_over_two_calls() -> None:
     with FakeOpenAI(usual=Reply(pause=0.05)) as server:
         async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
@@ -123,7 +129,7 @@ async def test_requests_under_way_are_limited_over_two_calls() -> None:
     assert (10, 3) == (len(server.calls), server.peak)
 
 
-async def test_nothing_to_embed_asks_nobody() -> None:
+async def test_no_texts_need_no_request() -> None:
     with FakeOpenAI() as server:
         assert [] == await embed(server, [])
     assert [] == server.calls
@@ -135,7 +141,7 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
     assert [] == server.calls
 
 
-async def test_no_cookie_of_one_answer_comes_with_the_next_request() -> None:
+async def test_cookies_are_not_kept() -> None:
     with FakeOpenAI(Reply(headers={"Set-Cookie": "whose=mine; Path=/"})) as server:
         async with connected(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
@@ -144,14 +150,14 @@ async def test_no_cookie_of_one_answer_comes_with_the_next_request() -> None:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
+async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
         await embed(server, ["Bees dance."])
     assert server.calls[1].at - server.calls[0].at >= 10
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_holds_up_no_others_while_it_waits() -> None:
+async def test_a_waiting_request_does_not_block_others() -> None:
     with FakeOpenAI(refusal(429, retry_after="10")) as server:
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
@@ -165,20 +171,20 @@ async def test_a_throttled_request_holds_up_no_others_while_it_waits() -> None:
     [refusal(408), refusal(429), refusal(500), refusal(503), refusal(529), openai.CUT_CONNECTION],
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_what_passes_is_tried_again(reply: Reply) -> None:
+async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeOpenAI(reply) as server:
         await embed(server, ["Bees dance."])
     assert 2 == len(server.calls)
 
 
-async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Monotonic) -> None:
+async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeOpenAI(HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
         await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
     assert 2 == len(server.calls)
 
 
-async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
+async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeOpenAI(usual=refusal(429, message=SECRET, retry_after="60")) as server:
         failure = await failure_of(server)
     assert (Unavailable, 60.0) == (type(failure), failure.retry_after)
@@ -189,16 +195,14 @@ async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
     "reply", [refusal(429, "", SECRET), refusal(500, "", SECRET), openai.CUT_CONNECTION, HANG]
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_what_does_not_pass_in_time_is_unavailable(
-    reply: Reply, monotonic: Monotonic
-) -> None:
+async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
     with FakeOpenAI(usual=reply) as server:
         server.on_hang = partial(monotonic.turn_soon, 60)
         failure = await failure_of(server, time_limit=60)
     assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
 
 
-async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
+async def test_the_time_limit_covers_all_texts_of_a_call(
     monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeOpenAI(usual=Reply(pause=20)) as server:
@@ -208,7 +212,7 @@ async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
     assert 5 == len(server.calls)
 
 
-async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monotonic) -> None:
+async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
     with FakeOpenAI(usual=HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
         async with asyncio.timeout(60):
@@ -217,13 +221,13 @@ async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monot
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeOpenAI() as server:
         pass
     assert Unavailable is type(await failure_of(server, time_limit=60))
 
 
-def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
+def test_retry_after_is_seconds_or_a_date() -> None:
     now = utc_now().replace(microsecond=0)
     dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
     nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
@@ -235,7 +239,7 @@ def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
     assert [None] * 4 == [parse_retry_after(each, now) for each in nonsense]
 
 
-async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
+async def test_five_failures_open_the_breaker() -> None:
     with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
         async with connected(server) as embedder:
             for _ in range(FAILURE_THRESHOLD):
@@ -245,7 +249,7 @@ async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     assert FAILURE_THRESHOLD == len(server.calls)
 
 
-async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
+async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeOpenAI() as server:
         server.refuses = SECRET
         async with connected(server) as embedder:
@@ -253,14 +257,14 @@ async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
                 assert InvalidInput is type(await failing(embedder))
 
 
-async def test_a_refused_text_is_named_by_its_place_among_all() -> None:
+async def test_a_refused_text_is_named_by_its_index() -> None:
     texts = [*numbered(40), "", *numbered(29)]
     with FakeOpenAI() as server, pytest.raises(InvalidInput, match="text 40") as refused:
         await embed(server, texts)
     assert {"text": 40} == refused.value.details
 
 
-async def test_what_is_too_much_at_once_travels_by_halves() -> None:
+async def test_a_batch_that_is_too_large_is_halved() -> None:
     texts = [f"{number:03} {'word ' * 20}" for number in range(40)]
     with FakeOpenAI() as server:
         server.most_characters = 1_000
@@ -269,7 +273,7 @@ async def test_what_is_too_much_at_once_travels_by_halves() -> None:
     assert 1 == [call.texts for call in server.calls].count([PROBE])
 
 
-async def test_the_first_failure_ends_the_other_requests() -> None:
+async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeOpenAI(refusal(404), usual=HANG) as server:
         async with asyncio.timeout(60):
             with pytest.raises(PlatformFault):
@@ -282,19 +286,19 @@ async def test_the_first_failure_ends_the_other_requests() -> None:
         (openai.ONE_NUMBER_SHORT, "7 numbers, not 8"),
         (openai.NOT_A_NUMBER, "without a direction"),
         (openai.ZEROS, "without a direction"),
-        (openai.ONE_MISSING, "1 vectors that are not one for each of 2 texts"),
-        (openai.ONE_TWICE, "2 vectors that are not one for each of 2 texts"),
+        (openai.ONE_MISSING, "1 vectors, not one for each of 2 texts"),
+        (openai.ONE_TWICE, "2 vectors, not one for each of 2 texts"),
         (Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "cannot be decoded"),
-        *((reply, "cannot be read") for reply in openai.unreadable(SECRET)),
+        *((reply, "is not valid") for reply in openai.unreadable(SECRET)),
     ],
 )
-async def test_an_answer_that_is_not_one_vector_per_text_is_a_fault(
+async def test_other_than_one_vector_per_text_is_a_fault(
     reply: Reply, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(reply) as server, pytest.raises(PlatformFault, match=message) as failure:
         await embed(server, [SECRET, "two"])
-    told = "".join(traceback.format_exception(failure.value)) + capsys.readouterr().err
-    assert (False, True) == (SECRET in told, message in told)
+    output = "".join(traceback.format_exception(failure.value)) + capsys.readouterr().err
+    assert (False, True) == (SECRET in output, message in output)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +313,7 @@ async def test_an_answer_that_is_not_one_vector_per_text_is_a_fault(
         (422, "dimension"),
     ],
 )
-async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
+async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=refusal(status, "", f"{SECRET} {KEY}")) as server:
@@ -321,7 +325,7 @@ async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
 
 
 @pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
-async def test_an_address_that_is_none_is_a_fault(base_url: str) -> None:
+async def test_an_invalid_address_is_a_fault(base_url: str) -> None:
     with FakeOpenAI() as server:
         assert PlatformFault is type(await failure_of(server, base_url=base_url))
 
@@ -335,7 +339,7 @@ EMPTY_ACCOUNTS = [
 
 
 @pytest.mark.parametrize("reply", EMPTY_ACCOUNTS)
-async def test_an_account_with_no_quota_left_is_not_asked_again(
+async def test_an_account_without_quota_is_not_retried(
     reply: Reply, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeOpenAI(usual=reply) as server:
@@ -349,7 +353,7 @@ async def test_an_account_with_no_quota_left_is_not_asked_again(
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
-async def test_a_key_that_no_header_can_carry_is_not_sent(key: str) -> None:
+async def test_a_key_that_fits_no_header_is_not_sent(key: str) -> None:
     with FakeOpenAI() as server:
         assert PlatformFault is type(await failure_of(server, api_key=SecretStr(key)))
         assert errors.Forbidden is type(await failure_of(server, SecretStr(key)))
@@ -369,7 +373,7 @@ async def test_a_callers_key_is_used_over_the_same_connection() -> None:
     assert (MODEL, 8, 32) == (callers.model, callers.dimension, callers.batch_size)
 
 
-async def test_a_callers_key_that_is_refused_is_the_callers_matter(
+async def test_errors_of_a_callers_key_go_to_the_caller(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with FakeOpenAI(refusal(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
@@ -377,12 +381,12 @@ async def test_a_callers_key_that_is_refused_is_the_callers_matter(
         failures = [await failure_of(server, CALLERS) for _ in range(2)]
         await embed(server, ["one"])
     assert [errors.Forbidden] * 2 == [type(failure) for failure in failures]
-    assert "a key that the embeddings endpoint accepts" in failures[0].message
+    assert "a key that the endpoint accepts" in failures[0].message
     assert "" == capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_callers_key_is_tried_again_then_told_when() -> None:
+async def test_a_throttled_callers_key_is_retried() -> None:
     with FakeOpenAI(usual=refusal(429)) as server:
         failure = await failure_of(server, CALLERS, time_limit=60)
     assert (errors.RateLimited, 10.0) == (type(failure), failure.retry_after)
@@ -390,7 +394,7 @@ async def test_a_throttled_callers_key_is_tried_again_then_told_when() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 402, 429, 503])
-async def test_a_callers_key_never_shuts_the_others_out(status: int) -> None:
+async def test_a_callers_key_never_opens_the_breaker(status: int) -> None:
     with FakeOpenAI(usual=refusal(status, retry_after="60")) as server:
         async with connected(server) as embedder:
             for _ in range(FAILURE_THRESHOLD + 1):
@@ -400,11 +404,11 @@ async def test_a_callers_key_never_shuts_the_others_out(status: int) -> None:
     assert FAILURE_THRESHOLD + 2 == len(server.calls)
 
 
-async def test_each_key_has_turns_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_key_has_its_own_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=60)
     with FakeOpenAI() as server:
         monkeypatch.setattr(server, "pause", lambda _: both.wait())
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
-            for each in (embedder, embedder.on_behalf_of(CALLERS)):
-                group.create_task(each.embed(numbered(64), Purpose.DOCUMENT))
+            for keyed in (embedder, embedder.on_behalf_of(CALLERS)):
+                group.create_task(keyed.embed(numbered(64), Purpose.DOCUMENT))
     assert (4, 2) == (len(server.calls), server.peak)

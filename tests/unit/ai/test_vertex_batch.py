@@ -1,7 +1,4 @@
-"""Batch prediction jobs and their files, through Google's clients, against servers of their wire.
-
-What Vertex AI is asked, and what is made of its answers.
-"""
+"""Batch prediction jobs and their files: Google's clients against fake servers."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ DESTINATION = "gs://bulk/work/task/output"
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage, where Google's client looks for it."""
+    """A fake Cloud Storage that Google's client connects to."""
     with FakeCloudStorage("bulk") as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
@@ -59,14 +56,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """Vertex AI."""
+    """A fake Vertex AI."""
     with FakeVertexBatch(storage) as server:
         yield server
 
 
 @pytest.fixture
 async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
-    """Its client."""
+    """A client of the fake Vertex AI."""
     client = client_of(vertex.base_url)
     yield client
     await client.aclose()
@@ -74,7 +71,7 @@ async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
 
 @pytest.fixture
 def offline() -> VertexBatch:
-    """A client that writes requests and reads answers, and asks nobody."""
+    """A client that formats requests and parses answers without a server."""
     return client_of("http://nobody.invalid")
 
 
@@ -85,9 +82,9 @@ async def files(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[BatchFiles]:
-    """Files below a prefix; what hangs is given up soon, and tried again at once and for long.
+    """Files in a folder, with attempts that time out early and many retries.
 
-    A parameter is the seconds after which an attempt is given up.
+    The parameter is the time limit of an attempt, in seconds.
     """
     attempt = getattr(request, "param", 10)
     monkeypatch.setattr(time, "sleep", monotonic.turn)
@@ -115,15 +112,15 @@ async def lines_of(files: BatchFiles, name: str) -> list[bytes]:
     return [line async for lines in files.lines(name) for line in lines]
 
 
-def answer(**told: Any) -> bytes:
-    return json.dumps({"key": "hash:chunk", "status": ""} | told).encode()
+def answer(**fields: Any) -> bytes:
+    return json.dumps({"key": "hash:chunk", "status": ""} | fields).encode()
 
 
 def embedding(values: list[float]) -> dict[str, Any]:
     return {"embedding": {"values": values}}
 
 
-async def test_a_job_is_started_as_the_service_expects_it(
+async def test_a_job_is_started_with_the_documented_request(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
@@ -140,7 +137,7 @@ async def test_a_job_is_started_as_the_service_expects_it(
     } == job.request
 
 
-async def test_a_job_of_the_same_name_is_found_and_not_started_again(
+async def test_a_job_of_the_same_name_is_not_started_again(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     first = await batch.submit("task", SOURCE, DESTINATION)
@@ -150,7 +147,7 @@ async def test_a_job_of_the_same_name_is_found_and_not_started_again(
 
 
 @pytest.mark.parametrize("fault", [LOST, HANG, THROTTLED, BROKEN])
-async def test_an_answer_that_was_lost_starts_no_second_job(
+async def test_a_lost_answer_starts_no_second_job(
     batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault, monotonic: Monotonic
 ) -> None:
     vertex.faults["create"].append(fault)
@@ -159,7 +156,7 @@ async def test_an_answer_that_was_lost_starts_no_second_job(
     assert len(vertex.jobs) == 1
 
 
-async def test_half_an_answer_is_a_fault_and_its_job_is_found_later(
+async def test_a_job_with_a_truncated_answer_is_found_later(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].append(HALF)
@@ -170,7 +167,7 @@ async def test_half_an_answer_is_a_fault_and_its_job_is_found_later(
 
 
 @pytest.mark.parametrize(("status", "error"), [(400, InvalidInput), (403, PlatformFault)])
-async def test_a_refused_job_is_not_asked_for_again(
+async def test_a_refused_job_is_not_retried(
     batch: VertexBatch, vertex: FakeVertexBatch, status: int, error: type[Exception]
 ) -> None:
     vertex.faults["create"].append(Fault(status))
@@ -190,7 +187,7 @@ async def test_a_refused_job_is_not_asked_for_again(
         ("JOB_STATE_UNSPECIFIED", BatchProgress.UNDER_WAY),
     ],
 )
-async def test_a_jobs_state_says_how_far_it_has_come(
+async def test_a_jobs_state_maps_to_its_progress(
     batch: VertexBatch, vertex: FakeVertexBatch, state: str, progress: BatchProgress
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
@@ -198,7 +195,7 @@ async def test_a_jobs_state_says_how_far_it_has_come(
     assert (await batch.get_state(name)).progress is progress
 
 
-async def test_a_failed_job_is_told_by_its_code_and_not_in_its_words(
+async def test_a_failed_job_has_a_code_and_no_message(
     batch: VertexBatch, vertex: FakeVertexBatch
 ) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
@@ -214,7 +211,7 @@ async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVer
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_an_outage_is_told_as_one(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
+async def test_an_outage_is_unavailable(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.faults["get"].extend([BROKEN] * 50)
     with pytest.raises(Unavailable):
@@ -226,8 +223,8 @@ async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -
     assert vertex.jobs["1000"].state == "JOB_STATE_CANCELLED"
 
 
-def test_a_request_carries_its_key_and_how_to_embed_its_text(offline: VertexBatch) -> None:
-    asked = json.loads(offline.request("hash:chunk", "Brot\nund Wein"))
+def test_a_request_has_its_key_and_configuration(offline: VertexBatch) -> None:
+    line = json.loads(offline.request("hash:chunk", "Brot\nund Wein"))
     config = {
         "task_type": "RETRIEVAL_DOCUMENT",
         "output_dimensionality": 4,
@@ -235,16 +232,16 @@ def test_a_request_carries_its_key_and_how_to_embed_its_text(offline: VertexBatc
     }
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
-    assert {"key": "hash:chunk", "request": request} == asked
+    assert {"key": "hash:chunk", "request": request} == line
     assert offline.request("k", "a\nb").count(b"\n") == 1
 
 
-def test_an_answer_gives_its_vector_at_length_one(offline: VertexBatch) -> None:
+def test_an_answers_vector_is_scaled_to_length_one(offline: VertexBatch) -> None:
     row = offline.parse_answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
     assert BatchRow("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
 
 
-def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> None:
+def test_a_longer_vector_is_cut_to_the_dimension(offline: VertexBatch) -> None:
     row = offline.parse_answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
     assert row
     assert row.vector
@@ -254,9 +251,9 @@ def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> N
 
 def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
-    told = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
+    old_answer = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
     assert BatchRow("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.parse_answer(
-        json.dumps(told).encode()
+        json.dumps(old_answer).encode()
     )
 
 
@@ -273,16 +270,16 @@ def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
         b'{"key": "hash:chunk", "response": {"embedding": {"values": [NaN, 1, 1, 1]}}}',
     ],
 )
-def test_an_answer_without_a_usable_vector_has_none(offline: VertexBatch, line: bytes) -> None:
+def test_an_answer_without_a_valid_vector_has_none(offline: VertexBatch, line: bytes) -> None:
     assert BatchRow("hash:chunk", None) == offline.parse_answer(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])
-def test_a_line_that_says_nothing_is_no_answer(offline: VertexBatch, line: bytes) -> None:
+def test_an_invalid_line_is_no_answer(offline: VertexBatch, line: bytes) -> None:
     assert offline.parse_answer(line) is None
 
 
-async def test_a_file_is_written_and_read_in_pieces(
+async def test_a_file_is_written_and_read_in_blocks(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     line = b"x" * 999_999 + b"\n"
@@ -293,7 +290,7 @@ async def test_a_file_is_written_and_read_in_pieces(
     assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
 
 
-async def test_lines_come_some_at_a_time(files: BatchFiles, storage: FakeCloudStorage) -> None:
+async def test_lines_are_yielded_in_groups(files: BatchFiles, storage: FakeCloudStorage) -> None:
     lines = [b"%d\n" % number for number in range(2 * MAX_LINES)] + [b"an end without a break"]
     storage.put("bulk", "work/a", b"".join(lines))
     assert [lines[:MAX_LINES], lines[MAX_LINES:-1], lines[-1:]] == [
@@ -301,9 +298,7 @@ async def test_lines_come_some_at_a_time(files: BatchFiles, storage: FakeCloudSt
     ]
 
 
-async def test_nothing_is_left_of_a_file_whose_writing_fails(
-    files: BatchFiles, storage: FakeCloudStorage
-) -> None:
+async def test_a_failed_write_leaves_no_file(files: BatchFiles, storage: FakeCloudStorage) -> None:
     async def failing() -> AsyncIterator[bytes]:
         yield b"x" * 9_000_000
         raise Unavailable("The database is down.")
@@ -318,7 +313,7 @@ async def test_nothing_is_left_of_a_file_whose_writing_fails(
     [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT)],
     indirect=["files"],
 )
-async def test_what_fails_for_now_is_tried_again(
+async def test_transient_failures_are_retried(
     files: BatchFiles, storage: FakeCloudStorage, fault: Any
 ) -> None:
     for operation in ("list", "download", "upload", "delete"):
@@ -330,7 +325,7 @@ async def test_what_fails_for_now_is_tried_again(
     assert storage.names("bulk") == []
 
 
-async def test_storage_that_stays_down_is_told_as_an_outage(
+async def test_storage_that_stays_down_is_unavailable(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for operation in ("list", "upload"):
@@ -341,7 +336,7 @@ async def test_storage_that_stays_down_is_told_as_an_outage(
         await files.write("task/input.jsonl", written(b"x"))
 
 
-async def test_a_bucket_that_is_not_for_us_is_told_with_what_to_do(
+async def test_a_denied_bucket_is_logged_with_advice(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for operation in ("list", "upload"):
@@ -352,7 +347,7 @@ async def test_a_bucket_that_is_not_for_us_is_told_with_what_to_do(
         await files.write("task/input.jsonl", written(b"x"))
 
 
-async def test_only_the_files_below_a_folder_are_deleted(
+async def test_only_the_files_in_a_folder_are_deleted(
     files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for name in ("work/task/a", "work/task/b/c", "work/task-2/a", "other/a"):

@@ -59,13 +59,15 @@ async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexE
 
 
 async def failure_of(server: FakeVertex, **options: Any) -> CarrelError:
-    """What embedding one text fails with, having checked that it tells nothing."""
+    """Embed one text; return the error, which must not reveal texts or tokens."""
     async with connected(server, **options) as embedder:
         with pytest.raises(CarrelError) as failure:
             await embedder.embed([SECRET], Purpose.DOCUMENT)
-    told = "".join(traceback.format_exception(failure.value)) + str(failure.value.to_wire())
-    assert SECRET not in told
-    assert TOKEN not in told
+    traceback_text = "".join(traceback.format_exception(failure.value)) + str(
+        failure.value.to_wire()
+    )
+    assert SECRET not in traceback_text
+    assert TOKEN not in traceback_text
     return failure.value
 
 
@@ -81,7 +83,7 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     ("purpose", "task_type"),
     [(Purpose.QUERY, "RETRIEVAL_QUERY"), (Purpose.DOCUMENT, "RETRIEVAL_DOCUMENT")],
 )
-async def test_the_request_names_model_purpose_and_dimension(
+async def test_the_request_has_model_purpose_and_dimension(
     purpose: Purpose, task_type: str
 ) -> None:
     with FakeVertex() as server:
@@ -100,7 +102,7 @@ async def test_the_request_names_model_purpose_and_dimension(
     }
 
 
-async def test_each_text_travels_alone() -> None:
+async def test_each_text_has_its_own_request() -> None:
     texts = [f"text {number}" for number in range(5)]
     with FakeVertex() as server:
         async with connected(server) as embedder:
@@ -109,7 +111,7 @@ async def test_each_text_travels_alone() -> None:
     assert [len(call.body["content"]["parts"]) for call in server.calls] == [1] * 5
 
 
-async def test_vectors_come_in_the_order_of_texts_however_late() -> None:
+async def test_vectors_are_in_the_order_of_texts() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(Reply(pause=0.2), Reply(pause=0.1)) as server:
         async with connected(server) as embedder:
@@ -118,7 +120,7 @@ async def test_vectors_come_in_the_order_of_texts_however_late() -> None:
     assert expected == vectors
 
 
-async def test_requests_under_way_are_limited_over_two_callers() -> None:
+async def test_concurrency_is_limited_over_two_calls() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(usual=Reply(pause=0.05)) as server:
         async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
@@ -128,7 +130,7 @@ async def test_requests_under_way_are_limited_over_two_callers() -> None:
     assert server.peak == 3
 
 
-async def test_nothing_to_embed_asks_nobody() -> None:
+async def test_no_texts_need_no_request() -> None:
     with FakeVertex() as server:
         async with connected(server) as embedder:
             assert await embedder.embed([], Purpose.DOCUMENT) == []
@@ -136,7 +138,7 @@ async def test_nothing_to_embed_asks_nobody() -> None:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
+async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         async with connected(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
@@ -148,14 +150,14 @@ async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
     "reply", [refusal(500, "INTERNAL"), refusal(503, "UNAVAILABLE"), CUT_CONNECTION]
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_what_passes_is_tried_again(reply: Reply) -> None:
+async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         async with connected(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
     assert len(server.calls) == 2
 
 
-async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Monotonic) -> None:
+async def test_a_dead_connection_leaves_time_for_a_retry(monotonic: Monotonic) -> None:
     with FakeVertex(HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
         async with connected(server, time_limit=60) as embedder:
@@ -163,7 +165,7 @@ async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Mono
     assert len(server.calls) == 2
 
 
-async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
+async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
     with FakeVertex(usual=refusal(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")) as server:
         failure = await failure_of(server)
     assert (type(failure), failure.retry_after) == (Unavailable, 60.0)
@@ -174,16 +176,14 @@ async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
     "reply", [refusal(429, "RESOURCE_EXHAUSTED", SECRET), refusal(500), CUT_CONNECTION, HANG]
 )
 @pytest.mark.usefixtures("sleepless")
-async def test_what_does_not_pass_in_time_is_unavailable(
-    reply: Reply, monotonic: Monotonic
-) -> None:
+async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: Monotonic) -> None:
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.turn_soon, 60)
         failure = await failure_of(server, time_limit=60)
     assert (type(failure), failure.retry_after) == (Unavailable, 10.0)
 
 
-async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
+async def test_the_time_limit_covers_all_texts_of_a_call(
     monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeVertex(usual=Reply(pause=20)) as server:
@@ -195,7 +195,7 @@ async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeVertex() as server:
         pass
     failure = await failure_of(server, time_limit=60)
@@ -208,7 +208,7 @@ async def fail(embedder: VertexEmbedder, times: int) -> None:
             await embedder.embed([SECRET], Purpose.QUERY)
 
 
-async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
+async def test_five_failures_open_the_breaker() -> None:
     seconds = SettableSeconds()
     breaker = CircuitBreaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
@@ -225,14 +225,14 @@ async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     assert len(server.calls) == FAILURE_THRESHOLD + 3
 
 
-async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
+async def test_refused_texts_do_not_count_as_failures() -> None:
     with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
         async with connected(server) as embedder:
             await fail(embedder, FAILURE_THRESHOLD + 2)
     assert len(server.calls) == FAILURE_THRESHOLD + 2
 
 
-async def test_a_probe_whose_caller_leaves_makes_room_for_another(monotonic: Monotonic) -> None:
+async def test_a_cancelled_probe_is_replaced(monotonic: Monotonic) -> None:
     breaker = CircuitBreaker("Vertex AI", pause=0)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
@@ -244,7 +244,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_another(monotonic: Mon
             await embedder.embed(["two"], Purpose.QUERY)
 
 
-async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monotonic) -> None:
+async def test_a_query_has_a_shorter_time_limit(monotonic: Monotonic) -> None:
     with FakeVertex(usual=HANG) as server:
         server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
         async with connected(server, time_limit=3600) as embedder, asyncio.timeout(60):
@@ -252,7 +252,7 @@ async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monot
                 await embedder.embed(["one"], Purpose.QUERY)
 
 
-async def test_a_refused_text_is_named_by_its_place() -> None:
+async def test_a_refused_text_is_named_by_its_index() -> None:
     with FakeVertex() as server:
         async with connected(server) as embedder:
             with pytest.raises(InvalidInput, match="text 1") as refused:
@@ -260,7 +260,7 @@ async def test_a_refused_text_is_named_by_its_place() -> None:
     assert refused.value.details == {"text": 1}
 
 
-async def test_the_first_failure_ends_the_other_requests() -> None:
+async def test_the_first_failure_cancels_the_other_requests() -> None:
     with FakeVertex(usual=HANG) as server:
         server.script.append(refusal(400, "INVALID_ARGUMENT", SECRET))
         async with connected(server, time_limit=3600) as embedder:
@@ -288,7 +288,7 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
         (Reply(body=b'{"embedding": {"values": ["' + SECRET.encode() + b'"]}}'), "cannot be read"),
     ],
 )
-async def test_an_answer_that_is_not_one_vector_is_a_fault(reply: Reply, message: str) -> None:
+async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> None:
     with FakeVertex(reply) as server:
         failure = await failure_of(server)
     assert type(failure) is PlatformFault
@@ -304,7 +304,7 @@ async def test_an_answer_that_is_not_one_vector_is_a_fault(reply: Reply, message
         (404, "NOT_FOUND", "location"),
     ],
 )
-async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
+async def test_a_wrong_configuration_is_logged_with_advice(
     status: int, reason: str, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeVertex(refusal(status, reason, SECRET)) as server:
@@ -315,7 +315,7 @@ async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
     assert SECRET not in logged
 
 
-async def test_credentials_that_cannot_be_used_are_a_fault() -> None:
+async def test_unusable_credentials_are_a_fault() -> None:
     with FakeVertex() as server:
         credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
         failure = await failure_of(server, credentials=credentials)
