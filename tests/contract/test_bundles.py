@@ -1,4 +1,4 @@
-"""What each function loads at its start: only what its bundle will hold."""
+"""At its start, a function loads only modules of its bundle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """What a function of each kind does not load at its start."""
-ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
+OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
 CODE_OF_JOBS = {
@@ -37,7 +37,7 @@ CODE_OF_JOBS = {
 }
 
 ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
-"""The others, each of which takes a process, are for the slow tests."""
+"""Functions of quick tests; the slow tests start a process for each of the others."""
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
     loaded: dict[str, str | None] = json.loads(output)
     assert UNWANTED[function.kind] & loaded.keys() == set()
-    ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
+    ours = {Path(path) for path in loaded.values() if path and path.startswith(OWN_FOLDERS)}
     assert ours - import_closure(function.main).files == set()
     assert ours
 
@@ -77,10 +77,10 @@ def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
 def test_the_gateway_reads_its_catalogue_once() -> None:
     code = """
 import sys
-seen = []
-sys.addaudithook(lambda event, told: seen.append(str(told[0])) if event == "open" else None)
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 import functions.gateway.main
-print(sum(each.endswith("catalog.json") for each in seen))
+print(sum(path.endswith("catalog.json") for path in opened))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
     command = [sys.executable, "-c", code]

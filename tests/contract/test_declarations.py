@@ -1,4 +1,4 @@
-"""What no import shows is declared: the settings, providers and data files of each function."""
+"""Functions declare what no import shows: settings, providers and data files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SETTINGS = [Path(inspect.getfile(module)) for module in (settings, setting_groups)]
 COMPOSITION = Path(context.__file__)
-"""Makes capabilities of settings, and refuses those that a function does not declare to need."""
+"""The composition root, which refuses capabilities that a function does not declare."""
 JOB = Path(job.__file__)
 FIELDS = frozenset(Settings.model_fields)
 SECRETS = {
@@ -45,8 +45,8 @@ every_declaration = pytest.mark.parametrize(
 
 
 @cache
-def asked_of_settings(path: Path) -> set[str]:
-    """The attributes that a module asks of what it calls `settings`."""
+def attributes_of_settings(path: Path) -> set[str]:
+    """The attributes of `settings` that a module reads."""
     return {
         node.attr
         for node in ast.walk(ast.parse(path.read_bytes()))
@@ -56,7 +56,7 @@ def asked_of_settings(path: Path) -> set[str]:
 
 @cache
 def fields_of_properties() -> dict[str, set[str]]:
-    """The settings that each property of `Settings` is made of."""
+    """The settings that each property of `Settings` reads."""
     properties = {}
     for node in ast.walk(ast.parse(Path(inspect.getfile(setting_groups)).read_bytes())):
         match node:
@@ -70,30 +70,30 @@ def fields_of_properties() -> dict[str, set[str]]:
     return properties
 
 
-def read_by(*paths: Path) -> set[str]:
-    """The settings, but for secrets, that files mention, by themselves or by a property."""
-    mentioned = {name for path in paths for name in asked_of_settings(path)}
+def settings_read_by(*paths: Path) -> set[str]:
+    """The settings that files read, directly or by a property, without secrets."""
+    mentioned = {name for path in paths for name in attributes_of_settings(path)}
     properties = fields_of_properties()
-    behind = {name for mention in mentioned & properties.keys() for name in properties[mention]}
-    return ((mentioned & FIELDS) | behind) - SECRETS
+    indirect = {name for mention in mentioned & properties.keys() for name in properties[mention]}
+    return ((mentioned & FIELDS) | indirect) - SECRETS
 
 
 def modules_of(function: Function) -> list[Path]:
-    """The modules of its bundle that read settings by themselves."""
+    """The modules of a function's bundle, without those that define and compose settings."""
     files = import_closure(function.main, withheld(function)).files
     return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
-def of_needs(capabilities: frozenset[Capability]) -> set[str]:
+def settings_of(capabilities: frozenset[Capability]) -> set[str]:
     return {name for capability in capabilities for name in SETTINGS_OF_CAPABILITIES[capability]}
 
 
-@pytest.mark.parametrize("room", FIRST_PARTY)
-def test_settings_are_called_settings(room: str) -> None:
-    """Or the tests below would not see who reads them."""
+@pytest.mark.parametrize("folder", FIRST_PARTY)
+def test_settings_are_called_settings(folder: str) -> None:
+    """Other tests find the readers of settings by this name."""
     others = {
         f"{path.name}: {argument.arg}"
-        for path in (ROOT / room).rglob("*.py")
+        for path in (ROOT / folder).rglob("*.py")
         for argument in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(argument, ast.arg) and argument.annotation
         if "Settings" in ast.unparse(argument.annotation) and argument.arg != "settings"
@@ -104,27 +104,27 @@ def test_settings_are_called_settings(room: str) -> None:
 @every_function
 def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
-    assert set() == read_by(*modules_of(function)) - names
+    assert set() == settings_read_by(*modules_of(function)) - names
 
 
 @every_declaration
 def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -> None:
     [function] = [function for function in functions() if function.name == declared.name]
     assert set(declared.settings) <= FIELDS - SECRETS
-    assert set(declared.settings) <= read_by(*modules_of(function))
+    assert set(declared.settings) <= settings_read_by(*modules_of(function))
 
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
-    assert read_by(*modules_of(gateway)) == {name.lower() for name in gateway.settings}
+    assert settings_read_by(*modules_of(gateway)) == {name.lower() for name in gateway.settings}
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
-    assert read_by(COMPOSITION) == {
+    assert settings_read_by(COMPOSITION) == {
         *SETTINGS_OF_TOOLS,
-        *of_needs(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
+        *settings_of(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
     }
-    assert read_by(JOB) <= {*SETTINGS_OF_JOBS}
+    assert settings_read_by(JOB) <= {*SETTINGS_OF_JOBS}
 
 
 def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
@@ -157,8 +157,8 @@ def test_every_imported_provider_has_a_capability() -> None:
 def test_modules_that_read_files_declare_them() -> None:
     readers = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for room in FIRST_PARTY
-        for path in (ROOT / room).rglob("*.py")
+        for folder in FIRST_PARTY
+        for path in (ROOT / folder).rglob("*.py")
         if "__file__" in path.read_text("utf-8")
     }
     assert DATA_FILES.keys() == readers
@@ -167,8 +167,8 @@ def test_modules_that_read_files_declare_them() -> None:
 def test_each_data_file_belongs_to_a_module() -> None:
     files = {
         path
-        for room in FIRST_PARTY
-        for path in (ROOT / room).rglob("*")
+        for folder in FIRST_PARTY
+        for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
     assert files == {path for module in DATA_FILES for path in data_files_of(module)}

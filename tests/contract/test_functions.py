@@ -1,4 +1,4 @@
-"""What every function must keep to be deployed, and that its rights follow from its declaration."""
+"""Every function can be deployed, and its rights follow from its declaration."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 FUNCTIONS = functions()
-LONGEST_ENTRY_POINT = 4
-"""Statements of a `main.py`."""
+MAX_ENTRY_POINT_STATEMENTS = 4
+"""A `main.py` has at most this many statements."""
 MEMORY = {512, 1024, 2048, 4096}
-"""MiB that a function with one processor may have."""
+"""A function with one processor may have these amounts of memory, in MiB."""
 
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.key)
 
@@ -45,7 +45,7 @@ def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
 @every_function
 def test_its_entry_point_is_short_and_named_handle(function: Function) -> None:
     tree = ast.parse(function.main)
-    assert len(tree.body) <= LONGEST_ENTRY_POINT
+    assert len(tree.body) <= MAX_ENTRY_POINT_STATEMENTS
     assert "handle" in symtable.symtable(function.main, "main.py", "exec").get_identifiers()
 
 
@@ -87,9 +87,9 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
 
 @every_function
 def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
-    asks = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
+    models = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
     roles = function.entry_in_manifest("")["project_roles"]
-    assert (["roles/aiplatform.user"] if asks else []) == roles
+    assert (["roles/aiplatform.user"] if models else []) == roles
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)

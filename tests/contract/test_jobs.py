@@ -1,4 +1,4 @@
-"""What every job must keep, whoever writes it."""
+"""Rules for every job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 JOBS = jobs()
 CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
-"""Minute, hour, day of the month, month, day of the week."""
+"""The ranges of minute, hour, day of the month, month and day of the week."""
 CRON_PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
 
 every_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
@@ -47,7 +47,7 @@ def test_a_jobs_name_is_its_folder(job: Job) -> None:
 
 
 @every_job
-def test_a_jobs_folder_holds_a_declaration_and_no_entry_point(job: Job) -> None:
+def test_a_jobs_folder_has_a_declaration_and_no_entry_point(job: Job) -> None:
     """The build writes its `main.py`."""
     names = {path.name for path in folder_of(job).glob("*.py")}
     assert {"job.py"} == {"job.py", "main.py"} & names
@@ -63,33 +63,33 @@ def test_a_job_has_a_title(job: Job) -> None:
 def test_a_schedule_has_the_five_fields_of_cron(job: Job) -> None:
     fields = job.schedule.split(" ")
     assert len(fields) == len(CRON_RANGES)
-    wrong = [
+    invalid = [
         field
         for field, (low, high) in zip(fields, CRON_RANGES, strict=True)
         if not is_cron_field(field, low, high)
     ]
-    assert wrong == []
+    assert invalid == []
 
 
 @every_job
-def test_a_run_ends_before_the_scheduler_gives_it_up(job: Job) -> None:
+def test_a_run_ends_within_cloud_schedulers_deadline(job: Job) -> None:
     assert 0 < job.timeout <= 30 * 60
 
 
 @every_job
-def test_running_and_counting_are_asynchronous(job: Job) -> None:
+def test_run_and_total_are_asynchronous(job: Job) -> None:
     assert inspect.iscoroutinefunction(job.run)
     assert inspect.iscoroutinefunction(job.total)
 
 
 @every_job
-def test_a_run_takes_capabilities_and_a_budget(job: Job) -> None:
+def test_run_takes_a_context_and_a_budget(job: Job) -> None:
     assert list(inspect.signature(job.run).parameters) == ["ctx", "budget"]
     assert list(inspect.signature(job.total).parameters) == ["ctx"]
 
 
 @every_job
-def test_a_run_says_in_its_docstring_what_it_does(job: Job) -> None:
+def test_run_has_a_docstring(job: Job) -> None:
     assert inspect.getdoc(job.run)
 
 

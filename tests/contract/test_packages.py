@@ -1,4 +1,4 @@
-"""What each package may contain. Who imports whom of ours, `make check` looks after."""
+"""What each package may contain. `make check` verifies the imports between packages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROOMS = ("functions", "shared", "infra", "tests", "benchmarks")
-FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+FOLDERS = ("functions", "shared", "infra", "tests", "benchmarks")
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""\s*\S')
-"""What a file with a docstring begins with: to parse all files takes seconds."""
-LONGEST_ENTRY_POINT = 10
+"""The beginning of a file with a docstring: parsing all files would take seconds."""
+MAX_ENTRY_POINT_LINES = 10
 WITHOUT_FIRESTORE = (
     "functions/",
     *(f"shared/{name}/" for name in ("ai", "clustering", "core", "runtime", "screening", "search")),
@@ -37,7 +37,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full names of what a file imports, wherever in it."""
+    """The full names of everything that a file imports, functions included."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -46,14 +46,14 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def calls(path: Path) -> Iterator[str]:
-    """The names of the functions a file calls, where they are names."""
+    """The names of the functions that a file calls by name."""
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
 
 
 def methods_called(path: Path) -> set[str]:
-    """The names of the methods a file calls of what it calls `database`."""
+    """The names of the methods of `database` that a file calls."""
     return {
         node.func.attr
         for node in ast.walk(parsed(path))
@@ -62,46 +62,48 @@ def methods_called(path: Path) -> set[str]:
     }
 
 
-def files_of(*rooms: str) -> list[Path]:
-    return [path for path in FILES if name_of(path).startswith(rooms)]
+def files_of(*folders: str) -> list[Path]:
+    return [path for path in FILES if name_of(path).startswith(folders)]
 
 
 def statement_lines(path: Path) -> int:
     return sum(bool(line.strip()) for line in path.read_text().splitlines())
 
 
-def test_there_are_files_in_every_room() -> None:
-    assert all(files_of(f"{room}/") for room in ROOMS)
+def test_there_are_files_in_every_folder() -> None:
+    assert all(files_of(f"{folder}/") for folder in FOLDERS)
 
 
-def test_firestore_is_known_only_where_things_are_stored() -> None:
-    knowing = {
+def test_only_storage_packages_import_firestore() -> None:
+    importers = {
         name_of(path)
         for path in files_of(*WITHOUT_FIRESTORE)
         if any(name.startswith("google.cloud.firestore") for name in imports(path))
     }
-    assert knowing == set()
+    assert importers == set()
 
 
-def test_the_gateways_entry_point_only_joins_parts() -> None:
+def test_the_gateways_entry_point_is_short() -> None:
     [path] = [path for path in files_of("functions/") if path.name == "main.py"]
-    assert statement_lines(path) <= LONGEST_ENTRY_POINT
+    assert statement_lines(path) <= MAX_ENTRY_POINT_LINES
 
 
-@pytest.mark.parametrize("room", ["shared/", "functions/"])
-def test_what_runs_in_the_cloud_logs_and_does_not_print(room: str) -> None:
-    assert [name_of(path) for path in files_of(room) if "print" in calls(path)] == []
+@pytest.mark.parametrize("folder", ["shared/", "functions/"])
+def test_functions_and_shared_never_print(folder: str) -> None:
+    assert [name_of(path) for path in files_of(folder) if "print" in calls(path)] == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [name_of(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
 
 
-def test_whoever_queries_lists_every_query_for_the_index_proof() -> None:
-    silent = {
+def test_modules_that_query_list_their_query_shapes() -> None:
+    without_shapes = {
         name_of(path)
         for path in files_of("shared/")
         if {"find", "count"} & methods_called(path)
         if "query_shapes" not in {getattr(node, "name", None) for node in parsed(path).body}
     }
-    assert {"shared/index/vector_index.py"} == silent  # others complete its queries, and list these
+    assert {
+        "shared/index/vector_index.py"
+    } == without_shapes  # others complete its queries, and list these

@@ -1,4 +1,4 @@
-"""What every tool must keep, whoever writes it."""
+"""Rules for every tool."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FORBIDDEN = {"mcp", "mcp_types", "flask", "starlette", "functions_framework", "f
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 
-def test_a_tool_that_writes_is_for_known_people_and_idempotent() -> None:
+def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
     writing = [tool for tool in (*TOOLS, *NOTEBOOK) if tool.effect is not Effect.READ]
     assert writing
     assert {Tier.REGISTERED} == {tool.tier for tool in writing}
-    repeatable = [
+    idempotent = [
         tool for tool in (*TOOLS, *NOTEBOOK) if issubclass(tool.input, IdempotentArguments)
     ]
-    assert writing == repeatable
+    assert writing == idempotent
 
 
 def module_of(tool: Tool[Any, Any]) -> Path:
@@ -63,7 +63,7 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def items_of(schema: dict[str, Any], field: str) -> dict[str, Any]:
-    """The fields of what stands in a list, which may be missing."""
+    """The fields of the items of a list, which may be missing."""
     lists = (node for node in nodes(schema["properties"][field]) if node.get("type") == "array")
     fields: dict[str, Any] = next(lists)["items"]["properties"]
     return fields
@@ -80,14 +80,14 @@ def test_a_tools_name_is_a_verb_and_a_noun_and_its_folder(tool: Tool[Any, Any]) 
 
 
 @every_tool
-def test_a_tools_folder_holds_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
+def test_a_tools_folder_has_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
     """The build writes its `main.py`."""
     names = {path.name for path in module_of(tool).parent.glob("*.py")}
     assert {"tool.py"} == {"tool.py", "main.py"} & names
 
 
 @every_tool
-def test_an_idempotency_key_is_the_last_that_a_model_reads(tool: Tool[Any, Any]) -> None:
+def test_the_idempotency_key_is_the_last_field(tool: Tool[Any, Any]) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"])
     assert "idempotency_key" not in fields[:-1]
 
@@ -116,11 +116,11 @@ def test_schemas_hold_no_references(tool: Tool[Any, Any], side: str) -> None:
 
 @every_tool
 def test_inputs_are_closed_and_outputs_are_open(tool: Tool[Any, Any]) -> None:
-    """A client that kept an output schema must accept fields that are added later."""
-    taken, given = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
-    objects = [node for node in nodes(taken) if node.get("type") == "object"]
+    """Clients store output schemas, and must accept fields that are added later."""
+    inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+    objects = [node for node in nodes(inputs) if node.get("type") == "object"]
     assert {False} == {node.get("additionalProperties") for node in objects}
-    assert False not in [node.get("additionalProperties") for node in nodes(given)]
+    assert False not in [node.get("additionalProperties") for node in nodes(outputs)]
 
 
 @every_tool
@@ -162,36 +162,36 @@ def _names(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 @every_tool
-def test_a_handler_says_how_deep_it_goes(tool: Tool[Any, Any]) -> None:
+def test_a_handler_documents_its_round_trips(tool: Tool[Any, Any]) -> None:
     assert "round trip" in (inspect.getdoc(tool.run) or "")
 
 
 @every_tool
-def test_a_tool_has_time_to_answer_but_not_for_ever(tool: Tool[Any, Any]) -> None:
+def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
     assert 0 < tool.time_limit <= 60
 
 
 @every_tool
-def test_a_resource_is_read_with_the_id_in_its_uri_alone(tool: Tool[Any, Any]) -> None:
+def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     if tool.resource:
-        taken = tool.declaration()["inputSchema"]
-        assert [variable(tool.resource.uri)] == taken["required"]
-        assert "pattern" in taken["properties"][variable(tool.resource.uri)]
+        schema = tool.declaration()["inputSchema"]
+        assert [variable(tool.resource.uri)] == schema["required"]
+        assert "pattern" in schema["properties"][variable(tool.resource.uri)]
         assert tool.resource.uri.startswith("carrel://")
         assert all((tool.resource.name, tool.resource.title, tool.resource.description))
 
 
 @every_tool
-def test_links_are_made_of_fields_that_the_result_has(tool: Tool[Any, Any]) -> None:
+def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
     if tool.links:
         fields = items_of(tool.declaration()["outputSchema"], tool.links.items)
         assert {variable(tool.links.uri), tool.links.name} <= fields.keys()
 
 
 @every_tool
-def test_a_link_leads_to_what_some_tool_says_is_a_resource(tool: Tool[Any, Any]) -> None:
+def test_a_link_leads_to_a_declared_resource(tool: Tool[Any, Any]) -> None:
     if tool.links:
-        assert tool.links.uri in {each.resource.uri for each in TOOLS if each.resource}
+        assert tool.links.uri in {other.resource.uri for other in TOOLS if other.resource}
 
 
 def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
@@ -201,7 +201,7 @@ def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
 
 
 @every_tool
-def test_a_listed_tool_goes_from_page_to_page_by_a_cursor_alone(tool: Tool[Any, Any]) -> None:
+def test_a_listed_tool_is_paged_by_a_cursor_only(tool: Tool[Any, Any]) -> None:
     if tool.links and tool.links.listed:
         declared = tool.declaration()
         assert "cursor" in declared["inputSchema"]["properties"]
@@ -210,20 +210,20 @@ def test_a_listed_tool_goes_from_page_to_page_by_a_cursor_alone(tool: Tool[Any, 
 
 
 @every_tool
-def test_a_tool_that_completes_takes_a_kind_and_a_beginning(tool: Tool[Any, Any]) -> None:
+def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> None:
     if tool.completes:
-        taken, given = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
-        assert {"kind", "prefix"} <= taken["properties"].keys()
-        assert set(taken["required"]) <= {"kind", "prefix"}
-        assert set(tool.completes) <= set(taken["properties"]["kind"]["enum"])
-        assert {"names", "total"} <= given["properties"].keys()
-        assert {"name", "id"} <= items_of(given, "names").keys()
+        inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+        assert {"kind", "prefix"} <= inputs["properties"].keys()
+        assert set(inputs["required"]) <= {"kind", "prefix"}
+        assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
+        assert {"names", "total"} <= outputs["properties"].keys()
+        assert {"name", "id"} <= items_of(outputs, "names").keys()
 
 
 @every_tool
-def test_an_internal_tool_is_there_for_something(tool: Tool[Any, Any]) -> None:
+def test_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
     assert not tool.internal or tool.completes
 
 
-def test_generated_files_say_what_the_declarations_say() -> None:
+def test_generated_files_are_up_to_date() -> None:
     assert generated.stale_files() == []
