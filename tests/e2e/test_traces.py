@@ -1,4 +1,4 @@
-"""Traces over the real gateway, by the official client: who writes, and what readers see."""
+"""Traces through the gateway, with the official client."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ WRITING: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw_tra
 
 @pytest.fixture(scope="module")
 def realm() -> str:
-    """A project of these tests' own."""
+    """The Google Cloud project of these tests."""
     return f"traces-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture(scope="module")
 def gateway(realm: str, log: Path) -> Iterator[Running]:
-    """A gateway that asks who is calling, and lets strangers read."""
+    """A gateway with authentication that allows anonymous reads."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **OPEN}
     with run_gateway(INLINE, environment, log) as running:
         yield running
@@ -56,7 +56,7 @@ def gateway(realm: str, log: Path) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def keys(realm: str) -> dict[str, str]:
-    """The keys of some people."""
+    """The keys of three users."""
     return {user: _new_key(realm, user) for user in (ANNA, "ben", "carl")}
 
 
@@ -64,7 +64,7 @@ def keys(realm: str) -> dict[str, str]:
 async def connected(
     running: Running, key: str | None = None, mode: str = MODERN
 ) -> AsyncIterator[Client]:
-    """The official client, with this key or none."""
+    """Connect the official client with this key, or anonymously."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
@@ -74,11 +74,12 @@ async def connected(
 
 
 def text_of(result: CallToolResult) -> str:
+    """The text blocks of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
-async def did(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    """What a call says in words, and as data that fits the listed schema."""
+async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Call a tool that must succeed. Its text, and its data, which must fit the listed schema."""
     result = await client.call_tool(name, arguments)
     assert not result.is_error, text_of(result)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
@@ -93,42 +94,42 @@ async def test_trace_life_cycle_in_text_and_data(
 ) -> None:
     number = 1 if mode == MODERN else 6
     async with connected(gateway, keys[ANNA], mode) as anna:
-        text, data = await did(anna, "contribute_trace", **sample(number))
+        text, data = await call_tool(anna, "contribute_trace", **sample(number))
         trace_id = data["trace_id"]
         assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
     async with connected(gateway, keys["ben"], mode) as ben:
-        text, data = await did(ben, "vote_trace", trace_id=trace_id, vote_type="up")
+        text, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
         assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
         assert ("up", 1) == (data["vote"], data["upvotes"])
-    async with connected(gateway, None, mode) as stranger:
-        text, data = await did(stranger, "search_traces", query=sample(number)["title"])
+    async with connected(gateway, None, mode) as anonymous:
+        text, data = await call_tool(anonymous, "search_traces", query=sample(number)["title"])
         assert text.startswith(f"Found {len(data['results'])} result")
         assert f"\n\n1. {sample(number)['title']} (score: " in text
         assert f"\n   ID: {trace_id}" in text
         assert trace_id == data["results"][0]["trace_id"]
-        text, data = await did(stranger, "get_trace", trace_id=trace_id)
+        text, data = await call_tool(anonymous, "get_trace", trace_id=trace_id)
         assert text.startswith(f"{sample(number)['title']}\nStatus: pending | Trust: ")
         assert sample(number)["solution_text"] == data["solution_text"]
         assert sample(number)["solution_text"] in text
-        text, data = await did(stranger, "list_tags")
+        text, data = await call_tool(anonymous, "list_tags")
         assert text.startswith(f"Available tags ({data['total']} total):\n")
         assert set(sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
     async with connected(gateway, keys[ANNA], mode) as anna:
-        text, data = await did(anna, "amend_trace", trace_id=trace_id, title="A new title")
+        text, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
         assert (2, ["title"]) == (data["revision"], data["changed"])
-        text, data = await did(anna, "withdraw_trace", trace_id=trace_id)
+        text, data = await call_tool(anna, "withdraw_trace", trace_id=trace_id)
         assert "withdrawn" == data["status"]
-    async with connected(gateway, None, mode) as stranger:
-        result = await stranger.call_tool("get_trace", {"trace_id": trace_id})
+    async with connected(gateway, None, mode) as anonymous:
+        result = await anonymous.call_tool("get_trace", {"trace_id": trace_id})
         assert result.is_error
 
 
 async def test_no_results_are_reported_in_the_required_words(gateway: Running) -> None:
-    async with connected(gateway) as stranger:
-        text, data = await did(stranger, "search_traces", tags=["no-such-tag"])
+    async with connected(gateway) as anonymous:
+        text, data = await call_tool(anonymous, "search_traces", tags=["no-such-tag"])
         assert text.startswith("No traces found matching your query.")
         assert [] == data["results"]
-        result = await stranger.call_tool("search_traces", {})
+        result = await anonymous.call_tool("search_traces", {})
         assert result.is_error
         assert "Please provide a query, tags, or both to search." in text_of(result)
 
@@ -148,8 +149,8 @@ async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, s
 
 
 async def test_anonymous_caller_sees_reading_tools_only(gateway: Running) -> None:
-    async with connected(gateway) as stranger:
-        names = {tool.name for tool in (await stranger.list_tools()).tools}
+    async with connected(gateway) as anonymous:
+        names = {tool.name for tool in (await anonymous.list_tools()).tools}
     assert set(READING) <= names
     assert not set(WRITING) & names
 
@@ -171,7 +172,7 @@ async def test_refusals_say_what_to_do(gateway: Running, keys: dict[str, str]) -
         assert result.is_error
         assert "line 2" in text_of(result)
         assert token not in result.model_dump_json()
-        _, data = await did(ben, "contribute_trace", **sample(4))
+        _, data = await call_tool(ben, "contribute_trace", **sample(4))
         result = await ben.call_tool(
             "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
         )
@@ -197,7 +198,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
             assert (True, None) == (result.is_error, result.structured_content)
             assert ("VALIDATION_ERROR", [field]) == (error["code"], list(error["details"]))
             assert field in error["message"]
-        await did(ben, "list_tags")  # the session goes on
+        await call_tool(ben, "list_tags")  # the session goes on
 
 
 async def test_outages_are_readable_in_all_five_tools(log: Path) -> None:
@@ -226,17 +227,17 @@ async def test_contributors_and_voters_are_not_disclosed(
     gateway: Running, keys: dict[str, str]
 ) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
-        _, data = await did(anna, "contribute_trace", **sample(10))
+        _, data = await call_tool(anna, "contribute_trace", **sample(10))
         trace_id = data["trace_id"]
     async with connected(gateway, keys["ben"]) as ben:
-        await did(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
-    async with connected(gateway) as stranger:
+        await call_tool(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
+    async with connected(gateway) as anonymous:
         for name, arguments in (
             ("search_traces", {"query": sample(10)["title"]}),
             ("get_trace", {"trace_id": trace_id}),
             ("list_tags", {}),
         ):
-            answer = (await stranger.call_tool(name, arguments)).model_dump_json()
+            answer = (await anonymous.call_tool(name, arguments)).model_dump_json()
             assert "lovelace" not in answer
             assert '"ben"' not in answer
 
@@ -244,11 +245,11 @@ async def test_contributors_and_voters_are_not_disclosed(
 async def test_same_key_contributes_once(gateway: Running, keys: dict[str, str]) -> None:
     async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as again:
         arguments = sample(12, idempotency_key="once")
-        text, one = await did(carl, "contribute_trace", **arguments)
-        repeated, two = await did(again, "contribute_trace", **arguments)
+        text, one = await call_tool(carl, "contribute_trace", **arguments)
+        repeated, two = await call_tool(again, "contribute_trace", **arguments)
         assert one == two
         assert f"{text}\nThis call succeeded before" in repeated
-        _, search = await did(carl, "search_traces", tags=sample(12)["tags"])
+        _, search = await call_tool(carl, "search_traces", tags=sample(12)["tags"])
     assert [one["trace_id"]] == [hit["trace_id"] for hit in search["results"]]
 
 
@@ -266,7 +267,7 @@ def test_every_protocol_revision_has_a_text(
 
 
 def _new_key(realm: str, user: str) -> str:
-    """A key, and something to spend."""
+    """Store a new key and a balance."""
     text, key = new_key(
         Keyring([SecretStr(SECRET)]), user, "tests", FULL_ACCESS, created_at=datetime.now(UTC)
     )

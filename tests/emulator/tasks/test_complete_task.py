@@ -109,10 +109,10 @@ async def test_missing_task_is_not_found(app: App, number: str) -> None:
 
 async def test_task_of_another_user_is_not_found(app: App) -> None:
     await add_tasks(app, "Rest")
-    theirs = await error_of(app, "complete_task", "ben", task_id="1")
+    foreign = await error_of(app, "complete_task", "ben", task_id="1")
     missing = await error_of(app, "complete_task", "ben", task_id="2")
-    assert "not_found" == theirs["code"]
-    assert theirs["message"].replace("1", "2") == missing["message"]
+    assert "not_found" == foreign["code"]
+    assert foreign["message"].replace("1", "2") == missing["message"]
     assert ["1"] == await list_ids(app, status="open")
 
 

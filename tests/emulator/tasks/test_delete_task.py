@@ -19,17 +19,17 @@ async def test_deleted_task_is_unlisted_and_restorable(
     app: App,
 ) -> None:
     await add_tasks(app, "one", "two")
-    gone = await result_of(app, "delete_task", task_id="1")
+    deleted = await result_of(app, "delete_task", task_id="1")
     assert ("deleted", "2026-04-09T12:00:00Z") == (
-        gone["task"]["status"],
-        gone["task"]["restorable_until"],
+        deleted["task"]["status"],
+        deleted["task"]["restorable_until"],
     )
     assert (["status"], {"tool": "restore_task", "arguments": {"task_id": "1"}}) == (
-        gone["changed"],
-        gone["undo"],
+        deleted["changed"],
+        deleted["undo"],
     )
     assert ["2"] == await list_ids(app)
-    assert [gone["task"] | {"overdue": False}] == await list_all(app, status="deleted")
+    assert [deleted["task"] | {"overdue": False}] == await list_all(app, status="deleted")
 
 
 async def test_deleting_twice_is_not_found(app: App) -> None:

@@ -125,8 +125,8 @@ async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None
     await result_of(app, "delete_task", task_id="2")
     deleted = await error_of(app, "update_task", task_id="2", title="x")
     missing = await error_of(app, "update_task", task_id="3", title="x")
-    theirs = await error_of(app, "update_task", "ben", task_id="1", title="x")
-    assert ["not_found"] * 3 == [error["code"] for error in (deleted, missing, theirs)]
+    foreign = await error_of(app, "update_task", "ben", task_id="1", title="x")
+    assert ["not_found"] * 3 == [error["code"] for error in (deleted, missing, foreign)]
     assert ("restore_task" in deleted["message"], "restore_task" in missing["message"]) == (
         True,
         False,

@@ -43,9 +43,9 @@ async def test_only_given_fields_change(app: App, new: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     result = await amend(app, trace_id, **new)
     assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
-    now = await read(app, trace_id)
-    assert sample(0, **new) == {name: now[name] for name in TEXTS}
-    assert 2 == now["revision"]
+    trace = await read(app, trace_id)
+    assert sample(0, **new) == {name: trace[name] for name in TEXTS}
+    assert 2 == trace["revision"]
 
 
 async def test_result_has_the_amended_trace(app: App) -> None:
@@ -75,8 +75,8 @@ async def test_earlier_revision_is_brought_back(app: App) -> None:
     for revision, number in ((2, 1), (1, 0), (3, 2)):
         result = await amend(app, trace_id, revision=revision)
         assert sorted(TEXTS) == sorted(result["changed"])
-        now = await read(app, trace_id)
-        assert sample(number) == {name: now[name] for name in TEXTS}
+        trace = await read(app, trace_id)
+        assert sample(number) == {name: trace[name] for name in TEXTS}
     assert 6 == (await read(app, trace_id))["revision"]
 
 
@@ -84,8 +84,8 @@ async def test_undo_can_be_undone(app: App) -> None:
     trace_id = await contribute(app)
     amended = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
     undone = await undo(app, amended)
-    now = await read(app, trace_id)
-    assert sample(0) == {name: now[name] for name in TEXTS}
+    trace = await read(app, trace_id)
+    assert sample(0) == {name: trace[name] for name in TEXTS}
     await undo(app, undone)
     assert "Worse." == (await read(app, trace_id))["solution_text"]
 
@@ -188,8 +188,8 @@ async def test_date_is_that_of_the_last_amendment(app: App) -> None:
     )
     app.clock = lambda: NOON + timedelta(days=3)
     await amend(app, older, title="New")
-    now = await read(app, older)
-    assert ("2026-03-13", "2026-03-10") == (now["date"], now["created_at"])
+    trace = await read(app, older)
+    assert ("2026-03-13", "2026-03-10") == (trace["date"], trace["created_at"])
     assert [older, newer] == await search_ids(app, tags=["x"])
 
 
@@ -197,18 +197,18 @@ async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     trace_id = await contribute(app)
     await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
     stored = await stored_documents(app, f"traces/{trace_id}/revisions")
-    now = await read(app, trace_id)
+    trace = await read(app, trace_id)
     assert {str(number) for number in range(1, 7)} == stored.keys()
-    assert 7 == now["revision"]
-    titles = {data["title"] for data in stored.values()} | {now["title"]}
+    assert 7 == trace["revision"]
+    titles = {data["title"] for data in stored.values()} | {trace["title"]}
     assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
 
 
 async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
     trace_id = await contribute(app)
     arguments: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
-    both = await asyncio.gather(*(call(app, "amend_trace", **arguments) for _ in range(2)))
-    assert [2, 2] == [answer.result["revision"] for answer in both if answer.result]
+    answers = await asyncio.gather(*(call(app, "amend_trace", **arguments) for _ in range(2)))
+    assert [2, 2] == [answer.result["revision"] for answer in answers if answer.result]
     assert 2 == (await read(app, trace_id))["revision"]
 
 

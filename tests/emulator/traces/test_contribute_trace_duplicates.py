@@ -80,10 +80,10 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
 async def test_superseded_trace_is_no_duplicate(
     app: App,
 ) -> None:
-    old = await contribute(app, NUMBER)
-    await contribute(app, 20, supersedes=old)
+    former = await contribute(app, NUMBER)
+    await contribute(app, 20, supersedes=former)
     result = await call_result(app, "contribute_trace", "ben", **COPY)
-    assert old != result["trace_id"]
+    assert former != result["trace_id"]
 
 
 async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
@@ -133,8 +133,8 @@ async def test_withdrawn_trace_is_not_restored_beside_its_copy(
 
 
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
-    mine, other = await contribute(app), await contribute(app, 1, "ben")
-    error = await call_error(app, "amend_trace", trace_id=mine, **sample(1))
+    own, other = await contribute(app), await contribute(app, 1, "ben")
+    error = await call_error(app, "amend_trace", trace_id=own, **sample(1))
     assert ("CONFLICT", {"duplicate": other}) == (error.code, error.details)
     amended = {"solution_text": f"{sample(0)['solution_text']} That is all."}
-    assert (await call_result(app, "amend_trace", trace_id=mine, **amended))["changed"]
+    assert (await call_result(app, "amend_trace", trace_id=own, **amended))["changed"]

@@ -46,28 +46,28 @@ async def chain(app: App, length: int) -> list[str]:
 
 
 async def test_own_superseded_trace_leaves_search(app: App) -> None:
-    old, new = await chain(app, 2)
-    assert [False, True] == await is_found(app, old, new)
-    assert old == (await call_result(app, "get_trace", STRANGER, trace_id=old))["trace_id"]
+    former, successor = await chain(app, 2)
+    assert [False, True] == await is_found(app, former, successor)
+    assert former == (await call_result(app, "get_trace", STRANGER, trace_id=former))["trace_id"]
 
 
 async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
-    old, new = await chain(app, 2)
-    await withdraw(app, new)
-    assert [True, False] == await is_found(app, old, new)
-    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=old)
-    await withdraw(app, new, withdrawn=False)
-    assert [False, True] == await is_found(app, old, new)
+    former, successor = await chain(app, 2)
+    await withdraw(app, successor)
+    assert [True, False] == await is_found(app, former, successor)
+    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
+    await withdraw(app, successor, withdrawn=False)
+    assert [False, True] == await is_found(app, former, successor)
 
 
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
-    [old] = await chain(app, 1)
+    [former] = await chain(app, 1)
     result = await call_result(
-        app, "contribute_trace", **sample(1, tags=["orange"], supersedes=old)
+        app, "contribute_trace", **sample(1, tags=["orange"], supersedes=former)
     )
-    assert old == result["supersedes"]
+    assert former == result["supersedes"]
     await undo(app, result)
-    assert [True] == await is_found(app, old)
+    assert [True] == await is_found(app, former)
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
@@ -94,22 +94,26 @@ async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
 async def test_superseding_twice_names_the_successor(
     app: App,
 ) -> None:
-    [old] = await chain(app, 1)
-    new = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=old)
-    error = await call_error(app, "contribute_trace", **sample(2, supersedes=old))
+    [former] = await chain(app, 1)
+    successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=former)
+    error = await call_error(app, "contribute_trace", **sample(2, supersedes=former))
     assert ("CONFLICT", ["supersedes"]) == (error.code, list(error.details))
-    assert f"is replaced by {new}" in error.message
+    assert f"is replaced by {successor}" in error.message
 
 
 async def test_superseded_trace_of_another_user_stays(app: App) -> None:
-    [old] = await chain(app, 1)
-    new = await contribute(app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=old)
-    assert [True, True] == await is_found(app, old, new)
-    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=old)
-    assert old == (await call_result(app, "get_trace", STRANGER, trace_id=new))["supersedes"]
-    await call_result(app, "withdraw_trace", "ben", trace_id=new)
-    await call_result(app, "withdraw_trace", "ben", trace_id=new, withdrawn=False)
-    assert [True, True] == await is_found(app, old, new)
+    [former] = await chain(app, 1)
+    successor = await contribute(
+        app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=former
+    )
+    assert [True, True] == await is_found(app, former, successor)
+    assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
+    assert (
+        former == (await call_result(app, "get_trace", STRANGER, trace_id=successor))["supersedes"]
+    )
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor)
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor, withdrawn=False)
+    assert [True, True] == await is_found(app, former, successor)
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
@@ -120,32 +124,32 @@ async def test_missing_trace_cannot_be_superseded(app: App) -> None:
 
 
 async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
-    [old] = await chain(app, 1)
-    await withdraw(app, old)
-    error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=old))
+    [former] = await chain(app, 1)
+    await withdraw(app, former)
+    error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=former))
     assert "NOT_FOUND" == error.code
 
 
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
-    [old] = await chain(app, 1)
-    await withdraw(app, old)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=old))
+    [former] = await chain(app, 1)
+    await withdraw(app, former)
+    error = await call_error(app, "contribute_trace", **sample(1, supersedes=former))
     assert "CONFLICT" == error.code
     assert "is withdrawn" in error.message
 
 
 async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
     """A trace is no duplicate of the one that it supersedes."""
-    [old] = await chain(app, 1)
+    [former] = await chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
-    new = await contribute(app, 0, **better, supersedes=old)
-    assert [False, True] == await is_found(app, old, new)
+    successor = await contribute(app, 0, **better, supersedes=former)
+    assert [False, True] == await is_found(app, former, successor)
 
 
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
-    [old] = await chain(app, 1)
-    await add_votes(app, old, 2, **SPAM)
-    error = await call_error(app, "contribute_trace", **sample(1, supersedes=old))
+    [former] = await chain(app, 1)
+    await add_votes(app, former, 2, **SPAM)
+    error = await call_error(app, "contribute_trace", **sample(1, supersedes=former))
     assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
 
 

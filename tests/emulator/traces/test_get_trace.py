@@ -156,12 +156,12 @@ async def test_long_trace_is_read_in_parts(app: App) -> None:
     solution = " ".join(f"s{number}" for number in range(6_000))
     trace_id = await contribute(app, context_text=context, solution_text=solution)
     offset: int | None = 0
-    read = ["", ""]
+    texts = ["", ""]
     while offset is not None:
         part = await call_result(app, "get_trace", STRANGER, trace_id=trace_id, offset=offset)
         assert len(part["context_text"]) + len(part["solution_text"]) <= 30_000
-        read = [read[0] + part["context_text"], read[1] + part["solution_text"]]
+        texts = [texts[0] + part["context_text"], texts[1] + part["solution_text"]]
         offset = part.get("next_offset")
-    assert [context, solution] == read
+    assert [context, solution] == texts
     words = await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
     assert "call get_trace with offset 30000" in words

@@ -264,7 +264,7 @@ async def test_only_words_are_searched_while_embedding_is_down(
     embedder.down = True
     answer = await call(app, "search_traces", STRANGER, query="editable install")
     by_tags = await search_ids(app, tags=["python"])
-    both = await search_ids(app, query="asyncio", tags=["python"])
+    by_query_and_tags = await search_ids(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
     assert (trace_ids[0], True) == (
@@ -275,7 +275,7 @@ async def test_only_words_are_searched_while_embedding_is_down(
     assert "embedding provider" in answer.result["message"]
     assert "score" not in str(answer.text)
     assert {trace_ids[0], trace_ids[2]} == set(by_tags)
-    assert [trace_ids[2]] == both
+    assert [trace_ids[2]] == by_query_and_tags
 
 
 async def test_search_takes_at_most_three_round_trips(app: App) -> None:

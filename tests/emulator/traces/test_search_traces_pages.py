@@ -74,8 +74,8 @@ async def test_concurrent_changes_lose_and_repeat_no_hit(
     trace_ids = await contribute_anchors(app, 9)
     first = await call_result(app, "search_traces", STRANGER, **arguments, limit=3)
     first_ids = hit_ids([first])
-    gone = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
-    await call_result(app, "withdraw_trace", trace_id=gone)
+    withdrawn = next(trace_id for trace_id in trace_ids if trace_id not in first_ids)
+    await call_result(app, "withdraw_trace", trace_id=withdrawn)
     await call_result(app, "withdraw_trace", trace_id=first_ids[0])
     app.clock = lambda: NOON + timedelta(days=1)
     await contribute(app, 20, title="anchor of late", tags=["sea"])
@@ -83,8 +83,8 @@ async def test_concurrent_changes_lose_and_repeat_no_hit(
         app, "search_traces", STRANGER, **arguments, limit=50, cursor=first["next_cursor"]
     )
     later = hit_ids(rest)
-    assert set(trace_ids) - {gone} - set(first_ids) <= set(later)
-    assert not {gone, *first_ids} & set(later)
+    assert set(trace_ids) - {withdrawn} - set(first_ids) <= set(later)
+    assert not {withdrawn, *first_ids} & set(later)
 
 
 @pytest.mark.parametrize("arguments", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
@@ -94,14 +94,16 @@ async def test_flagged_and_superseded_traces_leave_no_gap(
     trace_ids = await contribute_anchors(app, 9)
     for hidden in (trace_ids[8], trace_ids[7], trace_ids[4]):
         await add_votes(app, hidden, 2, **SPAM)
-    new = await contribute(app, 20, title="anchor again", tags=["sea"], supersedes=trace_ids[3])
-    visible = {*trace_ids, new} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
+    successor = await contribute(
+        app, 20, title="anchor again", tags=["sea"], supersedes=trace_ids[3]
+    )
+    visible = {*trace_ids, successor} - {trace_ids[8], trace_ids[7], trace_ids[4], trace_ids[3]}
     for limit in (1, 2, 50):
         pages = await pages_of(app, **arguments, limit=limit)
         assert (sorted(visible), len(visible)) == (sorted(hit_ids(pages)), len(hit_ids(pages)))
         assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
     flagged = await pages_of(app, **arguments, limit=2, include_flagged=True)
-    assert sorted({*trace_ids, new} - {trace_ids[3]}) == sorted(hit_ids(flagged))
+    assert sorted({*trace_ids, successor} - {trace_ids[3]}) == sorted(hit_ids(flagged))
 
 
 async def test_page_of_hidden_traces_does_not_say_no_match(

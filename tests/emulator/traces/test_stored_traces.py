@@ -179,10 +179,12 @@ async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     before = await Traces(database).get_vote(trace_id, "ben")
     assert (None, None, 0) == (before.vote, before.text, before.revision)
     await vote(app, trace_id, "ben")
-    now = await Traces(database).get_vote(trace_id, "ben")
-    assert now.vote
+    current = await Traces(database).get_vote(trace_id, "ben")
+    assert current.vote
     with pytest.raises(WriteConflict):
-        await database.commit([Traces(database).set_vote(before, now.vote, None, 1, app.clock())])
+        await database.commit(
+            [Traces(database).set_vote(before, current.vote, None, 1, app.clock())]
+        )
 
 
 async def test_record_of_a_newer_version_is_read(app: App, ctx: Context) -> None:

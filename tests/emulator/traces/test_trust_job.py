@@ -213,10 +213,10 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
 async def test_unreadable_votes_block_no_other_trace(
     app: App,
 ) -> None:
-    broken, other, theirs = [
+    broken, other, foreign = [
         await contribute(app, number, user) for number, user in enumerate(("anna", "anna", "ben"))
     ]
-    for trace_id in (broken, other, theirs):
+    for trace_id in (broken, other, foreign):
         await vote(app, trace_id, "carl")
         await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     await write(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})

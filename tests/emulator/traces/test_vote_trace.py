@@ -26,8 +26,8 @@ pytestmark = pytest.mark.anyio
 
 async def vote_state(app: App, trace_id: str) -> tuple[int, int, str]:
     """The numbers of upvotes and downvotes, and the status."""
-    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    return read["upvotes"], read["downvotes"], read["status"]
+    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    return trace["upvotes"], trace["downvotes"], trace["status"]
 
 
 async def record(app: App, user: str) -> dict[str, int]:
@@ -137,18 +137,18 @@ async def test_every_change_of_a_vote_can_be_undone(
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **before)
     fields = ("upvotes", "downvotes", "status", "feedback", "your_vote")
-    was = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    done = await vote(app, trace_id, "ben", **after)
-    if done["changed"]:
-        await call_result(app, done["undo"]["tool"], "ben", **done["undo"]["arguments"])
-    now = await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    assert [was.get(name) for name in fields] == [now.get(name) for name in fields]
+    before_undo = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    changed = await vote(app, trace_id, "ben", **after)
+    if changed["changed"]:
+        await call_result(app, changed["undo"]["tool"], "ben", **changed["undo"]["arguments"])
+    after_undo = await call_result(app, "get_trace", "ben", trace_id=trace_id)
+    assert [before_undo.get(name) for name in fields] == [after_undo.get(name) for name in fields]
 
 
 async def test_contributor_cannot_vote_on_the_own_trace(app: App) -> None:
     trace_id = await contribute(app)
-    for how in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
-        error = await call_error(app, "vote_trace", ANNA, trace_id=trace_id, **how)
+    for arguments in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
+        error = await call_error(app, "vote_trace", ANNA, trace_id=trace_id, **arguments)
         assert "FORBIDDEN" == error.code
         assert "amend" in error.message
     assert (0, 0, "pending") == await vote_state(app, trace_id)
@@ -232,15 +232,15 @@ async def test_withdrawn_trace_is_not_found(app: App) -> None:
 
 async def test_one_vote_validates_nothing(app: App) -> None:
     """Not even the vote of a contributor with a perfect record."""
-    loved = await contribute(app, 1, "ben")
-    await add_votes(app, loved, 12)
+    popular = await contribute(app, 1, "ben")
+    await add_votes(app, popular, 12)
     trace_id = await contribute(app)
     assert "pending" == (await vote(app, trace_id, "ben"))["status"]
 
 
 async def test_vote_of_a_good_record_weighs_more(app: App) -> None:
-    loved = await contribute(app, 1, "ben")
-    await add_votes(app, loved, 12)
+    popular = await contribute(app, 1, "ben")
+    await add_votes(app, popular, 12)
     by_ben, by_newcomer = await contribute(app, 2), await contribute(app, 3)
     trusted = (await vote(app, by_ben, "ben"))["trust"]
     assert trusted > (await vote(app, by_newcomer, "newcomer"))["trust"]
@@ -249,8 +249,8 @@ async def test_vote_of_a_good_record_weighs_more(app: App) -> None:
 async def test_weight_is_fixed_when_the_vote_is_given(app: App) -> None:
     trace_id = await contribute(app)
     before = (await vote(app, trace_id, "ben"))["trust"]
-    loved = await contribute(app, 1, "ben")
-    await add_votes(app, loved, 12)
+    popular = await contribute(app, 1, "ben")
+    await add_votes(app, popular, 12)
     again = await vote(app, trace_id, "ben")
     assert (False, before) == (again["changed"], again["trust"])
     await vote(app, trace_id, "ben", vote_type="none")

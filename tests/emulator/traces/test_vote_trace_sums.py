@@ -63,8 +63,8 @@ class History:
 
     async def vote(self, trace_id: str) -> None:
         """Vote as a random user."""
-        user, how = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
-        answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **how)
+        user, choice = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
+        answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **choice)
         if self.owners[trace_id] == user:
             assert answer.error
             assert "FORBIDDEN" == answer.error.code
@@ -72,8 +72,8 @@ class History:
         assert answer.result, answer.error
         before = self.votes.get((trace_id, user), {"vote_type": "none"})
         renewed = (trace_id, user) in self.earlier
-        assert (before != how or renewed) == answer.result["changed"]
-        self.votes[trace_id, user] = how
+        assert (before != choice or renewed) == answer.result["changed"]
+        self.votes[trace_id, user] = choice
         self.earlier.discard((trace_id, user))
 
     async def amend_text(self, trace_id: str) -> None:
@@ -110,10 +110,10 @@ class History:
     async def assert_shown(self) -> None:
         """Compare the votes that `get_trace` shows with the expected ones."""
         for trace_id in self.owners:
-            how = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
-            counts = Counter(vote.get("vote_type", "none") for vote in how)
-            read = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
-            assert (counts["up"], counts["down"]) == (read["upvotes"], read["downvotes"])
+            choices = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
+            counts = Counter(vote.get("vote_type", "none") for vote in choices)
+            trace = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
+            assert (counts["up"], counts["down"]) == (trace["upvotes"], trace["downvotes"])
 
     async def _amend(self, trace_id: str, **new: str) -> None:
         await call_result(self.app, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
@@ -133,9 +133,9 @@ async def test_tallies_equal_the_votes_after_any_history(app: App, seed: int) ->
 
 
 async def test_vote_weight_follows_the_voters_record(app: App) -> None:
-    theirs = await contribute(app, 1, "ben")
-    await add_votes(app, theirs, 5)
-    await vote(app, theirs, "voter0", **DOWN)
+    popular = await contribute(app, 1, "ben")
+    await add_votes(app, popular, 5)
+    await vote(app, popular, "voter0", **DOWN)
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     await vote(app, trace_id, "carl")
@@ -148,16 +148,16 @@ async def test_vote_weight_follows_the_voters_record(app: App) -> None:
 
 async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
     trace_id = await contribute(app)
-    how = [({"vote_type": "up"}, DOWN, SPAM)[number % 3] for number in range(15)]
+    votes = [({"vote_type": "up"}, DOWN, SPAM)[number % 3] for number in range(15)]
     answers = await asyncio.gather(
         *(
             call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **arguments)
-            for number, arguments in enumerate(how)
+            for number, arguments in enumerate(votes)
         )
     )
     assert [None] * 15 == [answer.error for answer in answers]
-    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert (5, 10) == (read["upvotes"], read["downvotes"])
+    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    assert (5, 10) == (trace["upvotes"], trace["downvotes"])
     assert 15 == len(await stored_votes(app, trace_id))
     counts = [
         answer.result["upvotes"] + answer.result["downvotes"] for answer in answers if answer.result
@@ -168,9 +168,9 @@ async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
 
 async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     trace_id = await contribute(app)
-    how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[number % 3] for number in range(12)]
+    votes = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[number % 3] for number in range(12)]
     answers = await asyncio.gather(
-        *(call(app, "vote_trace", "ben", trace_id=trace_id, **arguments) for arguments in how)
+        *(call(app, "vote_trace", "ben", trace_id=trace_id, **arguments) for arguments in votes)
     )
     assert [None] * 12 == [answer.error for answer in answers]
     assert len(await stored_votes(app, trace_id)) <= 1
@@ -199,9 +199,9 @@ async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
         app, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
     assert "pending" == amended["status"]
-    read = await call_result(app, "get_trace", "voter0", trace_id=trace_id)
-    assert (0, 0, 0.0) == (read["upvotes"], read["downvotes"], read["trust"])
-    assert "your_vote" not in read
+    trace = await call_result(app, "get_trace", "voter0", trace_id=trace_id)
+    assert (0, 0, 0.0) == (trace["upvotes"], trace["downvotes"], trace["trust"])
+    assert "your_vote" not in trace
     again = await vote(app, trace_id, "voter0")
     assert (True, 1) == (again["changed"], again["upvotes"])
     assert "former" not in again
@@ -216,9 +216,9 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
         await vote(app, trace_id, user, **SPAM, feedback_text="It sells something.")
         dots = f"Buy this.{'.' * number}"
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
-    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert ("flagged", 2) == (read["status"], read["downvotes"])
-    assert [True, True] == [feedback["earlier"] for feedback in read["feedback"]]
+    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    assert ("flagged", 2) == (trace["status"], trace["downvotes"])
+    assert [True, True] == [feedback["earlier"] for feedback in trace["feedback"]]
     assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
     convinced = await vote(app, trace_id, "ben")
     assert ("down", "pending", 1) == (
@@ -254,11 +254,11 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
     await add_votes(app, trace_id, 4)
     for new in ({"solution_text": "Another."}, {"revision": 1}):
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new)
-    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert (0, "pending", sample(0)["solution_text"]) == (
-        read["upvotes"],
-        read["status"],
-        read["solution_text"],
+        trace["upvotes"],
+        trace["status"],
+        trace["solution_text"],
     )
     await assert_tallies(app)
 
@@ -294,8 +294,8 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     assert [] == await search_ids(app, query=sample(0)["title"])
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     counted = sum(answer.error is None for answer in answers[:8])
-    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert counted == read["upvotes"]
+    trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
+    assert counted == trace["upvotes"]
     await assert_tallies(app)
 
 

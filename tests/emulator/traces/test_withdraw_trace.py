@@ -50,8 +50,8 @@ async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
     for user in (STRANGER, "ben"):
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
         assert "NOT_FOUND" == error.code
-    read = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
-    assert ("withdrawn", sample(0)["solution_text"]) == (read["status"], read["solution_text"])
+    trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
+    assert ("withdrawn", sample(0)["solution_text"]) == (trace["status"], trace["solution_text"])
     assert {"python": 1, "asyncio": 1} == await tag_counts(app)
 
 
@@ -65,9 +65,9 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
         ("amend_trace", {"title": "Mine"}),
         ("withdraw_trace", {}),
     ):
-        gone = await call_error(app, name, "ben", trace_id=trace_id, **more)
-        never = await call_error(app, name, "ben", trace_id="f" * 16, **more)
-        assert never.message.replace("f" * 16, trace_id) == gone.message
+        withdrawn = await call_error(app, name, "ben", trace_id=trace_id, **more)
+        missing = await call_error(app, name, "ben", trace_id="f" * 16, **more)
+        assert missing.message.replace("f" * 16, trace_id) == withdrawn.message
 
 
 async def test_result_has_status_and_undo(app: App) -> None:
