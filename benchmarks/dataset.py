@@ -17,7 +17,7 @@ from functions.jobs.ingest.readers.reading import read
 from infra.build.discovery import ROOT
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import embedding_text
-from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
 from tests.support.knowledge import embed_all, in_chunks, index_all
 
@@ -94,7 +94,7 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
     while len(ids) < chunks:
         block.append(next(sources))
         ids += [chunk.chunk_id for chunk in block[-1].chunks]
-        if len(block) == BLOCK or len(ids) >= chunks:
+        if len(block) == BATCH_SIZE or len(ids) >= chunks:
             await Ingestion(ctx.database).save(block, ctx.clock())
             block = []
     await embed_all(ctx)

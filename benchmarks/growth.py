@@ -28,7 +28,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.job import Budget
@@ -89,7 +89,7 @@ def endless_sources() -> Iterator[ChunkedSource]:
 async def fill_in_steps(ctx: Context, sources: Iterator[ChunkedSource], chunks: int) -> None:
     """Add at least this many chunks, and run the jobs."""
     while chunks > 0:
-        block = list(islice(sources, BLOCK))
+        block = list(islice(sources, BATCH_SIZE))
         chunks -= sum(len(source.chunks) for source in block)
         await Ingestion(ctx.database).save(block, ctx.clock())
     for job in (embed, index):

@@ -38,7 +38,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
-from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.search.filter_plan import Selection
@@ -129,8 +129,8 @@ async def fill(ctx: Context) -> dict[str, str]:
     sources = list(read_sources(SCIFACT / "corpus.jsonl"))
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         ids = [json.loads(line)["_id"] for line in lines]
-    for start in range(0, len(sources), BLOCK):
-        block = [in_chunks(source) for source in sources[start : start + BLOCK]]
+    for start in range(0, len(sources), BATCH_SIZE):
+        block = [in_chunks(source) for source in sources[start : start + BATCH_SIZE]]
         await Ingestion(ctx.database).save(block, ctx.clock())
     for job in (embed, index):
         await job(ctx, Budget(math.inf))

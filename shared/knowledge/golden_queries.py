@@ -1,17 +1,15 @@
-"""The questions that measure search every night, their score, and the nights that are kept.
+"""Golden queries, which measure search every night, and the scores of past nights.
 
-How well search finds passages of which it is known that they answer a query.
+Each query has one passage that answers it:
 
     recall@10 = share of the queries whose passage is among the first ten
     MRR@10 = mean of 1 / rank of that passage, 0 where it is not among the first ten
 
 MRR: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC-8 (1999), 77.
 
-`meta/golden_queries` and `meta/health`: what search is measured with, and how it did.
-
-`meta/golden_queries` holds `queries`, which the health job chooses, and `given`, a list of
-`{query, chunk_id}` for whoever wants others: the job measures with these too, and never writes
-them. `meta/health` holds the last thirty nights.
+`meta/golden_queries` has `queries`, which the health job chooses, and `given`, a list of
+`{query, chunk_id}` for queries of the user: the job uses these too, and never writes them.
+`meta/health` has the scores of the last thirty nights.
 """
 
 from __future__ import annotations
@@ -37,18 +35,18 @@ if TYPE_CHECKING:
 
 TOP: Final = 10
 WEEK: Final = 7
-"""Nights with which one is compared."""
+"""A night is compared with this many nights before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyScore:
-    """What was measured in one night.
+    """The score of one night.
 
     Attributes:
         date: The day, in UTC: YYYY-MM-DD.
-        ranks: Each query, by its name, with the rank of its passage; 0 if that was not found.
+        ranks: The rank of the passage of each query, by the query's name; 0 if it was not found.
         model: The embedding model.
-        milliseconds: What a search took in the middle.
+        milliseconds: The median duration of a search.
     """
 
     date: str
@@ -67,34 +65,34 @@ class NightlyScore:
         return sum(1 / rank for rank in self.ranks.values() if rank) / len(self.ranks)
 
     def recall_of(self, names: Collection[str]) -> float:
-        """Recall@10 over some of its queries."""
+        """Recall@10 over some of the queries."""
         return sum(self.ranks[name] > 0 for name in names) / len(names)
 
-    def gained(self, former: NightlyScore) -> float | None:
-        """How much recall@10 rose since another night, over the queries of both; None: over none.
+    def gain_since(self, former: NightlyScore) -> float | None:
+        """The gain in recall@10 since another night, over their common queries; None without any.
 
-        Queries come and go with their passages: a score of others tells nothing.
+        Queries change with their passages, and scores of different queries are not comparable.
         """
         both = self.ranks.keys() & former.ranks.keys()
         return self.recall_of(both) - former.recall_of(both) if both else None
 
 
-def gained_since_a_week(night: NightlyScore, before: Sequence[NightlyScore]) -> float | None:
-    """How much recall@10 rose against the week before, in the median of its nights.
+def gain_since_last_week(night: NightlyScore, former: Sequence[NightlyScore]) -> float | None:
+    """The gain in recall@10 since the week before: the median over its nights.
 
     Args:
-        night: Which.
-        before: The nights before it, the latest last.
+        night: The night to compare.
+        former: The nights before it, the latest last.
     """
-    gains = [night.gained(former) for former in before[-WEEK:]]
-    known = [gain for gain in gains if gain is not None]
-    return median(known) if known else None
+    gains = [night.gain_since(other) for other in former[-WEEK:]]
+    comparable = [gain for gain in gains if gain is not None]
+    return median(comparable) if comparable else None
 
 
-KEPT: Final = 30
-"""Nights that are kept."""
-LOOKED_AT: Final = 5
-"""Chunks among which one is chosen."""
+MAX_NIGHTS: Final = 30
+"""The scores of this many nights are stored."""
+SAMPLE_SIZE: Final = 5
+"""A golden query is chosen among this many chunks."""
 _QUERIES: Final = ("meta", "golden_queries")
 _NIGHTS: Final = ("meta", "health")
 
@@ -108,9 +106,9 @@ class GoldenQuery:
 
     @property
     def name(self) -> str:
-        """What it is called where its words may not stand."""
-        told = f"{self.chunk_id}\n{self.query}"
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        """A name without private words: a hash of the query and the chunk."""
+        text = f"{self.chunk_id}\n{self.query}"
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 _NIGHT: Final = Codec(NightlyScore)
@@ -119,11 +117,11 @@ _GOLDEN: Final = Codec(GoldenQuery)
 
 @dataclass(frozen=True, slots=True)
 class GoldenSet:
-    """What search is measured with.
+    """The golden queries.
 
     Attributes:
-        given: What somebody gave.
-        chosen: What the job chose.
+        given: The queries of the user.
+        chosen: The queries that the job chose.
     """
 
     given: tuple[GoldenQuery, ...] = ()
@@ -131,56 +129,60 @@ class GoldenSet:
 
 
 class SearchHealth:
-    """Keeps what search is measured with, and what was measured."""
+    """Stores the golden queries, and the scores of past nights."""
 
     def __init__(self, database: Database) -> None:
-        """Keep it in this database."""
+        """Use this database."""
         self._database = database
 
     async def golden(self) -> GoldenSet:
-        """The queries, as they stand. One round trip."""
-        found = await self._database.get(self._database.document(*_QUERIES))
-        data = found.to_dict() or {}
+        """Load the queries. One round trip."""
+        snapshot = await self._database.get(self._database.document(*_QUERIES))
+        data = snapshot.to_dict() or {}
         return GoldenSet(_read(data.get("given")), _read(data.get("queries")))
 
     async def choose(self, chosen: Sequence[GoldenQuery]) -> None:
-        """Measure with these from now on, beside those that somebody gave."""
+        """Store the chosen queries."""
         data = {"queries": [_GOLDEN.write(golden) for golden in chosen]}
         reference = self._database.document(*_QUERIES)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
-    async def present(self, chunk_ids: Sequence[str]) -> set[str]:
-        """Those of these chunks that there are. One round trip."""
-        references = [self._database.document(CHUNKS, each) for each in chunk_ids]
-        found = await self._database.get_all(references, ["content_hash"])
-        return {each.id for each in found if each.to_dict()}
+    async def existing(self, chunk_ids: Sequence[str]) -> set[str]:
+        """The ids of the chunks that exist and are not deleted. One round trip."""
+        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
+        chunks = await self._database.get_all(references, ["content_hash"])
+        return {chunk.id for chunk in chunks if chunk.to_dict()}
 
     async def chunks_from(self, point: str) -> list[Chunk]:
-        """Some chunks that can be found, by the hash of their texts, from one on. One round trip.
+        """Load some searchable chunks, by the hash of their texts from a point on. One round trip.
 
-        Hashes lie evenly: whichever the point, each chunk is as likely.
+        Hashes are uniform, so every chunk is as likely.
         """
-        found = await self._database.find(from_query(self._database.client, point))
-        data = {each.id: each.to_dict() or {} for each in found}
-        return [to_chunk(name, each) for name, each in data.items() if not _waits(each)]
+        snapshots = await self._database.find(from_query(self._database.client, point))
+        documents = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        return [
+            to_chunk(chunk_id, data)
+            for chunk_id, data in documents.items()
+            if not _is_pending(data)
+        ]
 
     async def nights(self) -> list[NightlyScore]:
-        """What was measured, the latest last. One round trip."""
-        found = await self._database.get(self._database.document(*_NIGHTS))
-        return [_NIGHT.load(night) for night in (found.to_dict() or {}).get("nights", [])]
+        """Load the scores, the latest last. One round trip."""
+        snapshot = await self._database.get(self._database.document(*_NIGHTS))
+        return [_NIGHT.load(night) for night in (snapshot.to_dict() or {}).get("nights", [])]
 
-    async def record(self, nights: Sequence[NightlyScore]) -> None:
-        """Keep what was measured, the latest last."""
-        data = {"nights": [_NIGHT.write(night) for night in nights[-KEPT:]]}
+    async def save(self, nights: Sequence[NightlyScore]) -> None:
+        """Store the scores, the latest last."""
+        data = {"nights": [_NIGHT.write(night) for night in nights[-MAX_NIGHTS:]]}
         reference = self._database.document(*_NIGHTS)
         await self._database.commit([lambda batch: batch.set(reference, data)])
 
 
 def from_query(client: AsyncClient, point: str) -> AsyncQuery:
-    """Chunks by the hash of their texts; those that were deleted have none."""
-    from_there = FieldFilter("content_hash", ">=", point)
-    query = client.collection(CHUNKS).where(filter=from_there).order_by("content_hash")
-    return query.select([*READ_FIELDS, "pending"]).limit(LOOKED_AT)
+    """Chunks by the hash of their texts; deleted chunks have none."""
+    start = FieldFilter("content_hash", ">=", point)
+    query = client.collection(CHUNKS).where(filter=start).order_by("content_hash")
+    return query.select([*READ_FIELDS, "pending"]).limit(SAMPLE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
@@ -192,6 +194,6 @@ def _read(data: Any) -> tuple[GoldenQuery, ...]:
     return tuple(_GOLDEN.load(golden) for golden in data or ())
 
 
-def _waits(data: dict[str, Any]) -> bool:
-    """Whether search cannot find a chunk yet, or not by all that it says now."""
+def _is_pending(data: dict[str, Any]) -> bool:
+    """Whether search cannot find a chunk by its present text yet."""
     return bool({"embed", "index"} & (data.get("pending") or {}).keys())

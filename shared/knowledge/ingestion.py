@@ -1,4 +1,4 @@
-"""What ingest compares and writes: `sources/{source_id}` and the chunks under their care."""
+"""What ingest compares and writes: `sources/{source_id}` and its chunks."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
 
-BLOCK: Final = 30
-"""How many sources are compared at once: Firestore takes 30 values in one `in`."""
+BATCH_SIZE: Final = 30
+"""At most this many sources are compared at once: Firestore takes 30 values in one `in`."""
 MAX_WRITES: Final = 200
 MAX_BYTES: Final = 2_000_000
-"""What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
-_GONE: Final = 80_000
-"""Bytes that a deletion takes: the cloud counts the index entries that go, too, and the vector goes
-once for each of some ten facets."""
-CHUNK_BYTES: Final = 500_000
-"""What may be written of a chunk: a document holds 1 MiB, and jobs add a vector, a card, facets."""
-MOST_TAGS: Final = 4_000
-TAGS_BYTES: Final = 300_000
-"""Of a source and all its passages: each tag takes three index entries, of which one repeats the
-title; a document may have 40,000, of 8 MiB in all."""
-_LISTED_BY: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
-"""What sources are filtered by; a tag of one highlight counts."""
+"""A commit has at most this size: the emulator refuses requests above 4 MiB, the cloud above 10."""
+_DELETION_BYTES: Final = 80_000
+"""The size of a deletion: the cloud counts the deleted index entries too, and the vector is in one
+for each of some ten facets."""
+MAX_CHUNK_BYTES: Final = 500_000
+"""Ingest writes at most this much of a chunk: a document holds 1 MiB, and jobs add more fields."""
+MAX_TAGS: Final = 4_000
+MAX_TAG_BYTES: Final = 300_000
+"""The tags of a source and its passages have at most this size: each takes three index entries, one
+of which repeats the title, and a document may have 40,000 entries, of 8 MiB in all."""
+_SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
+"""Sources can be filtered by these facets of any of their chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ChunkedSource:
 
     @property
     def content_hash(self) -> str:
-        """Changes exactly when anything changes that ingest writes of the source or its chunks."""
+        """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
             source_fields(self.source),
             *(documents.fingerprint(chunk) for chunk in self.chunks),
@@ -65,26 +65,30 @@ class ChunkedSource:
 
     @property
     def excess(self) -> str | None:
-        """What is too large in it for a document to hold, for people; None: it fits."""
+        """What is too large for a document, for people; None if everything fits."""
         largest = max(map(documents.write_size, self.chunks), default=0)
-        if largest > CHUNK_BYTES:
-            said = f"has a passage that takes {largest:,} bytes with its tags"
-            return f"{said}, of which {CHUNK_BYTES:,} fit: take tags from it"
-        tags = [each for each in _facets(self) if each.startswith(Kind.TAG)]
-        taken = sum(len(each.encode()) for each in tags)
-        if len(tags) > MOST_TAGS or taken > TAGS_BYTES:
-            said = f"has {len(tags):,} different tags, of {taken:,} bytes"
-            return f"{said}; {MOST_TAGS:,} fit, of {TAGS_BYTES:,} bytes: take some from it"
+        if largest > MAX_CHUNK_BYTES:
+            return (
+                f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
+                " allowed: remove tags from it"
+            )
+        tags = [facet for facet in _facets(self) if facet.startswith(Kind.TAG)]
+        tag_bytes = sum(len(tag.encode()) for tag in tags)
+        if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
+            return (
+                f"has {len(tags):,} different tags of {tag_bytes:,} bytes; at most {MAX_TAGS:,} of"
+                f" {MAX_TAG_BYTES:,} bytes are allowed: remove some of them"
+            )
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class SaveResult:
-    """What came of sources.
+    """The result of saving sources.
 
     Attributes:
-        counts: As `Ingestion.save` counts.
-        refused: The ids of those that the database takes in no form, each with the reason.
+        counts: The counts of `Ingestion.save`.
+        refused: The ids of the sources that the database refuses, each with the reason.
     """
 
     counts: Counter[str]
@@ -93,7 +97,7 @@ class SaveResult:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One write: what it counts as, and about how many bytes it takes."""
+    """A write: the count that it adds to, and its approximate size in bytes."""
 
     kind: str
     write: Write
@@ -101,37 +105,37 @@ class _Change:
 
 
 class Ingestion:
-    """Brings the database to what the sources say."""
+    """Brings the stored sources and chunks up to date."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Use this database."""
         self._database = database
 
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
-        """Write what differs, and nothing for a source that does not.
+        """Write what differs from the database.
 
-        A source's own document is its last write: a run that is killed before it leaves the old
-        content hash, or none, and the next run compares the source again.
+        The document of a source is written last: a run that is killed before leaves the old content
+        hash, or none, and the next run compares the source again.
 
         Args:
-            sources: At most 30 sources of different ids. One without chunks is deleted.
-            now: The time to stamp on what is written.
+            sources: At most 30 sources with different ids. One without chunks is deleted.
+            now: The time of writing.
 
         Returns:
-            How many `sources` differed, and how many chunks were `created`, `updated`, `deleted`.
+            The number of `sources` that differed, and of chunks `created`, `updated`, `deleted`.
 
         Raises:
-            PlatformFault: The database refuses one of them; others may have been written.
+            PlatformFault: The database refuses a source; others may have been written.
         """
         counts: Counter[str] = Counter()
         await self._save(sources, now, counts)
         return counts
 
     async def save_each(self, sources: Sequence[ChunkedSource], now: datetime) -> SaveResult:
-        """The same, where one that the database refuses keeps none of the others out.
+        """Write what differs; a source that the database refuses does not stop the others.
 
-        Of one that is refused nothing stays, or, where it was there before, its old document: it is
-        found to differ again.
+        Nothing of a new source that is refused stays. One that was stored before keeps its old
+        document, so that the next run tries it again.
         """
         counts: Counter[str] = Counter()
         refused: dict[str, str] = {}
@@ -160,77 +164,77 @@ class Ingestion:
     async def _save(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> None:
-        """Write what differs, and count each commit that was made."""
+        """Write what differs, and count the writes of each commit."""
         stored = await self._stored_hashes(sources)
-        differing = [each for each in sources if _differs(each, stored)]
-        known = await self._known_chunks(each.source.source_id for each in differing)
+        changed = [source for source in sources if _has_changed(source, stored)]
+        chunks = await self._stored_chunks(source.source.source_id for source in changed)
         changes: list[_Change] = []
-        for each in differing:
-            source_id = each.source.source_id
-            changes += self._chunk_changes(each, known.get(source_id, {}), now)
-            changes += self._source_change(each, stored.get(source_id), now)
+        for source in changed:
+            source_id = source.source.source_id
+            changes += self._chunk_changes(source, chunks.get(source_id, {}), now)
+            changes += self._source_change(source, stored.get(source_id), now)
         for commit in _commits(changes):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit)
 
     async def _stored_hashes(self, sources: Sequence[ChunkedSource]) -> dict[str, str]:
-        references = [self._reference(COLLECTION, each.source.source_id) for each in sources]
+        references = [self._reference(COLLECTION, source.source.source_id) for source in sources]
         snapshots = await self._database.get_all(references, ["content_hash"])
         return {snapshot.id: snapshot.get("content_hash") for snapshot in snapshots}
 
-    async def _known_chunks(self, source_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """What is stored of each source's chunks: source id to chunk id to fingerprints."""
-        wanted = list(source_ids)
-        known: dict[str, dict[str, Any]] = {}
-        if wanted:
-            query = chunks_of_sources_query(self._database.client, wanted)
+    async def _stored_chunks(self, source_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Load fields of the stored chunks, by source id and chunk id."""
+        ids = list(source_ids)
+        chunks: dict[str, dict[str, Any]] = {}
+        if ids:
+            query = chunks_of_sources_query(self._database.client, ids)
             for snapshot in await self._database.find(query):
                 data = snapshot.to_dict() or {}
-                known.setdefault(data["source_id"], {})[snapshot.id] = data
-        return known
+                chunks.setdefault(data["source_id"], {})[snapshot.id] = data
+        return chunks
 
     def _chunk_changes(
-        self, wanted: ChunkedSource, known: dict[str, Any], now: datetime
+        self, source: ChunkedSource, stored: dict[str, Any], now: datetime
     ) -> Iterator[_Change]:
-        for chunk in wanted.chunks:
-            yield from self._chunk_change(chunk, known.get(chunk.chunk_id), now)
-        for chunk_id in known.keys() - {chunk.chunk_id for chunk in wanted.chunks}:
+        for chunk in source.chunks:
+            yield from self._chunk_change(chunk, stored.get(chunk.chunk_id), now)
+        for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.chunks}:
             yield self._deletion(chunk_id, now)
 
     def _deletion(self, chunk_id: str, now: datetime) -> _Change:
-        """A chunk that is gone stays until the index has taken back what it knows of it."""
+        """Mark a chunk as deleted; the index job removes it from the index, and deletes it."""
         reference = self._reference(CHUNKS, chunk_id)
-        gone = documents.deletion_update(now)
-        return _Change("deleted", lambda batch: batch.update(reference, gone), _GONE)
+        update = documents.deletion_update(now)
+        return _Change("deleted", lambda batch: batch.update(reference, update), _DELETION_BYTES)
 
     def _source_change(
         self,
-        wanted: ChunkedSource,
+        source: ChunkedSource,
         stored: str | None,
         now: datetime,
     ) -> Iterator[_Change]:
-        reference = self._reference(COLLECTION, wanted.source.source_id)
-        if wanted.chunks:
-            data = _document(wanted, now)
-            data |= removed_fields(wanted.source) if stored else {"created_at": now}
-            # A chunk repeats what is said of its source.
-            size = documents.write_size(wanted.chunks[0]) + 4 * sum(map(len, data["facets"]))
+        reference = self._reference(COLLECTION, source.source.source_id)
+        if source.chunks:
+            data = _document(source, now)
+            data |= removed_fields(source.source) if stored else {"created_at": now}
+            # A chunk repeats the metadata of its source.
+            size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
             yield _Change("sources", lambda batch: batch.set(reference, data, merge=True), size)
         elif stored:
             yield _Change("sources", lambda batch: batch.delete(reference))
 
     def _chunk_change(
-        self, chunk: Chunk, known: dict[str, Any] | None, now: datetime
+        self, chunk: Chunk, stored: dict[str, Any] | None, now: datetime
     ) -> Iterator[_Change]:
         reference = self._reference(CHUNKS, chunk.chunk_id)
         size = documents.write_size(chunk)
-        if known is None:
+        if stored is None:
             new = documents.new_document(chunk, now)
             yield _Change("created", lambda batch: batch.set(reference, new, merge=True), size)
-        elif known["fingerprint"] != documents.fingerprint(chunk):
-            same_text = known["content_hash"] == chunk.content_hash
+        elif stored["fingerprint"] != documents.fingerprint(chunk):
+            same_text = stored["content_hash"] == chunk.content_hash
             update = documents.edit_update if same_text else documents.rewrite_update
-            edit = update(chunk, known, now)
+            edit = update(chunk, stored, now)
             yield _Change("updated", lambda batch: batch.update(reference, edit), size)
 
     def _reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
@@ -238,7 +242,7 @@ class Ingestion:
 
 
 def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
-    """What comparing needs of the chunks of up to 30 sources; their number is what bounds it."""
+    """The fields to compare of all chunks of up to 30 sources."""
     return (
         client.collection(CHUNKS)
         .where(filter=FieldFilter("source_id", "in", list(source_ids)))
@@ -251,24 +255,24 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield chunks_of_sources_query(client, ["a", "b"])
 
 
-def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
-    """A source that is to be deleted always differs: chunks may be left without their source."""
-    return not wanted.chunks or stored.get(wanted.source.source_id) != wanted.content_hash
+def _has_changed(source: ChunkedSource, stored: dict[str, str]) -> bool:
+    """Whether to write a source; one to delete always is: it may have left chunks behind."""
+    return not source.chunks or stored.get(source.source.source_id) != source.content_hash
 
 
-def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    return source_fields(wanted.source) | {
-        "title_key": title_key(wanted.source.title),
-        "facets": _facets(wanted),
-        "chunk_count": len(wanted.chunks),
-        "content_hash": wanted.content_hash,
+def _document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
+    return source_fields(source.source) | {
+        "title_key": title_key(source.source.title),
+        "facets": _facets(source),
+        "chunk_count": len(source.chunks),
+        "content_hash": source.content_hash,
         "updated_at": now,
     }
 
 
-def _facets(wanted: ChunkedSource) -> list[str]:
-    facets = {facet for chunk in wanted.chunks for facet in chunk.facets}
-    return sorted(facet.id for facet in facets if facet.kind in _LISTED_BY)
+def _facets(source: ChunkedSource) -> list[str]:
+    facets = {facet for chunk in source.chunks for facet in chunk.facets}
+    return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
 
 
 class _Refusal(Exception):
@@ -284,7 +288,7 @@ def _refusal(error: PlatformFault | ValueError) -> str | None:
 
 
 def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
-    """Cut changes, in their order, into commits that Firestore takes."""
+    """Split changes into commits that Firestore accepts, in order."""
     commit: list[_Change] = []
     size = 0
     for change in changes:

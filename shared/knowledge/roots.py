@@ -1,7 +1,7 @@
-"""`meta/roots`: the folders that were ingested from disk, and their names in ids of sources.
+"""`meta/roots`: the registered folders, whose names are part of the ids of their sources.
 
-Its field `roots` is a list of {path, number, whole, files}: the path as a `file://` URI, and the
-names of files quoted as in one.
+Its field `roots` is a list of {path, number, whole, files}: the path is a `file://` URI, and the
+names of files are quoted as in a URI.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Root:
     """A folder that was ingested.
 
     Attributes:
-        path: Where it is: an absolute path without links.
+        path: An absolute path without links.
         number: 1 for the first folder of its name, 2 for another one, and so on.
-        whole: Whether the folder itself was ingested, or only single files that stand in it.
-        files: The names of the files that were ingested singly, before any folder around them.
+        whole: Whether the folder itself was ingested, or only some of its files.
+        files: The names of files that were ingested by themselves, before any folder around them.
     """
 
     path: Path
@@ -42,34 +42,34 @@ class Root:
 
     @property
     def name(self) -> str:
-        """What people call it: `vault`, or `vault-2`."""
+        """The name for people: `vault`, or `vault-2`."""
         return self.path.name if self.number == 1 else f"{self.path.name}-{self.number}"
 
     @property
     def collection(self) -> str:
-        """What the ids of its sources are made with.
+        """The prefix of the ids of its sources.
 
-        A NUL character, which no folder's name and no record's id contains, stands before the
-        number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
+        A NUL character, which cannot be in the name of a folder or the id of a record, separates
+        the number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
         """
         return self.path.name if self.number == 1 else f"{self.path.name}\0{self.number}"
 
 
 class Roots:
-    """Keeps the folders that were ingested."""
+    """Stores the registered folders."""
 
     def __init__(self, database: Database) -> None:
-        """Keep them in this database."""
+        """Use this database."""
         self._database = database
 
     async def read(self) -> StoredRoots:
-        """The folders. One read."""
+        """Load the registered folders. One read."""
         snapshot = await self._database.get(self._database.document("meta", "roots"))
         data = snapshot.to_dict() or {}
         return StoredRoots(tuple(map(_to_root, data.get("roots", ()))), snapshot)
 
     async def replace(self, stored: StoredRoots, roots: Sequence[Root]) -> None:
-        """Write the folders if they differ from those that were read.
+        """Store the folders if they have changed since they were read.
 
         Raises:
             WriteConflict: Another run wrote them in the meantime.
@@ -81,7 +81,7 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class StoredRoots:
-    """The folders, and the document that they were read from."""
+    """The registered folders, and the document from which they were read."""
 
     roots: tuple[Root, ...]
     snapshot: DocumentSnapshot[Any]

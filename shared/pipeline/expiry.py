@@ -1,8 +1,8 @@
-"""What says itself when it may go: deleted to-dos, kept answers, run records, leases of the dead.
+"""Documents that expire: deleted to-dos, idempotency records, run records, abandoned leases.
 
-A lease that a run never gave back stays for its job's next run, which learns from it that the other
-died; after a month there is no such job. In the cloud Firestore deletes most of this too, a day or
-three late; on the emulator nobody does.
+A lease that a killed run did not release stays for the next run of its job, which learns from it
+that the other died; after a month there is no such job any more. In the cloud, Firestore deletes
+most of these documents too, one to three days late; the emulator does not.
 """
 
 from __future__ import annotations
@@ -30,65 +30,69 @@ class ExpiringKind:
     """A kind of documents that expire.
 
     Attributes:
-        name: What they are called.
+        name: The name in reports.
         collection: The id of their collection.
-        field: What says when they may go.
+        field: The field with the time of expiry.
         of_users: Whether each user has such a collection.
-        together: How many one commit deletes: Firestore counts what they hold.
-        after: How much later they go.
+        commit_size: How many documents one commit deletes; Firestore counts their size.
+        delay: How long after that time they are deleted.
     """
 
     name: str
     collection: str
     field: str
     of_users: bool
-    together: int
-    after: timedelta = timedelta()
+    commit_size: int
+    delay: timedelta = timedelta()
 
 
 EXPIRING: Final = (
-    ExpiringKind(name="todos", collection="tasks", field="purge_at", of_users=True, together=200),
     ExpiringKind(
-        name="replays", collection="replays", field="expires_at", of_users=True, together=8
+        name="todos", collection="tasks", field="purge_at", of_users=True, commit_size=200
     ),
-    ExpiringKind(name="runs", collection="runs", field="expires_at", of_users=False, together=50),
+    ExpiringKind(
+        name="replays", collection="replays", field="expires_at", of_users=True, commit_size=8
+    ),
+    ExpiringKind(
+        name="runs", collection="runs", field="expires_at", of_users=False, commit_size=50
+    ),
     ExpiringKind(
         name="leases",
         collection="leases",
         field="expires_at",
         of_users=False,
-        together=100,
-        after=timedelta(days=30),
+        commit_size=100,
+        delay=timedelta(days=30),
     ),
 )
 
 
 class Expiry:
-    """Finds and deletes what has expired of one kind."""
+    """Finds and deletes the expired documents of one kind."""
 
     def __init__(self, database: Database, kind: ExpiringKind) -> None:
-        """Look for it in this database."""
+        """Use this database."""
         self._database = database
         self._kind = kind
 
     async def page(self, now: datetime) -> list[DocumentSnapshot[Any]]:
-        """What has expired, longest ago first, as much as one commit deletes. One round trip."""
+        """Load the documents that expired first, as many as one commit deletes. One round trip."""
         query = expired_query(self._database.client, self._kind, now).select(["__name__"])
-        return await self._database.find(query.limit(self._kind.together))
+        return await self._database.find(query.limit(self._kind.commit_size))
 
-    async def delete(self, found: Sequence[DocumentSnapshot[Any]]) -> int:
-        """Delete what did not change since it was found; return how many that were."""
-        return await self._database.commit_skipping_conflicts(list(map(_deletion, found)))
+    async def delete(self, page: Sequence[DocumentSnapshot[Any]]) -> int:
+        """Delete the documents that have not changed since they were read; return how many."""
+        return await self._database.commit_skipping_conflicts(list(map(_deletion, page)))
 
     async def count(self, now: datetime) -> int:
-        """How many have expired. One round trip."""
+        """Count the expired documents. One round trip."""
         return await self._database.count(expired_query(self._database.client, self._kind, now))
 
 
 def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
-    """What has expired of a kind, longest ago first."""
+    """The expired documents of a kind, the oldest first."""
     kinds = client.collection_group if kind.of_users else client.collection
-    expired = FieldFilter(kind.field, "<=", now - kind.after)
+    expired = FieldFilter(kind.field, "<=", now - kind.delay)
     return kinds(kind.collection).where(filter=expired).order_by(kind.field)
 
 
@@ -98,6 +102,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield expired_query(client, kind, utc_now()).limit(1)
 
 
-def _deletion(seen: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(seen.update_time)
-    return lambda batch: batch.delete(seen.reference, option)
+def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.delete(snapshot.reference, option)

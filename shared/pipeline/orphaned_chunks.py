@@ -1,6 +1,6 @@
-"""Chunks that should be gone: their source is, or the index job cannot take them out of its lists.
+"""Orphaned chunks: their source was deleted, or the index job could not remove them from the index.
 
-Ingest and the index job leave none; what befell the database otherwise may.
+Ingest and the index job leave none, but damage of other origin may.
 """
 
 from __future__ import annotations
@@ -27,79 +27,82 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
-"""Chunks that are looked at together."""
-TOGETHER: Final = 50
-"""Chunks that one commit deletes: Firestore counts the index entries too, each with the vector."""
-SETTLED: Final = timedelta(days=7)
-"""How long ingest may take to write the source of chunks, and the index job to forget a chunk: both
-may have been killed, and go on in their next run."""
+"""Chunks are read in pages of this size."""
+COMMIT_SIZE: Final = 50
+"""One commit deletes this many chunks: Firestore counts index entries too, each with the vector."""
+GRACE_PERIOD: Final = timedelta(days=7)
+"""Ingest has this long to write the source of chunks, and the index job to remove a chunk: both may
+have been killed, and continue in their next run."""
 
 
 class OrphanedChunks:
-    """Finds chunks that should be gone, and deletes them."""
+    """Finds orphaned chunks, and deletes them."""
 
     def __init__(self, database: Database) -> None:
-        """Look in this database."""
+        """Use this database."""
         self._database = database
 
-    async def chunks(self, after: str) -> list[DocumentSnapshot[Any]]:
-        """The chunks that come next by their ids, and which source each is of. One round trip."""
+    async def page(self, after: str) -> list[DocumentSnapshot[Any]]:
+        """Load the chunks after an id, with their source ids. One round trip."""
         return await self._database.find(chunks_query(self._database.client, after))
 
     async def without_source(
         self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime
     ) -> list[DocumentSnapshot[Any]]:
-        """Those of them whose source is gone: ingest writes it after them. One round trip."""
-        of = {each.id: (each.to_dict() or {}).get("source_id") for each in chunks}
-        named = sorted({name for name in of.values() if name})
-        references = [self._database.document(SOURCES, name) for name in named]
-        found = await self._database.get_all(references, ["title"])
-        gone = set(named) - {each.id for each in found}
-        return [each for each in chunks if of[each.id] in gone and _settled(each, now)]
+        """The chunks whose source does not exist; ingest writes it after them. One round trip."""
+        source_ids = {chunk.id: _fields(chunk).get("source_id") for chunk in chunks}
+        distinct = sorted({source_id for source_id in source_ids.values() if source_id})
+        references = [self._database.document(SOURCES, source_id) for source_id in distinct]
+        sources = await self._database.get_all(references, ["title"])
+        missing = set(distinct) - {source.id for source in sources}
+        return [
+            chunk for chunk in chunks if source_ids[chunk.id] in missing and _is_settled(chunk, now)
+        ]
 
-    async def delete_chunks(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
-        """Delete chunks as ingest does, unless they changed; the index job does the rest."""
-        return await self._in_parts(
-            [put_if_unchanged(each, deletion_update(now)) for each in chunks]
+    async def delete(self, chunks: Sequence[DocumentSnapshot[Any]], now: datetime) -> int:
+        """Mark chunks as deleted, unless they changed; the index job does the rest."""
+        return await self._commit(
+            [put_if_unchanged(chunk, deletion_update(now)) for chunk in chunks]
         )
 
     async def tombstones(
         self, before: datetime, last: DocumentSnapshot[Any] | None
     ) -> list[DocumentSnapshot[Any]]:
-        """Chunks that were deleted before a moment and are still there. One round trip.
+        """Load chunks that were marked as deleted before a moment. One round trip.
 
         Args:
-            before: When they were deleted at the latest.
-            last: The last one of the page before.
+            before: The moment.
+            last: The last chunk of the previous page.
         """
         query = tombstones_query(self._database.client, before)
         return await self._database.find(query.start_after(last) if last else query)
 
-    async def forget(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
-        """Delete those that do not wait for the index job any more; return how many they were.
+    async def delete_tombstones(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
+        """Delete the chunks that do not wait for the index job any more; return how many.
 
-        What lists say of them is found wrong by the repair job, and what was extracted from them by
-        the round through all extractions.
+        The repair job then removes their entries from postings, and the round through all
+        extractions deletes theirs.
         """
-        left = [each for each in tombstones if STEP not in _fields(each).get("pending", {})]
-        return await self._in_parts(list(map(_deletion, left)))
+        given_up = [chunk for chunk in tombstones if STEP not in _fields(chunk).get("pending", {})]
+        return await self._commit(list(map(_deletion, given_up)))
 
-    async def _in_parts(self, writes: Sequence[Write]) -> int:
-        parts = (writes[start : start + TOGETHER] for start in range(0, len(writes), TOGETHER))
+    async def _commit(self, writes: Sequence[Write]) -> int:
+        starts = range(0, len(writes), COMMIT_SIZE)
+        parts = (writes[start : start + COMMIT_SIZE] for start in starts)
         return sum([await self._database.commit_skipping_conflicts(part) for part in parts])
 
 
 def chunks_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The chunks that come next by their ids."""
+    """A page of chunks after an id."""
     chunks = client.collection(CHUNKS)
     query = chunks.order_by("__name__").select(["source_id", "updated_at"]).limit(PAGE)
     return query.start_after({"__name__": chunks.document(after)}) if after else query
 
 
 def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Chunks that were deleted before a moment, longest ago first."""
-    long_ago = FieldFilter("deleted_at", "<", before)
-    query = client.collection(CHUNKS).where(filter=long_ago).order_by("deleted_at")
+    """Chunks that were marked as deleted before a moment, the oldest first."""
+    is_old = FieldFilter("deleted_at", "<", before)
+    query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
     return query.select(["deleted_at", f"pending.{STEP}"]).limit(PAGE)
 
 
@@ -109,14 +112,14 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield tombstones_query(client, utc_now())
 
 
-def _settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:
+def _is_settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:
     written = _fields(chunk).get("updated_at")
-    return written is not None and written < now - SETTLED
+    return written is not None and written < now - GRACE_PERIOD
 
 
-def _deletion(seen: DocumentSnapshot[Any]) -> Write:
-    option = LastUpdateOption(seen.update_time)
-    return lambda batch: batch.delete(seen.reference, option)
+def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.delete(snapshot.reference, option)
 
 
 def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:

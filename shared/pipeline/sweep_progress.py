@@ -1,7 +1,7 @@
-"""`meta/{job}`: how far rounds have come that a job makes through all of something, now and then.
+"""`meta/{job}`: the progress of the rounds of a job.
 
-A round looks at everything once, page by page and over as many runs as it takes. It finds what no
-query can: what should not be there.
+A round reads a whole collection, page by page and over as many runs as it takes, to find what no
+query can find, such as orphaned documents.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ if TYPE_CHECKING:
 
 
 class SweepProgress:
-    """Remembers the rounds of one job."""
+    """Stores the progress of the rounds of one job."""
 
     def __init__(self, database: Database, job: str) -> None:
-        """Keep them in this database."""
+        """Use this database."""
         self._database = database
         self._reference = database.document("meta", job)
 
     async def due(self, name: str, now: datetime, every: timedelta) -> str | None:
-        """After which place a round is to go on. One round trip.
+        """Load the position after which to continue a round. One round trip.
 
         Returns:
-            The place that was reached last; empty at the beginning of a round; None while the next
-            round is not due.
+            The last position; empty at the beginning of a round; None while no round is due.
         """
-        found: dict[str, Any] = (await self._state()).get(name, {})
-        if found.get("after"):
-            return str(found["after"])
-        ended = found.get("ended_at")
+        state: dict[str, Any] = (await self._state()).get(name, {})
+        if state.get("after"):
+            return str(state["after"])
+        ended = state.get("ended_at")
         return None if ended and now - ended < every else ""
 
-    async def reached(self, name: str, place: str) -> None:
-        """Say up to where a round has come."""
-        await self._say({name: {"after": place}})
+    async def reached(self, name: str, position: str) -> None:
+        """Store the position of a round."""
+        await self._merge({name: {"after": position}})
 
     async def ended(self, name: str, now: datetime) -> None:
-        """Say that a round is complete."""
-        await self._say({name: {"after": "", "ended_at": now}})
+        """Store that a round is complete."""
+        await self._merge({name: {"after": "", "ended_at": now}})
 
     async def _state(self) -> dict[str, Any]:
         return (await self._database.get(self._reference)).to_dict() or {}
 
-    async def _say(self, change: dict[str, Any]) -> None:
+    async def _merge(self, change: dict[str, Any]) -> None:
         await self._database.commit([lambda batch: batch.set(self._reference, change, merge=True)])

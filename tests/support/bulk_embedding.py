@@ -114,9 +114,9 @@ async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:
 
 async def embedded(ctx: Context) -> dict[str, list[float]]:
     """The vectors of the notes that have one, by what the notes say."""
-    found = await chunks_by_content(ctx)
+    stored = await chunks_by_content(ctx)
     return {
-        content: list(data["embedding"]) for content, data in found.items() if "embedding" in data
+        content: list(data["embedding"]) for content, data in stored.items() if "embedding" in data
     }
 
 
@@ -128,7 +128,7 @@ def vector(content: str) -> list[float]:
 async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
     """Each note has the vector of its text, none waits, and each was paid for once."""
     contents = [f"{name} {number}." for name in names for number in range(NOTES)]
-    assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(ctx)
+    assert {content: pytest.approx(vector(content)) for content in contents} == await embedded(ctx)
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
     assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
 

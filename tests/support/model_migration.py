@@ -184,10 +184,10 @@ async def spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
 
 async def contents(app: App) -> dict[str, Any]:
     """All that stands in the database, but for when and by which call it was written."""
-    found = await everything(app.connection.client)
+    remaining = await everything(app.connection.client)
     return {
         path: {name: _plain(name, value) for name, value in (each.to_dict() or {}).items()}
-        for path, each in found.items()
+        for path, each in remaining.items()
         if not path.startswith(("leases/", "runs/"))
     }
 

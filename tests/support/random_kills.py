@@ -141,7 +141,7 @@ def hammered(functions: Mapping[str, Mortal], clients: int, request: Request) ->
     def call_on_and_on(client: int) -> list[Answered]:
         answers: list[Answered] = []
         with httpx2.Client(timeout=60) as http:
-            while not all(each.over.is_set() for each in functions.values()):
+            while not all(function.over.is_set() for function in functions.values()):
                 answers.append(_answered(functions, http, lambda: request(client, len(answers))))
             answers.append(_answered(functions, http, lambda: request(client, len(answers))))
         return answers
@@ -149,10 +149,10 @@ def hammered(functions: Mapping[str, Mortal], clients: int, request: Request) ->
     with ThreadPoolExecutor(clients) as threads:
         calling = [threads.submit(call_on_and_on, client) for client in range(clients)]
         done, _ = wait(calling, return_when=FIRST_EXCEPTION)
-        if any(each.exception() for each in done):
+        if any(task.exception() for task in done):
             for function in functions.values():
                 function.over.set()
-        return [answer for each in calling for answer in each.result()]
+        return [answer for task in calling for answer in task.result()]
 
 
 def _answered(

@@ -40,9 +40,9 @@ async def progress(ctx: Context) -> SyncProgress:
 
 async def texts(ctx: Context) -> dict[str, list[str]]:
     """What the base holds: the passages of each source, in order."""
-    found = sorted((await chunks(ctx)).values(), key=lambda each: int(each["position"]))
+    stored = sorted((await chunks(ctx)).values(), key=lambda each: int(each["position"]))
     held: dict[str, list[str]] = {}
-    for each in found:
+    for each in stored:
         held.setdefault(each["source_id"], []).append(each["content"])
     return {name: held.get(name, []) for name in await documents(ctx, "sources")}
 

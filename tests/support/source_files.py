@@ -22,7 +22,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 def sources(path: Path) -> list[Source]:
     """What could be read, in order."""
-    return [each for each in read(path) if isinstance(each, Source)]
+    return [source for source in read(path) if isinstance(source, Source)]
 
 
 def broken(path: Path) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""Queries of which it is known which chunk answers them: known-item search.
+"""Choosing golden queries for known-item search: each query has one chunk that answers it.
 
-Nobody writes queries for a knowledge base of their own. So some of its chunks are asked for by what
-their knowledge cards say of them, which others wrote in other words; or else by one of their own
-sentences. The chunks are a fair sample, and stay the same from night to night.
+Users write no test queries for their own knowledge base. So a query is made of the knowledge card
+of a chunk, which says the same in other words, or else of one of the chunk's own sentences. The
+chunks are a uniform sample, and stay the same from night to night.
 """
 
 from __future__ import annotations
@@ -20,86 +20,90 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
 
-WANTED: Final = 20
-"""Queries of a set."""
-MOST: Final = 25
-"""Queries of a night, with those that somebody gave."""
-MORE_TRIES: Final = 10
-"""Points of the sample where every chunk may be taken already."""
-LEAST_TERMS: Final = 3
-"""Different terms that a query needs."""
-LONGEST: Final = 300
-"""Characters of a query."""
+SET_SIZE: Final = 20
+"""The job chooses this many queries."""
+MAX_QUERIES: Final = 25
+"""A night has at most this many queries, those of the user included."""
+EXTRA_TRIES: Final = 10
+"""This many more points of the sample are tried, because the chunks of some are used already."""
+MIN_TERMS: Final = 3
+"""A query has at least this many different terms."""
+MAX_LENGTH: Final = 300
+"""A query has at most this many characters."""
 
 
 async def golden_queries(ctx: Context) -> list[GoldenQuery]:
-    """Tonight's queries: those of last night whose chunks are there, and new ones in their place.
+    """Tonight's queries: last night's, with new ones in place of those whose chunks are gone.
 
-    One read a query, and five for each that is to be chosen.
+    One read a query, and five for each new one.
     """
     health = SearchHealth(ctx.database)
     golden = await health.golden()
-    known = [*golden.given, *golden.chosen]
-    present = await health.present([each.chunk_id for each in known])
-    given = [each for each in golden.given if each.chunk_id in present][:MOST]
-    kept = [each for each in golden.chosen if each.chunk_id in present]
-    wanted = min(WANTED, MOST - len(given))
-    chosen = kept + await _chosen(wanted - len(kept), {each.chunk_id for each in kept}, health)
+    existing = await health.existing([query.chunk_id for query in (*golden.given, *golden.chosen)])
+    given = [query for query in golden.given if query.chunk_id in existing][:MAX_QUERIES]
+    kept = [query for query in golden.chosen if query.chunk_id in existing]
+    size = min(SET_SIZE, MAX_QUERIES - len(given))
+    chosen = kept + await _choose(size - len(kept), {query.chunk_id for query in kept}, health)
     if tuple(chosen) != golden.chosen:
         await health.choose(chosen)
-    return [*given, *chosen[:wanted]]
+    return [*given, *chosen[:size]]
 
 
-async def _chosen(wanted: int, taken: set[str], health: SearchHealth) -> list[GoldenQuery]:
-    """So many queries for chunks that no other is for, as far as a few more tries find them."""
+async def _choose(count: int, used: set[str], health: SearchHealth) -> list[GoldenQuery]:
+    """Choose queries for chunks that are not used yet; give up after a number of tries."""
     chosen: list[GoldenQuery] = []
     tries = 0
-    while len(chosen) < wanted and tries < wanted + MORE_TRIES:
-        around = await _around(tries, health)
-        if not around:
+    while len(chosen) < count and tries < count + EXTRA_TRIES:
+        sample = await _sample(tries, health)
+        if not sample:
             break
-        if query := _best([each for each in around if each.chunk_id not in taken]):
+        if query := _best_query([chunk for chunk in sample if chunk.chunk_id not in used]):
             chosen.append(query)
-            taken.add(query.chunk_id)
+            used.add(query.chunk_id)
         tries += 1
     return chosen
 
 
-async def _around(number: int, health: SearchHealth) -> list[Chunk]:
-    """The chunks after a point that is the same each night; after the last chunk, the first."""
+async def _sample(number: int, health: SearchHealth) -> list[Chunk]:
+    """The chunks after a point that is the same each night; the first chunks after the last one."""
     point = hashlib.sha256(str(number).encode()).hexdigest()
     return await health.chunks_from(point) or await health.chunks_from("")
 
 
-def _best(chunks: Sequence[Chunk]) -> GoldenQuery | None:
-    """A query for one of the chunks: rather for one whose card says it in other words."""
-    for ask in (in_other_words, in_its_own_words):
+def _best_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
+    """A query for one of the chunks, if possible from a card that says it in other words."""
+    for make_query in (query_from_card, query_from_text):
         for chunk in chunks:
-            if query := ask(chunk):
+            if query := make_query(chunk):
                 return GoldenQuery(query, chunk.chunk_id)
     return None
 
 
-def in_other_words(chunk: Chunk) -> str | None:
-    """What a chunk's card says of it and the chunk does not; None where there is no such thing."""
+def query_from_card(chunk: Chunk) -> str | None:
+    """A sentence of the card that is not in the text of the chunk, if there is one."""
     card = chunk.knowledge_card
     if card is None:
         return None
-    text = _folded(chunk.content)
-    said = [each for each in (*card.takeaways, card.summary) if _folded(each) not in text]
-    return _most_telling(said)
+    text = _normalize(chunk.content)
+    candidates = [
+        candidate
+        for candidate in (*card.takeaways, card.summary)
+        if _normalize(candidate) not in text
+    ]
+    return _richest(candidates)
 
 
-def in_its_own_words(chunk: Chunk) -> str | None:
-    """The sentence of a chunk that holds most different terms."""
-    return _most_telling(sentences(chunk.content))
+def query_from_text(chunk: Chunk) -> str | None:
+    """The sentence of the chunk that has most different terms."""
+    return _richest(sentences(chunk.content))
 
 
-def _most_telling(texts: Sequence[str]) -> str | None:
-    cut = [" ".join(text.split())[:LONGEST] for text in texts]
-    best = max(cut, key=lambda text: len(set(terms(text))), default="")
-    return best if len(set(terms(best))) >= LEAST_TERMS else None
+def _richest(texts: Sequence[str]) -> str | None:
+    """The text with most different terms, if it has enough of them."""
+    candidates = [" ".join(text.split())[:MAX_LENGTH] for text in texts]
+    best = max(candidates, key=lambda text: len(set(terms(text))), default="")
+    return best if len(set(terms(best))) >= MIN_TERMS else None
 
 
-def _folded(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()

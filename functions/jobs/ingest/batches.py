@@ -1,4 +1,4 @@
-"""From a source to what the database is compared with."""
+"""Chunking sources, and saving them in batches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.knowledge.chunk import chunks_of
-from shared.knowledge.ingestion import BLOCK, ChunkedSource
+from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
 from shared.knowledge.source import Source
 from shared.text.chunking import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-BLOCK_CHARACTERS: Final = 4_000_000
-"""Of the sources of a block together: chunks take many times what their text does."""
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
+
+MAX_CHARACTERS: Final = 4_000_000
+"""A batch ends at this many characters: chunks take many times the memory of their text."""
 
 
 @dataclass(slots=True)
@@ -23,52 +26,69 @@ class SourceBatch:
     """Sources that are saved together.
 
     Attributes:
-        fit: Those that can be.
-        unfit: Those that cannot, each with the reason.
+        accepted: The sources that can be saved.
+        rejected: The sources that cannot be saved, each with the reason.
     """
 
-    fit: list[ChunkedSource] = field(default_factory=list)
-    unfit: list[tuple[Source, str]] = field(default_factory=list)
+    accepted: list[ChunkedSource] = field(default_factory=list)
+    rejected: list[tuple[Source, str]] = field(default_factory=list)
 
     def add(self, source: Source) -> None:
-        """Chunk one more, if it can be."""
+        """Chunk a source, and add it."""
         try:
-            self.fit.append(chunked(source))
+            self.accepted.append(chunk_source(source))
         except Unreadable as error:
-            self.unfit.append((source, str(error)))
+            self.rejected.append((source, str(error)))
 
     def __len__(self) -> int:
-        """How many sources there are."""
-        return len(self.fit) + len(self.unfit)
+        """The number of sources."""
+        return len(self.accepted) + len(self.rejected)
 
 
-def chunked(source: Source) -> ChunkedSource:
-    """Cut a source into chunks. A megabyte takes a second: not on the event loop.
+def chunk_source(source: Source) -> ChunkedSource:
+    """Split a source into chunks. A megabyte takes a second: not on the event loop.
 
     Raises:
-        Unreadable: It fits no document.
+        Unreadable: A part of it is too large for a document.
     """
     spans = [split_chunks(section.text) for section in source.sections]
-    made = ChunkedSource(source, chunks_of(source, spans))
-    if excess := made.excess:
+    chunked = ChunkedSource(source, chunks_of(source, spans))
+    if excess := chunked.excess:
         raise Unreadable(excess)
-    return made
+    return chunked
 
 
-def blocks(sources: Iterable[Source]) -> Iterator[SourceBatch]:
-    """Chunk sources, thirty at a time, or fewer long ones."""
-    block = SourceBatch()
+def batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
+    """Chunk sources, in batches of thirty, or of fewer long ones."""
+    batch = SourceBatch()
     characters = 0
     for source in sources:
-        block.add(source)
+        batch.add(source)
         characters += sum(len(section.text) for section in source.sections)
-        if len(block) == BLOCK or characters >= BLOCK_CHARACTERS:
-            yield block
-            block, characters = SourceBatch(), 0
-    if block:
-        yield block
+        if len(batch) == BATCH_SIZE or characters >= MAX_CHARACTERS:
+            yield batch
+            batch, characters = SourceBatch(), 0
+    if batch:
+        yield batch
 
 
-def gone(source_id: str) -> ChunkedSource:
-    """A source that is to be deleted."""
+def deleted_source(source_id: str) -> ChunkedSource:
+    """A source without chunks, which `Ingestion.save` deletes."""
     return ChunkedSource(Source(source_id, title=source_id), [])
+
+
+async def save_batch(
+    batch: SourceBatch, ctx: Context, budget: Budget, report: Report
+) -> list[tuple[Source, str]]:
+    """Write what differs from the database; return the sources not saved, with the reasons."""
+    saved = await Ingestion(ctx.database).save_each(batch.accepted, ctx.clock())
+    sources = (chunked.source for chunked in batch.accepted)
+    refused = [
+        (source, saved.refused[source.source_id])
+        for source in sources
+        if source.source_id in saved.refused
+    ]
+    report.counts += saved.counts
+    report.counts["read"] += len(batch.accepted) - len(refused)
+    budget.progress(len(batch))
+    return batch.rejected + refused

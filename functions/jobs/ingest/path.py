@@ -1,4 +1,4 @@
-"""Files on this machine: what they hold goes in; what is gone from them stays."""
+"""Ingesting files on this machine; sources of deleted files are kept."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.batches import SourceBatch, blocks
+from functions.jobs.ingest.batches import SourceBatch, batches, save_batch
 from functions.jobs.ingest.readers.fields import headline, to_one_line
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from functions.jobs.ingest.roots import possible_moves
-from functions.jobs.ingest.saving import save
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.ingestion import BLOCK
+from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.roots import Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 _TITLE_LENGTH: Final = 80
 
 
-async def read_path(path: str, ctx: Context, budget: Budget, report: Report) -> None:
-    """Read a file or a folder, and write what differs from the database, block by block.
+async def ingest_path(path: str, ctx: Context, budget: Budget, report: Report) -> None:
+    """Read a file or a folder, and write what differs from the database, batch by batch.
 
-    What is unchanged costs one read a source and no write. A broken file is reported by name and
-    the rest goes in. Killed anywhere, the next run completes what is missing. Where Readwise itself
-    is followed, an export of it is left out: it would bring back what was edited since.
+    An unchanged source costs one read and no write. A broken file is reported by name, and the
+    others are saved. The next run completes a run that was killed. If Readwise itself is followed,
+    exports of it are skipped: they would bring back what was edited since.
 
     Raises:
         InvalidInput: Nothing can be read from the path.
@@ -46,19 +45,19 @@ async def read_path(path: str, ctx: Context, budget: Budget, report: Report) -> 
     listing = await ctx.database.retry_on_conflict(partial(_listing, Path(path), ctx))
     report.note = to_one_line(f"{report.note} {_note(listing)}")
     follows_readwise = ctx.settings.readwise_token is not None
-    left = blocks(_sources(listing, report, without_books=follows_readwise))
-    # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
-    while block := await asyncio.to_thread(next, left, None):
+    remaining = batches(_sources(listing, report, without_books=follows_readwise))
+    # Reading and chunking take a second a megabyte: not on the event loop, which renews the lease.
+    while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
             report.finished = False
             break
-        for source, reason in await save(block, ctx, budget, report):
+        for source, reason in await save_batch(batch, ctx, budget, report):
             name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
 
 
 async def _listing(path: Path, ctx: Context) -> FileListing:
-    """What the path holds, once its folder has a name in the base, if ids are made with it."""
+    """List the files of the path, and register its folder if ids contain the folder's name."""
     stored = await Roots(ctx.database).read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
     if listing.is_named_after_folder:
@@ -70,10 +69,10 @@ async def _listing(path: Path, ctx: Context) -> FileListing:
 async def _under_former_name(
     listing: FileListing, roots: Sequence[Root], ctx: Context
 ) -> FileListing:
-    """The listing as that of a folder which is gone, if this one holds the same texts.
+    """List the folder under the name of one that has moved, if it has the same texts.
 
     At least half of a sample must be stored under the former folder's name, word for word. Of
-    several former folders the one with the most matches is taken.
+    several former folders the one with the most matches is chosen.
     """
     moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
     listings = [replace(listing, registration=move) for move in moves]
@@ -89,15 +88,16 @@ async def _under_former_name(
 
 
 def _sample(listing: FileListing) -> list[str]:
-    """The ids of the first chunks of up to 30 texts; a hash of the words is part of such an id.
+    """The ids of the first chunks of up to 30 texts; each id has a hash of the text.
 
-    Books of an export have the same ids in each folder: they are left out.
+    Books of an export have the same ids in every folder, and are left out.
     """
     names = [name for name in listing.files if not name.lower().endswith(".json")]
-    files = {name: listing.files[name] for name in names[:: len(names) // BLOCK + 1]}
-    items = read_files(replace(listing, files=files, refused=()))
-    block = next(blocks(item for item in items if isinstance(item, Source)), SourceBatch())
-    return [source.chunks[0].chunk_id for source in block.fit if source.chunks]
+    files = {name: listing.files[name] for name in names[:: len(names) // BATCH_SIZE + 1]}
+    items = read_files(replace(listing, files=files, problems=()))
+    sources = (item for item in items if isinstance(item, Source))
+    batch = next(batches(sources), SourceBatch())
+    return [source.chunks[0].chunk_id for source in batch.accepted if source.chunks]
 
 
 def _note(listing: FileListing) -> str:
@@ -107,14 +107,14 @@ def _note(listing: FileListing) -> str:
     return " ".join(notes)
 
 
-async def count(path: str) -> int:
-    """How many texts the path holds."""
-    found = read(Path(path))
-    return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in found))
+async def count_texts(path: str) -> int:
+    """Count the readable texts of the path."""
+    items = read(Path(path))
+    return await asyncio.to_thread(lambda: sum(isinstance(item, Source) for item in items))
 
 
 def _sources(listing: FileListing, report: Report, *, without_books: bool) -> Iterator[Source]:
-    """What can be read; what is broken goes into the report."""
+    """The readable sources; problems go into the report."""
     for item in read_files(listing, without_books=without_books):
         if isinstance(item, InputProblem):
             items = report.warnings if item.kept else report.failures

@@ -78,9 +78,9 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
 
     Args:
         root: The root.
-        roots: The registered folders; if it is already among them, it has not moved.
+        roots: The registered folders; a root among them has not moved.
     """
-    if any(known.path == root.path for known in roots):
+    if any(other.path == root.path for other in roots):
         return []
     return [
         _moved(former, root, roots)
@@ -116,10 +116,10 @@ def _is_gone(path: Path) -> bool:
 def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
     """A folder that has moved, with all folders in it."""
     moved = [
-        replace(known, path=root.path / known.path.relative_to(former.path))
-        if known.path.is_relative_to(former.path)
-        else known
-        for known in roots
+        replace(other, path=root.path / other.path.relative_to(former.path))
+        if other.path.is_relative_to(former.path)
+        else other
+        for other in roots
     ]
     registration = register(root.path, moved, root.files)
     note = f"{former.name} has moved: it keeps its name and its sources. {registration.note}"

@@ -1,4 +1,4 @@
-"""Erase the materials of tasks that were not used for long."""
+"""Erasing workspaces that were not used for a long time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import Workspace
 
 PAGE: Final = 20
-"""Tasks that are read at once."""
+"""Workspaces are read in pages of this size."""
 
 
 async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase them, leaves before parents.
+    """Erase idle workspaces, inner documents first.
 
-    A task that is used in the same moment stays. Killed anywhere, the next run finds what is half
-    erased first, and goes on.
+    A workspace that is used meanwhile stays. After a run that was killed, the next one begins with
+    the workspaces that are half erased.
     """
     before, failed = _idle_before(ctx), set[str]()
     while idle := await _idle(before, failed, ctx):
@@ -41,8 +41,8 @@ async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
 
 
 async def _idle(before: datetime, failed: Collection[str], ctx: Context) -> list[Workspace]:
-    found = await WorkspaceQueue(ctx.database).idle(before, PAGE + len(failed))
-    return [each for each in found if each.path not in failed]
+    page = await WorkspaceQueue(ctx.database).idle(before, PAGE + len(failed))
+    return [workspace for workspace in page if workspace.path not in failed]
 
 
 async def _erase(
@@ -59,7 +59,7 @@ async def _erase(
 
 
 def _idle_before(ctx: Context) -> datetime:
-    """Last use is known to the hour: a task may have been used that much later."""
+    """The time of last use is stored to the hour, so a workspace may have been used later."""
     return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 

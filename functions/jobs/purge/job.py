@@ -1,4 +1,4 @@
-"""Delete what nobody needs any more: what has expired, was withdrawn, lies idle or hangs loose."""
+"""Delete expired, withdrawn, idle and orphaned documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
 from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
-from functions.jobs.purge.sweep import expired
+from functions.jobs.purge.sweep import expiry_sweep
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING
 from shared.pipeline.worker import run_isolated
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 SWEEPS: Final[tuple[Sweep, ...]] = (
     IDLE_TASKS,
     WITHDRAWN_TRACES,
-    *map(expired, EXPIRING),
+    *map(expiry_sweep, EXPIRING),
     TOMBSTONES,
     DUPLICATES,
     TOPICS,
     CHUNKS,
     EXTRACTIONS,
 )
-"""In their order: first what people were promised, last what has to be looked for."""
+"""The sweeps, in order: deletions that people were promised come first, searches last."""
 
 
 async def purge(ctx: Context, budget: Budget) -> Report:
-    """Run every sweep, each in small commits: killed anywhere, the next run goes on.
+    """Run every sweep, in small commits: the next run continues where one was killed.
 
-    What fails is told and left to the next run, and keeps nothing else from being deleted.
-    Credentials, calls and limits, which jobs may not open, expire by themselves.
+    A sweep that fails is reported, and does not stop the others. Credentials, call records and
+    limits are in a database that jobs may not open; they expire by themselves.
     """
     report = Report()
     for sweep in SWEEPS:
@@ -45,13 +45,13 @@ async def purge(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """How many things are to be deleted, as far as that is known before they are looked for."""
-    return sum([await sweep.waiting(ctx) for sweep in SWEEPS if sweep.waiting])
+    """Count the documents to delete, as far as that is known in advance."""
+    return sum([await sweep.count(ctx) for sweep in SWEEPS if sweep.count])
 
 
 JOB = Job(
     name="purge",
-    title="Delete what nobody needs any more",
+    title="Delete expired, withdrawn and orphaned data",
     run=purge,
     total=count_pending,
     schedule="17 4 * * *",

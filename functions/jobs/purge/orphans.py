@@ -1,13 +1,13 @@
-"""Delete orphans: chunks and extractions that hang on nothing, tombstones, empty topics."""
+"""Deleting orphaned chunks and extractions, tombstones, and empty topics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.purge.sweep import Sweep, go_round
+from functions.jobs.purge.sweep import Sweep, continue_round
 from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
-from shared.pipeline.orphaned_chunks import PAGE, SETTLED, OrphanedChunks
+from shared.pipeline.orphaned_chunks import GRACE_PERIOD, PAGE, OrphanedChunks
 
 if TYPE_CHECKING:
     from shared.firestore.database import Document
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 
-async def delete_orphans(ctx: Context, budget: Budget, report: Report) -> None:
-    """Look at every chunk once a week: one read for it, and one for its source."""
-    leftovers = OrphanedChunks(ctx.database)
+async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -> None:
+    """Check every chunk once a week: one read for the chunk, and one for its source."""
+    chunks = OrphanedChunks(ctx.database)
 
-    async def look(place: str) -> str | None:
-        page = await leftovers.chunks(place)
-        orphans = await leftovers.without_source(page, ctx.clock())
-        deleted = await leftovers.delete_chunks(orphans, ctx.clock())
+    async def process(position: str) -> str | None:
+        page = await chunks.page(position)
+        orphans = await chunks.without_source(page, ctx.clock())
+        deleted = await chunks.delete(orphans, ctx.clock())
         report.counts += Counter(chunks=deleted)
         return page[-1].id if page else None
 
-    await go_round("chunks", look, ctx, budget, report)
+    await continue_round("chunks", process, ctx, budget, report)
 
 
-async def forget_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
-    """Delete what is left of chunks that were deleted long ago and that the index job gave up.
+async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
+    """Delete chunks that were marked as deleted long ago and dead-lettered by the index job.
 
-    Those that still wait for it stay: it takes them out as soon as it runs.
+    Chunks that still wait for that job stay: it deletes them as soon as it runs.
     """
-    leftovers, before = OrphanedChunks(ctx.database), ctx.clock() - SETTLED
+    chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
     last: Document | None = None
-    while page := await leftovers.tombstones(before, last):
-        forgotten = await leftovers.forget(page)
-        report.counts += Counter(tombstones=forgotten)
+    while page := await chunks.tombstones(before, last):
+        deleted = await chunks.delete_tombstones(page)
+        report.counts += Counter(tombstones=deleted)
         if len(page) < PAGE:
             return
         last = page[-1]
@@ -47,37 +47,35 @@ async def forget_tombstones(ctx: Context, budget: Budget, report: Report) -> Non
             return
 
 
-CHUNKS: Final = Sweep("chunks", delete_orphans)
-TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)
-
-
-async def _count_gone(ctx: Context) -> int:
+async def _count_deletions(ctx: Context) -> int:
     return await ExtractionUpkeep(ctx.database).count_deletions()
 
 
-async def forget_topics(ctx: Context, budget: Budget, report: Report) -> None:
-    """Delete topics of which nothing is left."""
+async def delete_empty_topics(ctx: Context, budget: Budget, report: Report) -> None:
+    """Delete topics without extractions."""
     upkeep = ExtractionUpkeep(ctx.database)
-    while forgotten := await upkeep.delete_empty_topics():
-        report.counts += Counter(topics=forgotten)
+    while deleted := await upkeep.delete_empty_topics():
+        report.counts += Counter(topics=deleted)
         if budget.spent:
             report.finished = False
             return
 
 
-async def remove_orphans(ctx: Context, budget: Budget, report: Report) -> None:
-    """Look at every extraction once a week: one read for it, and one for its chunk."""
+async def delete_orphaned_extractions(ctx: Context, budget: Budget, report: Report) -> None:
+    """Check every extraction once a week: one read for the extraction, and one for its chunk."""
     upkeep = ExtractionUpkeep(ctx.database)
 
-    async def look(place: str) -> str | None:
-        page = await upkeep.page(place)
-        removed = await upkeep.delete_orphans(await upkeep.find_orphans(page))
-        report.counts += Counter(extractions=removed)
+    async def process(position: str) -> str | None:
+        page = await upkeep.page(position)
+        deleted = await upkeep.delete_orphans(await upkeep.find_orphans(page))
+        report.counts += Counter(extractions=deleted)
         return page[-1].id if page else None
 
-    await go_round("extractions", look, ctx, budget, report)
+    await continue_round("extractions", process, ctx, budget, report)
 
 
-DUPLICATES: Final = Sweep("duplicates", promote_duplicates, _count_gone)
-TOPICS: Final = Sweep("topics", forget_topics)
-EXTRACTIONS: Final = Sweep("extractions", remove_orphans)
+CHUNKS: Final = Sweep("chunks", delete_orphaned_chunks)
+TOMBSTONES: Final = Sweep("tombstones", delete_tombstones)
+DUPLICATES: Final = Sweep("duplicates", promote_duplicates, _count_deletions)
+TOPICS: Final = Sweep("topics", delete_empty_topics)
+EXTRACTIONS: Final = Sweep("extractions", delete_orphaned_extractions)

@@ -1,4 +1,4 @@
-"""A sweep deletes one kind of document: what has expired, or what a weekly round finds."""
+"""Sweeps: each deletes one kind of documents, which have expired or which a weekly round finds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-    Look = Callable[[str], Awaitable[str | None]]
-    """Looks at the page after a place; returns where it ends, or None where nothing is left."""
+    ProcessPage = Callable[[str], Awaitable[str | None]]
+    """Processes the page after a position; returns its last position, or None at the end."""
     from shared.pipeline.expiry import ExpiringKind
 
 
@@ -26,52 +26,53 @@ class Sweep:
     """A part of the job.
 
     Attributes:
-        name: What it deletes.
-        run: Deletes in small commits until nothing is left or the budget is spent; says the latter
-            in the report.
-        waiting: How many items it would deal with now; None of one that has to look for them.
+        name: The kind of documents that it deletes.
+        run: Deletes in small commits until nothing is left or the budget is spent.
+        count: Counts the documents to delete; None if they have to be searched for.
     """
 
     name: str
     run: Callable[[Context, Budget, Report], Awaitable[None]]
-    waiting: Callable[[Context], Awaitable[int]] | None = None
+    count: Callable[[Context], Awaitable[int]] | None = None
 
 
-EVERY: Final = timedelta(days=6, hours=12)
-"""Between two rounds: every seventh night, even if one is a little early."""
+ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
+"""The time between two rounds: every seventh night, even if one starts a little early."""
 
 
-async def go_round(name: str, look: Look, ctx: Context, budget: Budget, report: Report) -> None:
-    """Go on with a round, or begin one if it is time, page by page."""
-    rounds = SweepProgress(ctx.database, "purge")
-    place = await rounds.due(name, ctx.clock(), EVERY)
-    while place is not None:
-        reached = await look(place)
-        if reached is None:
-            if place:
-                await rounds.ended(name, ctx.clock())
+async def continue_round(
+    name: str, process: ProcessPage, ctx: Context, budget: Budget, report: Report
+) -> None:
+    """Continue a round page by page, or begin one if it is due."""
+    progress = SweepProgress(ctx.database, "purge")
+    position = await progress.due(name, ctx.clock(), ROUND_INTERVAL)
+    while position is not None:
+        end = await process(position)
+        if end is None:
+            if position:
+                await progress.ended(name, ctx.clock())
             return
-        await rounds.reached(name, reached)
-        place = reached
+        await progress.reached(name, end)
+        position = end
         if budget.spent:
             report.finished = False
             return
 
 
-def expired(kind: ExpiringKind) -> Sweep:
-    """The sweep that deletes what has expired of a kind."""
+def expiry_sweep(kind: ExpiringKind) -> Sweep:
+    """The sweep that deletes the expired documents of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:
         expiry = Expiry(ctx.database, kind)
-        while found := await expiry.page(ctx.clock()):
-            deleted = await expiry.delete(found)
+        while page := await expiry.page(ctx.clock()):
+            deleted = await expiry.delete(page)
             report.counts += Counter({kind.name: deleted})
             budget.progress(deleted)
             if budget.spent:
                 report.finished = False
                 return
 
-    async def waiting(ctx: Context) -> int:
+    async def count(ctx: Context) -> int:
         return await Expiry(ctx.database, kind).count(ctx.clock())
 
-    return Sweep(kind.name, run, waiting)
+    return Sweep(kind.name, run, count)

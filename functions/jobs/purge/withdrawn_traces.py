@@ -1,4 +1,4 @@
-"""Erase traces that their contributors withdrew long ago, with their votes and revisions."""
+"""Erasing traces that were withdrawn long ago, with their votes and revisions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from shared.traces.repository import StoredTrace
 
 RESTORABLE: Final = timedelta(days=30)
-"""How long a withdrawn trace can be put back."""
+"""A withdrawn trace can be restored for this long."""
 PAGE: Final = 20
-"""Traces that are read at once."""
+"""Traces are read in pages of this size."""
 
 
 async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase them one by one, those first of which a run that died left something.
+    """Erase traces one by one, first those that a killed run has half erased.
 
-    One that is put back in the same moment stays.
+    A trace that is restored meanwhile stays.
     """
     erasure = TraceErasure(ctx.database)
     for trace_id in await erasure.unfinished(PAGE):
@@ -57,8 +57,8 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
 
 async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) -> list[str]:
     erasure = TraceErasure(ctx.database)
-    found = await erasure.withdrawn(before, PAGE + len(failed))
-    return [each for each in found if each not in failed]
+    page = await erasure.withdrawn(before, PAGE + len(failed))
+    return [trace_id for trace_id in page if trace_id not in failed]
 
 
 async def _erase(
@@ -81,17 +81,17 @@ async def _finish(trace_id: str, ctx: Context, budget: Budget, report: Report) -
 
 
 async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
-    """Delete the trace itself, and close the gap that it leaves in a row of replaced ones."""
+    """Delete the trace itself, and link the traces before and after it in a row of replacements."""
     erasure, stored = TraceErasure(ctx.database), await Traces(ctx.database).get(trace_id)
     if stored is None or not _may_go(stored, before):
         return False
     followers = await erasure.followers(trace_id)
-    told = [set_supersedes(each, _former_of(each, stored)) for each in followers]
+    links = [set_supersedes(trace, _new_predecessor(trace, stored)) for trace in followers]
     while len(followers) == MAX_FOLLOWERS:
-        await ctx.database.commit(told)
+        await ctx.database.commit(links)
         followers = await erasure.followers(trace_id)
-        told = [set_supersedes(each, _former_of(each, stored)) for each in followers]
-    await erasure.begin(stored, [*told, *await _former(stored, ctx)], ctx.clock())
+        links = [set_supersedes(trace, _new_predecessor(trace, stored)) for trace in followers]
+    await erasure.begin(stored, [*links, *await _predecessor_writes(stored, ctx)], ctx.clock())
     return True
 
 
@@ -100,25 +100,27 @@ def _may_go(stored: StoredTrace, before: datetime) -> bool:
     return withdrawn_at is not None and withdrawn_at < before
 
 
-def _former_of(follower: Document, gone: StoredTrace) -> str | None:
-    """What the successor of a trace replaces once that is gone; another's claim ends with it."""
-    own = follower.get("contributor") == gone.trace.contributor
-    return gone.trace.supersedes if own else None
+def _new_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
+    """The trace that a successor replaces from now on; None if it is of another contributor."""
+    own = follower.get("contributor") == deleted.trace.contributor
+    return deleted.trace.supersedes if own else None
 
 
-async def _former(gone: StoredTrace, ctx: Context) -> list[Write]:
-    """What is written of the trace that this one replaced.
+async def _predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
+    """The writes to the trace that the deleted one replaced.
 
-    Its successor stands for both; where it has none, nobody hides the former one any more, and it
-    is found again, as it would have been had it been withdrawn without a successor.
+    From now on the successor of the deleted trace replaces it. Without a successor, it is listed
+    again.
     """
     former = (
-        await Traces(ctx.database).get(gone.trace.supersedes) if gone.trace.supersedes else None
+        await Traces(ctx.database).get(deleted.trace.supersedes)
+        if deleted.trace.supersedes
+        else None
     )
-    if former is None or former.trace.superseded_by != gone.trace.trace_id:
+    if former is None or former.trace.superseded_by != deleted.trace.trace_id:
         return []
-    if gone.trace.superseded_by:
-        return [set_superseded_by(former.snapshot, gone.trace.superseded_by)]
+    if deleted.trace.superseded_by:
+        return [set_superseded_by(former.snapshot, deleted.trace.superseded_by)]
     from shared.traces.corpus import index_entry
 
     trace = replace(former.trace, superseded_by=None)

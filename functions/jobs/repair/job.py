@@ -1,4 +1,4 @@
-"""Make the lists that search reads from scratch, and mend those that differ."""
+"""Rebuild the inverted index from the documents, and repair the postings that differ."""
 
 from __future__ import annotations
 
@@ -19,138 +19,139 @@ if TYPE_CHECKING:
 
 
 async def repair(ctx: Context, budget: Budget) -> Report:
-    """Compare every list with what the documents' marks say, and replace it where it differs.
+    """Compare all postings with the indexed states of the documents, and replace what differs.
 
-    The index job keeps the lists of chunks exact, and each trace those that it stands on; this one
-    makes good what befell them otherwise, and gives long lists their best entries again. It goes
-    through all documents for as many lists as it can hold in memory, and then again for the next
-    ones. The marks of chunks stand still meanwhile: the two jobs share a lease. Killed anywhere,
-    the next run starts again; out of time, it goes on.
+    The index job keeps the postings of chunks exact, and each trace those that it is in; this job
+    repairs damage of other origin, and restores the best entries of truncated postings. It reads
+    all documents for as many postings as fit in memory, and again for the next part. The index job
+    does not run meanwhile: the two share a lease. After a run that was killed, the next one starts
+    from the beginning; after one that ran out of time, it continues.
 
-    It reads every list once, and every document once for each such part.
+    Every postings document is read once, and every document once for each part.
     """
     return await repair_within(RebuildLimits(), ctx, budget)
 
 
 async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> Report:
-    """Repair, and hold no more than this at once."""
-    report, place = Report(), RepairProgress(ctx.database)
-    unfinished = await place.place()
+    """Repair with these limits of memory."""
+    report, progress = Report(), RepairProgress(ctx.database)
+    unfinished = await progress.position()
     for corpus in CORPORA:
         after: PostingsRef | None = max(unfinished or corpus.start, corpus.start)
         while after and after[0] in corpus.collections:
             if budget.spent:
-                await place.remember(after)
+                await progress.save(after)
                 report.finished = False
                 return report
-            mending = CorpusRepair(corpus, limits, ctx, report)
-            part = await mending.rebuilt(after)
-            await mending.mend(part, budget)
-            after = part.until
+            corpus_repair = CorpusRepair(corpus, limits, ctx, report)
+            rebuilt = await corpus_repair.rebuild(after)
+            await corpus_repair.compare(rebuilt, budget)
+            after = rebuilt.until
     if unfinished:
-        await place.remember(None)
+        await progress.save(None)
     return report
 
 
 class CorpusRepair:
-    """Makes lists of a corpus from scratch, and puts them in the place of those that differ."""
+    """Rebuilds postings of a corpus, and replaces those that differ."""
 
     def __init__(
         self, corpus: IndexedCorpus, limits: RebuildLimits, ctx: Context, report: Report
     ) -> None:
-        """Work on this corpus."""
+        """Repair this corpus."""
         self._corpus = corpus
         self._limits = limits
         self._report = report
         self._store = IndexRepair(ctx.database, corpus)
 
-    async def rebuilt(
+    async def rebuild(
         self, after: PostingsRef, only: Collection[PostingsRef] | None = None
     ) -> RebuiltPostings:
-        """The lists from one on. What long ones keep depends on the totals: these come first."""
+        """Rebuild postings from a position on, after the totals, on which truncation depends."""
         while True:
-            seen = await self._store.totals()
-            part = RebuiltPostings(
-                self._corpus.names, after, seen.totals.average, self._limits, only
-            )
-            async for document_id, mark in self._store.marks():
-                part.add(document_id, mark)
-            # Totals that changed since they were read are right, and the marks may be older.
-            if part.totals == seen.totals or not await self._store.correct(seen, part.totals):
-                return part
-            self._report.counts["mended"] += 1
+            stored = await self._store.totals()
+            average = stored.totals.average
+            rebuilt = RebuiltPostings(self._corpus.names, after, average, self._limits, only)
+            async for document_id, state in self._store.indexed_states():
+                rebuilt.add(document_id, state)
+            # Totals that changed meanwhile are right; the indexed states may be older.
+            if rebuilt.totals == stored.totals:
+                return rebuilt
+            if not await self._store.correct_totals(stored, rebuilt.totals):
+                return rebuilt
+            self._report.counts["repaired"] += 1
 
-    async def mend(self, part: RebuiltPostings, budget: Budget) -> None:
-        """Replace those lists of a range that differ from a part, and remove what is not in it."""
-        missing = set(part.names())
-        wrong: set[PostingsRef] = set()
-        async for stored in self._store.lists(part.after, part.until):
-            differing = _differing(part, stored)
-            if self._corpus.stands_still:
+    async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
+        """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
+        missing = set(rebuilt.refs())
+        suspect: set[PostingsRef] = set()
+        async for stored in self._store.postings(rebuilt.after, rebuilt.until):
+            differing = _differing(rebuilt, stored)
+            if self._corpus.exclusive:
                 await self._replace(differing)
             else:
-                wrong |= differing.keys()
+                suspect |= differing.keys()
             missing -= stored.keys()
             budget.progress(len(stored))
-        if self._corpus.stands_still:
-            names = sorted(missing)
-            for start in range(0, len(names), PAGE):
-                page = names[start : start + PAGE]
-                await self._replace({name: part.document(name, None) for name in page})
-        elif wrong or missing:
-            await self._look_again(part.after, sorted(wrong | missing))
+        if self._corpus.exclusive:
+            refs = sorted(missing)
+            for start in range(0, len(refs), PAGE):
+                page = refs[start : start + PAGE]
+                await self._replace({ref: rebuilt.document(ref, None) for ref in page})
+        elif suspect or missing:
+            await self._compare_again(rebuilt.after, sorted(suspect | missing))
 
-    async def _look_again(self, after: PostingsRef, names: list[PostingsRef]) -> None:
-        """Replace what differs again, from marks that were read after the list.
+    async def _compare_again(self, after: PostingsRef, refs: list[PostingsRef]) -> None:
+        """Replace what differs from indexed states that were read after the postings.
 
-        A trace writes its mark and its lists in one commit. A list that is as it was before the
-        marks were read therefore has to say what they say; one that changed meanwhile is left to
-        the next run.
+        A trace writes its indexed state and its postings in one commit. So postings that have not
+        changed since before the states were read must agree with them; changed ones are left to the
+        next run.
         """
-        seen = await self._store.seen(names)
-        part = await self.rebuilt(after, frozenset(names))
-        stored = {name: each.to_dict() or {} for name, each in seen.items()}
-        wrong = _differing(part, stored)
-        wrong |= {name: part.document(name, None) for name in part.names() if name not in seen}
-        for kind, removed in (("mended", False), ("removed", True)):
-            lists = {name: data for name, data in wrong.items() if (data is None) is removed}
-            held = await self._store.replace_unchanged(lists, seen)
-            self._report.counts += Counter({kind: held})
+        snapshots = await self._store.snapshots(refs)
+        rebuilt = await self.rebuild(after, frozenset(refs))
+        stored = {ref: snapshot.to_dict() or {} for ref, snapshot in snapshots.items()}
+        wrong = _differing(rebuilt, stored)
+        wrong |= {ref: rebuilt.document(ref, None) for ref in rebuilt.refs() if ref not in stored}
+        for count, removed in (("repaired", False), ("removed", True)):
+            postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
+            replaced = await self._store.replace_unchanged(postings, snapshots)
+            self._report.counts += Counter({count: replaced})
 
-    async def _replace(self, lists: Mapping[PostingsRef, dict[str, Any] | None]) -> None:
-        await self._store.replace(lists)
-        removed = sum(data is None for data in lists.values())
-        self._report.counts += Counter(mended=len(lists) - removed, removed=removed)
+    async def _replace(self, postings: Mapping[PostingsRef, dict[str, Any] | None]) -> None:
+        await self._store.replace(postings)
+        removed = sum(data is None for data in postings.values())
+        self._report.counts += Counter(repaired=len(postings) - removed, removed=removed)
 
 
 def _differing(
-    part: RebuiltPostings, stored: Mapping[PostingsRef, Mapping[str, Any]]
+    rebuilt: RebuiltPostings, stored: Mapping[PostingsRef, Mapping[str, Any]]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
-    """Those of the lists that differ, as they are to be; None: there is to be no such list."""
-    wanted = {name: part.document(name, data.get("name")) for name, data in stored.items()}
-    return {name: data for name, data in wanted.items() if _differs(data, stored[name])}
+    """The stored postings that differ, as they should be; None for those to delete."""
+    correct = {ref: rebuilt.document(ref, data.get("name")) for ref, data in stored.items()}
+    return {ref: data for ref, data in correct.items() if _differs(data, stored[ref])}
 
 
-def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
-    """Whether a list is not as it is to be. `held` may be too high, never too low."""
-    if wanted is None:
+def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
+    """Whether stored postings are wrong; their length `held` may be too high, never too low."""
+    if correct is None:
         return True
-    exact = wanted.keys() - {"held"}
-    return stored.get("held", 0) < wanted["held"] or any(
-        stored.get(name) != wanted[name] for name in exact
+    exact = correct.keys() - {"held"}
+    return stored.get("held", 0) < correct["held"] or any(
+        stored.get(name) != correct[name] for name in exact
     )
 
 
-async def lists(ctx: Context) -> int:
-    """How many lists there are to compare."""
-    return sum([await IndexRepair(ctx.database, each).count() for each in CORPORA])
+async def count_postings(ctx: Context) -> int:
+    """Count the postings to compare."""
+    return sum([await IndexRepair(ctx.database, corpus).count() for corpus in CORPORA])
 
 
 JOB = Job(
     name="repair",
     title="Compare the index with the documents",
     run=repair,
-    total=lists,
+    total=count_postings,
     schedule="42 3 * * 0",
     lease="index",
 )

@@ -1,4 +1,4 @@
-"""Lists made from scratch, of what the documents' marks say: as many at once as memory takes."""
+"""Postings rebuilt from the indexed states of documents, as many at once as fit in memory."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import IndexCollections, PostingsRef
 
-_LIST: Final = 3
-"""Entries that take the memory of a list."""
+_OVERHEAD: Final = 3
+"""The memory of postings without entries, as a number of entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildLimits:
-    """How much is held.
+    """Limits of postings, and of memory.
 
     Attributes:
-        cap: Entries of a list that was cut.
-        most: Entries of a list that was not.
-        room: Entries of a part, a list counting as three. A million of them take some 75 MiB: 9,000
-            abstracts are one part, 60,000 are six.
+        cap: The number of entries of truncated postings.
+        most: Postings with this many entries are truncated.
+        room: The number of entries in memory, with three for each postings document. A million take
+            some 75 MiB: 9,000 abstracts are one part, 60,000 are six.
     """
 
     cap: int = CAP
@@ -37,16 +37,16 @@ class RebuildLimits:
 
 
 class RebuiltPostings:
-    """The first lists of a range, as many as there is room for.
+    """The postings of a range, as many as there is room for.
 
-    Whenever there is no more room, the part ends earlier: half of what it holds, the lists that
-    come last, are left to the next one.
+    When there is no more room, the range is shortened: its last postings, about half of what is in
+    memory, are left to the next part.
 
     Attributes:
-        after: The list before its first.
-        until: Its last list; None if no list comes after it.
-        documents: How many documents have terms.
-        length: How many terms these hold.
+        after: The position before the first postings.
+        until: The last postings; None if there are none after them.
+        documents: The number of documents that have terms.
+        length: The number of their terms.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class RebuiltPostings:
         limits: RebuildLimits,
         only: Collection[PostingsRef] | None = None,
     ) -> None:
-        """Hold nothing yet.
+        """Begin without entries.
 
         Args:
-            names: Whose lists.
-            after: After which list to begin.
-            average: The mean length of a document, by which entries are weighed.
-            limits: How much to hold.
-            only: Hold no others than these; None: hold all.
+            names: The collections of the index.
+            after: The position before the first postings.
+            average: The mean length of a document, which truncation depends on.
+            limits: The limits of postings and of memory.
+            only: Rebuild only these postings; None for all.
         """
         self._names = names
-        self._keep = truncation_policies(names)
+        self._policies = truncation_policies(names)
         self._only = only
         self.after = after
         self.until: PostingsRef | None = None
@@ -82,83 +82,83 @@ class RebuiltPostings:
 
     @property
     def totals(self) -> Totals:
-        """Of all documents that were added."""
+        """The totals of all documents that were added."""
         return Totals(self.documents, self.length)
 
-    def add(self, document_id: str, mark: IndexedState) -> None:
-        """Take in what the lists have to know of a document."""
-        self.documents += mark.length > 0
-        self.length += mark.length
-        for name, entry in mark.entries(self._names):
-            if self._holds(name):
-                self._add(name, document_id, entry)
-                if name[0] == self._names.facets:
-                    self._spellings[name][mark.facets[name[1]]] += 1
+    def add(self, document_id: str, state: IndexedState) -> None:
+        """Add the entries of a document."""
+        self.documents += state.length > 0
+        self.length += state.length
+        for ref, entry in state.entries(self._names):
+            if self._in_range(ref):
+                self._add(ref, document_id, entry)
+                if ref[0] == self._names.facets:
+                    self._spellings[ref][state.facets[ref[1]]] += 1
         while self._size > self._limits.room and len(self._entries) > 1:
-            self._narrow()
+            self._shorten_range()
 
-    def names(self) -> list[PostingsRef]:
-        """Its lists, in their order."""
+    def refs(self) -> list[PostingsRef]:
+        """The rebuilt postings, in order."""
         return sorted(self._entries)
 
-    def document(self, name: PostingsRef, known_as: str | None) -> dict[str, Any] | None:
-        """A list as it is to be.
+    def document(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
+        """The document of postings as it should be.
 
         Args:
-            name: Which.
-            known_as: The name that people know a facet by so far; it stays if a document uses it.
+            ref: The postings.
+            spelling: The present spelling of a facet; it is kept if a document uses it.
 
         Returns:
-            None if there is to be no such list.
+            None if the postings should not exist.
         """
-        if name not in self._entries:
+        if ref not in self._entries:
             return None
-        entries, df = self._entries[name], len(self._entries[name]) + self._dropped[name]
-        kept = entries if df < self._limits.most else self._kept(name, self._limits.cap)
-        found: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
-        if name[0] == self._names.facets:
-            found |= self._described(name, known_as)
+        entries, df = self._entries[ref], len(self._entries[ref]) + self._dropped[ref]
+        kept = entries if df < self._limits.most else self._truncated(ref, self._limits.cap)
+        data: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
+        if ref[0] == self._names.facets:
+            data |= self._facet_fields(ref, spelling)
             if len(kept) < len(entries):
-                found["since"] = 1 + max(date for each, date in entries.items() if each not in kept)
-        return found
+                data["since"] = 1 + max(date for key, date in entries.items() if key not in kept)
+        return data
 
-    def _holds(self, name: PostingsRef) -> bool:
+    def _in_range(self, ref: PostingsRef) -> bool:
         if self._only is not None:
-            return name in self._only
-        return self.after < name and (self.until is None or name <= self.until)
+            return ref in self._only
+        return self.after < ref and (self.until is None or ref <= self.until)
 
-    def _add(self, name: PostingsRef, document_id: str, entry: int) -> None:
-        if name not in self._entries:
-            self._entries[name] = {}
-            self._size += _LIST
-            if name[0] == self._names.facets:
-                self._spellings[name] = Counter()
-        entries = self._entries[name]
+    def _add(self, ref: PostingsRef, document_id: str, entry: int) -> None:
+        if ref not in self._entries:
+            self._entries[ref] = {}
+            self._size += _OVERHEAD
+            if ref[0] == self._names.facets:
+                self._spellings[ref] = Counter()
+        entries = self._entries[ref]
         entries[document_id] = entry
         self._size += 1
         if len(entries) > 2 * self._limits.most:
-            self._entries[name] = self._kept(name, self._limits.most)
+            self._entries[ref] = self._truncated(ref, self._limits.most)
             dropped = len(entries) - self._limits.most
-            self._dropped[name] += dropped
+            self._dropped[ref] += dropped
             self._size -= dropped
 
-    def _kept(self, name: PostingsRef, limit: int) -> dict[str, int]:
-        return dict(self._keep[name[0]](self._entries[name], self._average, limit))
+    def _truncated(self, ref: PostingsRef, limit: int) -> dict[str, int]:
+        return dict(self._policies[ref[0]](self._entries[ref], self._average, limit))
 
-    def _narrow(self) -> None:
-        """Leave the last lists, about half of what is held, to the next part."""
-        names = self.names()
-        left = self._size
-        while left > self._limits.room // 2 and len(names) > 1:
-            name = names.pop()
-            left -= _LIST + len(self._entries.pop(name))
-            self._dropped.pop(name, None)
-            self._spellings.pop(name, None)
-        self._size, self.until = left, names[-1]
+    def _shorten_range(self) -> None:
+        """Leave the last postings, about half of what is in memory, to the next part."""
+        refs = self.refs()
+        size = self._size
+        while size > self._limits.room // 2 and len(refs) > 1:
+            ref = refs.pop()
+            size -= _OVERHEAD + len(self._entries.pop(ref))
+            self._dropped.pop(ref, None)
+            self._spellings.pop(ref, None)
+        self._size, self.until = size, refs[-1]
 
-    def _described(self, name: PostingsRef, known_as: str | None) -> dict[str, str]:
-        spellings = self._spellings[name]
-        commonest = max(spellings, key=lambda spelling: (spellings[spelling], spelling))
-        spelling = known_as if known_as and known_as in spellings else commonest
-        facet = parse_facet_id(name[1], spelling)
-        return {"kind": facet.kind.value, "key": facet.key, "name": spelling}
+    def _facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:
+        spellings = self._spellings[ref]
+        most_frequent = max(spellings, key=lambda text: (spellings[text], text))
+        name = spelling if spelling and spelling in spellings else most_frequent
+        facet = parse_facet_id(ref[1], name)
+        return {"kind": facet.kind.value, "key": facet.key, "name": name}

@@ -92,7 +92,7 @@ def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
     code, output, errors = run_ingest(tmp_path / "vault")
     assert 1 == code
     assert "ingest: 1 created, 1 sources, 1 read (" in output
-    assert "ingest: left out: passwords.md: is a link to something outside the folder" in errors
+    assert "ingest: left out: passwords.md: is a link to a target outside the folder" in errors
 
 
 @pytest.mark.slow

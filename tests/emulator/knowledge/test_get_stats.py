@@ -121,12 +121,12 @@ async def test_search_quality_is_told_with_the_change_since_last_night(
             date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0
         ),
     ]
-    await health.record(nights[:1])
+    await health.save(nights[:1])
     first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
     out = await get_stats(In(), ctx)
     assert out.health
     assert out.health.model_dump() == first | {"compared_with_before": None}
-    await health.record(nights)
+    await health.save(nights)
     second = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
     out = await get_stats(In(), ctx)
     assert out.health

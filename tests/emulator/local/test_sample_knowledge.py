@@ -22,8 +22,8 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
+from tests.support.cluster_chunks import put_in, snapshot
 from tests.support.stored_documents import ample, chunks, documents
-from tests.support.topic_chunks import put_in, standing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -164,9 +164,9 @@ async def test_loading_again_keeps_other_chunks_in_clusters(
 ) -> None:
     await add_knowledge(ctx, sample)
     own = await own_note(ctx, "flaky-tests")
-    before, writes = await standing(ctx), meter.documents_written
+    before, writes = await snapshot(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await standing(ctx), meter.documents_written)
+    assert (before, writes) == (await snapshot(ctx), meter.documents_written)
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
@@ -178,9 +178,9 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(ctx, ample())).counts["clusters"]
-    before, writes = await standing(ctx), meter.documents_written
+    before, writes = await snapshot(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await standing(ctx), meter.documents_written)
+    assert (before, writes) == (await snapshot(ctx), meter.documents_written)
 
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:

@@ -130,20 +130,20 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
     ctx = job_context(backends[0])
     await put_in(ctx, BAKING)
     await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
-    answered = asyncio.Event()
+    was_answered = asyncio.Event()
 
     async def run(ctx: Context, budget: Budget) -> Report:
         async with asyncio.timeout(WAIT):
-            await answered.wait()  # until the other scheduler knows what becomes of it
+            await was_answered.wait()  # until the other scheduler knows what becomes of it
         return await job.run(ctx, budget)
 
     async def fire(app: App) -> AlreadyRunning | Report:
         outcome = await run_job(replace(job, run=run), app)
-        answered.set()
+        was_answered.set()
         return outcome
 
     outcomes = await asyncio.gather(*map(fire, backends))
-    [report] = [each for each in outcomes if isinstance(each, Report)]
+    [report] = [outcome for outcome in outcomes if isinstance(outcome, Report)]
     [record] = await Runs(ctx.database).latest(job.name, 2)
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
@@ -171,8 +171,8 @@ async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
             async with opened(settings, utc_now) as app:
                 assert [] == (await completed(job, app)).failures
         async with opened(settings, utc_now) as app:
-            found = digests(await state_of(job_context(app)))
-    assert not (told := differences(pinned(), found)), told
+            actual = digests(await state_of(job_context(app)))
+    assert not (difference := differences(pinned(), actual)), difference
 
 
 async def test_repair_killed_after_a_commit_and_run_again_mends_all(
@@ -181,8 +181,10 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
     chance = random.Random(7)  # noqa: S311 - no secret
     async with opened(settings, utc_now) as app:
         ctx = job_context(app)
-        sources = [each for each in read(SAMPLE) if isinstance(each, Source)]
-        await Ingestion(ctx.database).save([in_chunks(each) for each in sources[:3]], ctx.clock())
+        sources = [source for source in read(SAMPLE) if isinstance(source, Source)]
+        await Ingestion(ctx.database).save(
+            [in_chunks(source) for source in sources[:3]], ctx.clock()
+        )
         await completed(INDEX, app)
         for _ in range(4):
             await damage(ctx, chance)
@@ -191,7 +193,7 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
         report = await completed(REPAIR, app)
-        assert report.counts["mended"] > 0
+        assert report.counts["repaired"] > 0
         await assert_exact(ctx)
 
 
@@ -212,8 +214,8 @@ async def test_materials_killed_while_embedded_are_completed(
             model.usual = openai.Reply()
             report = await completed(INGEST_MATERIALS, app)
             assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
-            found = await extract_result(app, QUERY, document=content_id(text))
-            assert expected | {"known": True} == found
+            result = await extract_result(app, QUERY, document=content_id(text))
+            assert expected | {"known": True} == result
             assert await stored_contents(calm) == await stored_contents(app)
 
 

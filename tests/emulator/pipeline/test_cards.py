@@ -117,7 +117,7 @@ async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
 @pytest.mark.parametrize(
     "probed", [answered(written(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
 )
-async def test_what_the_probe_costs_is_told_whatever_comes_of_it(
+async def test_what_the_probe_costs_is_reported_whatever_comes_of_it(
     model: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
     ctx = model()
@@ -202,16 +202,16 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
     ctx = model()
     await bring(ctx, notes(1))
     ((name, _),) = (await chunks(ctx)).items()
-    asked, rewritten = threading.Event(), threading.Event()
+    requested, rewritten = threading.Event(), threading.Event()
 
     def slowly(text: str) -> object:
-        asked.set()
+        requested.set()
         assert rewritten.wait(PATIENCE)
         return LONG | {"summary": "New." if "says now" in text else "Old."}
 
     server.answers["GeneratedCard"] = slowly
     running = asyncio.create_task(cards(ctx, ample()))
-    assert await asyncio.to_thread(asked.wait, PATIENCE)
+    assert await asyncio.to_thread(requested.wait, PATIENCE)
     new = f"This is what it says now. {passage(0)}"
     await write(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
@@ -267,15 +267,15 @@ async def test_a_refused_text_gets_an_extractive_card_at_once(
     assert "extractive" == (await cards_of(model()))[passage(3)]["model"]
 
 
-async def test_a_model_with_too_long_a_summary_is_told_and_tries_again(
+async def test_a_model_with_too_long_a_summary_is_reported_and_tries_again(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(1))
     server.script.append(answered(LONG))
     await cards(model(), ample())
     assert MODEL == (await cards_of(model()))[passage(0)]["model"]
-    told = server.calls[1].body["contents"][-1]["parts"][0]["text"]
-    assert "summary: String should have at most 400 characters" in told
+    message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
+    assert "summary: String should have at most 400 characters" in message
 
 
 async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
@@ -293,7 +293,7 @@ async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
     assert 10 == len(await cards_of(model()))
 
 
-async def test_a_text_that_always_fails_is_parked_and_blocks_none(
+async def test_a_text_that_always_fails_is_dead_lettered_and_blocks_none(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)

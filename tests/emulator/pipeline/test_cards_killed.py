@@ -46,12 +46,12 @@ asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 
 async def state(ctx: Context) -> dict[str, Any]:
     """All that stands in chunks, but for the times at which it was written."""
-    found = await chunks(ctx)
-    for data in found.values():
+    stored = await chunks(ctx)
+    for data in stored.values():
         del data["created_at"], data["updated_at"]
         data["pending"] = set(data["pending"])
         data.get("knowledge_card", {}).pop("generated_at", None)
-    return found
+    return stored
 
 
 async def run(settings: Settings, server: FakeVertex) -> Report:
@@ -89,8 +89,8 @@ async def test_a_run_killed_while_the_model_wrote_is_completed(
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")
     with FakeVertex() as server:
         server.answers["GeneratedCard"] = written
-        for each in (calm, settings):
-            await bring(call_context(each), notes(PASSAGES))
+        for target in (calm, settings):
+            await bring(call_context(target), notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG

@@ -136,7 +136,7 @@ async def test_each_step_counts_its_own_tries(ctx: Context) -> None:
     moment = NOON
     for step in ("embed", "index", "index"):
         due = await ChunkQueue(ctx.database).pending(step, moment, 10)
-        chunk = next(each for each in due if each.chunk_id == chunk_id)
+        chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer(step, chunk, "too odd", moment)
         moment += timedelta(minutes=10)
     data = (await documents(ctx, "chunks"))[chunk_id]
@@ -156,13 +156,13 @@ async def test_a_vector_takes_no_other_step_away(ctx: Context) -> None:
     assert counts == [0, 3]
 
 
-async def test_waits_grow_and_after_five_tries_the_step_is_parked(ctx: Context) -> None:
+async def test_waits_grow_and_after_five_tries_the_step_is_dead_lettered(ctx: Context) -> None:
     chunk_id = (await baking(ctx))[0].chunk_id
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
         due = await ChunkQueue(ctx.database).pending("embed", moment, 10)
-        chunk = next(each for each in due if each.chunk_id == chunk_id)
+        chunk = next(chunk for chunk in due if chunk.chunk_id == chunk_id)
         await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", moment)
         data = (await documents(ctx, "chunks"))[chunk_id]
         retry_at = data["pending"].get("embed")
@@ -197,9 +197,9 @@ async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
         read, [UNIT, opposite, across], "model-1", ctx.clock()
     )
-    found = await Chunks(ctx.database).nearest(UNIT, 10)
-    assert found[0].document.id == read[0].chunk_id
-    assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
+    neighbours = await Chunks(ctx.database).nearest(UNIT, 10)
+    assert neighbours[0].document.id == read[0].chunk_id
+    assert [neighbour.similarity for neighbour in neighbours] == [1.0, 0.0, 0.0]
 
 
 async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context) -> None:
@@ -215,11 +215,13 @@ async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context)
 async def test_what_is_beside_a_step_is_written_with_it_or_not_at_all(ctx: Context) -> None:
     first, second, _ = await baking(ctx)
     await write(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
-    made = [StepResult(each, {"mark": 1}, (note(ctx, each.chunk_id),)) for each in (first, second)]
+    made = [
+        StepResult(chunk, {"mark": 1}, (note(ctx, chunk.chunk_id),)) for chunk in (first, second)
+    ]
     assert await ChunkQueue(ctx.database).complete("card", made) == 1
     assert set(await documents(ctx, "notes")) == {first.chunk_id}
     stored = await documents(ctx, "chunks")
-    assert ["mark" in stored[each.chunk_id] for each in (first, second)] == [True, False]
+    assert ["mark" in stored[chunk.chunk_id] for chunk in (first, second)] == [True, False]
 
 
 def note(ctx: Context, name: str) -> Write:
@@ -229,16 +231,16 @@ def note(ctx: Context, name: str) -> Write:
 
 async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(ctx: Context) -> None:
     first, *_ = await baking(ctx)
-    known = {"extracted": {"a": {"type": "decision", "topics": []}}}
-    await write(ctx, f"chunks/{first.chunk_id}", known)
+    update = {"extracted": {"a": {"type": "decision", "topics": []}}}
+    await write(ctx, f"chunks/{first.chunk_id}", update)
     assert (
         await ChunkQueue(ctx.database).complete("extract", [StepResult(first, {"extracted": {}})])
         == 0
     )
-    assert (await documents(ctx, "chunks"))[first.chunk_id]["extracted"] == known["extracted"]
+    assert (await documents(ctx, "chunks"))[first.chunk_id]["extracted"] == update["extracted"]
 
 
-async def test_what_is_parked_is_told_and_can_wait_again(ctx: Context) -> None:
+async def test_what_is_dead_lettered_is_reported_and_can_wait_again(ctx: Context) -> None:
     first, *_ = await baking(ctx)
     await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
     assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == [
@@ -248,7 +250,7 @@ async def test_what_is_parked_is_told_and_can_wait_again(ctx: Context) -> None:
     assert await ChunkQueue(ctx.database).retry("embed", NOON) == 1
     assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == []
     again = {
-        each.chunk_id: each.tries
-        for each in await ChunkQueue(ctx.database).pending("embed", NOON, 9)
+        chunk.chunk_id: chunk.tries
+        for chunk in await ChunkQueue(ctx.database).pending("embed", NOON, 9)
     }
     assert again[first.chunk_id] == 0

@@ -44,11 +44,12 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context)
     chunks = await waiting(ctx)
     odd = chunks[3].chunk_id
     made = [
-        StepResult(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks
+        StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
+        for chunk in chunks
     ]
     with pytest.raises(RefusedChunks) as refused:
         await ChunkQueue(ctx.database).complete("card", made)
-    assert (9, [odd]) == (refused.value.stored, [each.chunk_id for each in refused.value.chunks])
+    assert (9, [odd]) == (refused.value.stored, [chunk.chunk_id for chunk in refused.value.chunks])
     stored = await documents(ctx, "chunks")
     assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
 
@@ -56,9 +57,11 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context)
 async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context) -> None:
     chunks = await waiting(ctx)
     text = "x" * (MAX_COMMIT_BYTES // 6)
-    made = [StepResult(each, {"mark": 1}, (beside(ctx, each.chunk_id, text),)) for each in chunks]
+    made = [
+        StepResult(chunk, {"mark": 1}, (beside(ctx, chunk.chunk_id, text),)) for chunk in chunks
+    ]
     assert len(chunks) == await ChunkQueue(ctx.database).complete("card", made)
-    assert {each.chunk_id for each in chunks} == set(await documents(ctx, "notes"))
+    assert {chunk.chunk_id for chunk in chunks} == set(await documents(ctx, "notes"))
 
 
 async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) -> None:

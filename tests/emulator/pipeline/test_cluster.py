@@ -1,4 +1,4 @@
-"""The cluster job: topics are found, kept, filled and left, at a cost that follows the change."""
+"""The cluster job: clusters are found, kept, filled and left, at a cost that follows the change."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.database_dump import copy_into, top_level
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
-from tests.support.topic_chunks import (
+from tests.support.cluster_chunks import (
     SIZE,
     THEMES,
     about,
@@ -34,11 +31,14 @@ from tests.support.topic_chunks import (
     loners,
     put_in,
     sizes,
-    standing,
+    snapshot,
+    sources_by_cluster,
     take_out,
-    topics,
     waiting,
 )
+from tests.support.database_dump import copy_into, top_level
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -57,8 +57,8 @@ async def run(ctx: Context) -> Report:
 
 
 @pytest.fixture(scope="module")
-async def stored_topics(new_base: NewBase) -> Contents:
-    """What is stored of `five_topics`."""
+async def stored_clusters(new_base: NewBase) -> Contents:
+    """What is stored of `five_clusters`."""
     ctx = new_base(None)
     await put_in(ctx, *map(about, THEMES), loners(3))
     await run(ctx)
@@ -66,48 +66,52 @@ async def stored_topics(new_base: NewBase) -> Contents:
 
 
 @pytest.fixture
-async def five_topics(ctx: Context, stored_topics: Contents) -> None:
+async def five_clusters(ctx: Context, stored_clusters: Contents) -> None:
     """Seventy-five passages about five things, and three about nothing."""
-    await copy_into(ctx.database.client, stored_topics)
+    await copy_into(ctx.database.client, stored_clusters)
 
 
-async def topic_of(ctx: Context, theme: str) -> str:
-    """The id of the topic that most of a theme's passages belong to."""
-    found = [name for name, sources in (await topics(ctx)).items() if theme in sources]
-    assert 1 == len(found)
-    return found[0]
+async def cluster_of(ctx: Context, theme: str) -> str:
+    """The id of the cluster that most of a theme's passages belong to."""
+    matches = [
+        name for name, sources in (await sources_by_cluster(ctx)).items() if theme in sources
+    ]
+    assert 1 == len(matches)
+    return matches[0]
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_passages_about_one_thing_become_a_topic(ctx: Context) -> None:
-    assert [{theme} for theme in sorted(THEMES)] == sorted((await topics(ctx)).values(), key=str)
+@pytest.mark.usefixtures("five_clusters")
+async def test_passages_about_one_thing_become_a_cluster(ctx: Context) -> None:
+    assert [{theme} for theme in sorted(THEMES)] == sorted(
+        (await sources_by_cluster(ctx)).values(), key=str
+    )
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_every_topic_has_its_own_name_of_three_to_six_words(ctx: Context) -> None:
-    found = (await documents(ctx, "clusters")).values()
-    assert {True} == {3 <= len(data["name"].split()) <= 6 for data in found}
-    assert len(THEMES) == len({data["name"] for data in found})
+@pytest.mark.usefixtures("five_clusters")
+async def test_every_cluster_has_its_own_name_of_three_to_six_words(ctx: Context) -> None:
+    stored = (await documents(ctx, "clusters")).values()
+    assert {True} == {3 <= len(data["name"].split()) <= 6 for data in stored}
+    assert len(THEMES) == len({data["name"] for data in stored})
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_a_topic_is_described_by_words_of_its_passages(ctx: Context) -> None:
-    cluster_id = await topic_of(ctx, "bees")
-    found = await Clusters(ctx.database).get(cluster_id)
-    assert found
-    assert set(found.cluster.keywords) <= {*THEMES["bees"].split()}
-    assert (found.cluster.description or "").endswith("from On bees.")
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_cluster_is_described_by_words_of_its_passages(ctx: Context) -> None:
+    cluster_id = await cluster_of(ctx, "bees")
+    cluster = await Clusters(ctx.database).get(cluster_id)
+    assert cluster
+    assert set(cluster.cluster.keywords) <= {*THEMES["bees"].split()}
+    assert (cluster.cluster.description or "").endswith("from On bees.")
 
 
-@pytest.mark.usefixtures("five_topics")
+@pytest.mark.usefixtures("five_clusters")
 async def test_sizes_are_true_and_nothing_waits_but_the_index(ctx: Context) -> None:
-    said, counted = await sizes(ctx)
-    assert (counted, 0) == (said, await waiting(ctx))
+    stored_sizes, counted = await sizes(ctx)
+    assert (counted, 0) == (stored_sizes, await waiting(ctx))
     members = [data for data in (await chunks(ctx)).values() if data.get("cluster_id")]
     assert {True} == {"index" in data["pending"] for data in members}
 
 
-@pytest.mark.usefixtures("five_topics")
+@pytest.mark.usefixtures("five_clusters")
 async def test_a_run_with_nothing_to_do_costs_four_reads_and_no_write(
     app: App,
 ) -> None:
@@ -121,42 +125,42 @@ async def test_an_empty_base_costs_one_read(ctx: Context, meter: Meter) -> None:
     assert (1, 0) == (meter.documents_read, meter.documents_written)
 
 
-async def test_of_few_passages_no_topics_are_made_and_the_run_says_why(ctx: Context) -> None:
+async def test_of_few_passages_no_clusters_are_made_and_the_run_says_why(ctx: Context) -> None:
     await put_in(ctx, about("bread"))
     report = await run(ctx)
-    assert (TOO_FEW, {}, 0) == (report.note, await topics(ctx), await waiting(ctx))
+    assert (TOO_FEW, {}, 0) == (report.note, await sources_by_cluster(ctx), await waiting(ctx))
 
 
-async def test_few_passages_become_topics_once_there_are_enough(ctx: Context) -> None:
+async def test_few_passages_become_clusters_once_there_are_enough(ctx: Context) -> None:
     await put_in(ctx, about("bread"))
     await run(ctx)
     await put_in(ctx, about("bees"), about("chess"))
     await run(ctx)
-    assert 3 == len(await topics(ctx))
+    assert 3 == len(await sources_by_cluster(ctx))
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_a_new_passage_joins_its_topic_and_a_stray_joins_none(ctx: Context) -> None:
-    before = await topic_of(ctx, "boats")
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_new_passage_joins_its_cluster_and_a_stray_joins_none(ctx: Context) -> None:
+    before = await cluster_of(ctx, "boats")
     await put_in(ctx, about("boats", range(SIZE + 1)), loners(4))
     report = await run(ctx)
-    said, counted = await sizes(ctx)
-    assert (2, counted) == (report.counts["assigned"], said)
-    assert {before: {"boats"}}.items() <= (await topics(ctx)).items()
+    stored_sizes, counted = await sizes(ctx)
+    assert (2, counted) == (report.counts["assigned"], stored_sizes)
+    assert {before: {"boats"}}.items() <= (await sources_by_cluster(ctx)).items()
     assert 0 == report.counts["clusters"]
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_a_passage_that_left_a_topic_no_longer_counts(ctx: Context) -> None:
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_passage_that_left_a_cluster_no_longer_counts(ctx: Context) -> None:
     await put_in(ctx, about("boats", range(SIZE - 2)))
     await run(ctx)
-    said, counted = await sizes(ctx)
-    assert counted == said
+    stored_sizes, counted = await sizes(ctx)
+    assert counted == stored_sizes
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_a_topic_that_lost_all_its_passages_goes(ctx: Context) -> None:
-    gone = await topic_of(ctx, "clouds")
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_cluster_that_lost_all_its_passages_goes(ctx: Context) -> None:
+    gone = await cluster_of(ctx, "clouds")
     await put_in(ctx, about("clouds", range(3)))
     await run(ctx)
     await take_out(ctx, about("clouds"))
@@ -164,7 +168,7 @@ async def test_a_topic_that_lost_all_its_passages_goes(ctx: Context) -> None:
     assert gone not in await documents(ctx, "clusters")
 
 
-async def test_many_new_passages_make_topics_and_old_ones_keep_ids(
+async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
     ctx: Context,
 ) -> None:
     old = [about(theme) for theme in ("bread", "boats", "bees", "chess")]
@@ -176,28 +180,28 @@ async def test_many_new_passages_make_topics_and_old_ones_keep_ids(
     after = await documents(ctx, "clusters")
     assert (5, 5) == (report.counts["clusters"], len(after))
     assert before.keys() < after.keys()
-    kept = ("name", "description", "keywords", "created_at")
+    fields = ("name", "description", "keywords", "created_at")
     for name, data in before.items():
-        assert {key: data[key] for key in kept} == {key: after[name][key] for key in kept}
+        assert {key: data[key] for key in fields} == {key: after[name][key] for key in fields}
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_without_time_to_read_all_new_passages_find_their_topics(
+@pytest.mark.usefixtures("five_clusters")
+async def test_without_time_to_read_all_new_passages_find_their_clusters(
     ctx: Context,
 ) -> None:
-    before = await topic_of(ctx, "boats")
+    before = await cluster_of(ctx, "boats")
     await put_in(ctx, about("boats", range(SIZE + 12)))
     report = await cluster(ctx, hasty())
-    said, counted = await sizes(ctx)
+    stored_sizes, counted = await sizes(ctx)
     assert (False, NO_TIME, 0, 12) == (
         report.finished, report.note, report.counts["clusters"], report.counts["assigned"],
     )  # fmt: skip
-    assert (counted, 0) == (said, await waiting(ctx))
+    assert (counted, 0) == (stored_sizes, await waiting(ctx))
     assert counted[before] > SIZE
     assert 5 == (await run(ctx)).counts["clusters"]
 
 
-async def test_without_time_for_first_topics_passages_go_on_waiting(ctx: Context) -> None:
+async def test_without_time_for_first_clusters_passages_go_on_waiting(ctx: Context) -> None:
     await put_in(ctx, *map(about, THEMES))
     report = await cluster(ctx, hasty())
     assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
@@ -214,8 +218,8 @@ async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(ctx: Context)
     assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_after_a_week_any_change_makes_the_topics_anew(
+@pytest.mark.usefixtures("five_clusters")
+async def test_after_a_week_any_change_makes_the_clusters_again(
     ctx: Context, clock: SettableClock
 ) -> None:
     await put_in(ctx, about("boats", range(SIZE + 1)))
@@ -226,8 +230,8 @@ async def test_after_a_week_any_change_makes_the_topics_anew(
     assert Report() == await run(ctx)
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_making_topics_again_of_the_same_passages_moves_nothing(
+@pytest.mark.usefixtures("five_clusters")
+async def test_making_clusters_again_of_the_same_passages_moves_nothing(
     ctx: Context, clock: SettableClock
 ) -> None:
     before = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
@@ -238,7 +242,7 @@ async def test_making_topics_again_of_the_same_passages_moves_nothing(
     assert (before, 0) == (after, report.counts["assigned"])
 
 
-@pytest.mark.usefixtures("five_topics")
+@pytest.mark.usefixtures("five_clusters")
 async def test_the_order_in_which_passages_came_makes_no_difference(
     ctx: Context, settings: Settings, clock: SettableClock
 ) -> None:
@@ -250,7 +254,7 @@ async def test_the_order_in_which_passages_came_makes_no_difference(
     for source in reversed([*map(about, THEMES), loners(3)]):
         await put_in(others, source)
     await run(others)
-    assert await topics(ctx) == await topics(others)
+    assert await sources_by_cluster(ctx) == await sources_by_cluster(others)
     await opened.aclose()
 
 
@@ -259,9 +263,9 @@ async def test_out_of_time_it_goes_on_where_it_stopped(ctx: Context) -> None:
     first = await cluster(ctx, one_step())
     assert (False, 200) == (first.finished, first.counts["assigned"])
     second = await run(ctx)
-    said, counted = await sizes(ctx)
+    stored_sizes, counted = await sizes(ctx)
     assert (True, 15, counted, 0) == (
-        second.finished, second.counts["assigned"], said, await waiting(ctx),
+        second.finished, second.counts["assigned"], stored_sizes, await waiting(ctx),
     )  # fmt: skip
 
 
@@ -271,30 +275,30 @@ async def test_without_time_it_changes_nothing(ctx: Context) -> None:
     assert (False, {}) == (report.finished, await documents(ctx, "clusters"))
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_during_a_move_to_another_model_topics_stay_as_they_are(
+@pytest.mark.usefixtures("five_clusters")
+async def test_during_a_move_to_another_model_clusters_stay_as_they_are(
     ctx: Context,
 ) -> None:
     await put_in(ctx, about("boats", range(2 * SIZE)))
-    before = await standing(ctx)
+    before = await snapshot(ctx)
     there = await EmbeddingSpace(ctx.database).state()
     await EmbeddingSpace(ctx.database).start_move(there, WordEmbedder(), NOON)
     assert REEMBEDDING == (await run(ctx)).note
-    assert {**before, "meta/embedding": ...} == {**await standing(ctx), "meta/embedding": ...}
+    assert {**before, "meta/embedding": ...} == {**await snapshot(ctx), "meta/embedding": ...}
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_after_a_move_topics_are_made_anew_and_keep_their_ids(
+@pytest.mark.usefixtures("five_clusters")
+async def test_after_a_move_clusters_are_made_again_and_keep_their_ids(
     ctx: Context,
 ) -> None:
-    before = await topics(ctx)
+    before = await sources_by_cluster(ctx)
     meta = ctx.database.document("meta", "embedding")
     await meta.update({"model": "other words"})
     for chunk_id in await documents(ctx, "chunks"):
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
     assert 5 == (await run(ctx)).counts["clusters"]
-    assert (before, 0) == (await topics(ctx), await waiting(ctx))
+    assert (before, 0) == (await sources_by_cluster(ctx), await waiting(ctx))
     assert "other words" == (await documents(ctx, "meta"))["clustering"]["model"]
 
 
@@ -314,7 +318,7 @@ async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:
     assert {} == await documents(ctx, "clusters")
 
 
-async def test_topics_of_the_sample_stay_until_enough_has_changed(ctx: Context) -> None:
+async def test_clusters_of_the_sample_stay_until_enough_has_changed(ctx: Context) -> None:
     await put_in(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
     await add_knowledge(ctx)
     before = await documents(ctx, "clusters")
@@ -323,10 +327,10 @@ async def test_topics_of_the_sample_stay_until_enough_has_changed(ctx: Context) 
     assert before == await documents(ctx, "clusters")
 
 
-@pytest.mark.usefixtures("five_topics")
-async def test_a_topic_of_the_sample_keeps_name_and_passages(ctx: Context) -> None:
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_cluster_of_the_sample_keeps_name_and_passages(ctx: Context) -> None:
     """It has `named_by: "hand"`, and no central passages are stored of it."""
-    bread = await topic_of(ctx, "bread")
+    bread = await cluster_of(ctx, "bread")
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})

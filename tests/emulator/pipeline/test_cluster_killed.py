@@ -11,21 +11,21 @@ from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
-from tests.support.database_dump import copy_into, top_level
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.killable_children import killable_children
-from tests.support.stored_documents import ample
-from tests.support.topic_chunks import (
+from tests.support.cluster_chunks import (
     SIZE,
     about,
     loners,
     put_in,
     sizes,
-    standing,
+    snapshot,
     take_out,
     waiting,
 )
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
+from tests.support.database_dump import copy_into, top_level
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.killable_children import killable_children
+from tests.support.stored_documents import ample
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,22 +53,22 @@ def noon() -> datetime:
     return NOON
 
 
-async def three_topics(ctx: Context) -> None:
-    """A base whose topics are to be made for the first time."""
+async def three_clusters(ctx: Context) -> None:
+    """A base whose clusters are to be made for the first time."""
     await put_in(ctx, about("bread"), about("boats"), about("bees"), loners(3))
 
 
-async def another_topic(ctx: Context) -> None:
-    """One whose topics are to be made anew: one is new, one is half of what it was."""
-    await three_topics(ctx)
+async def another_cluster(ctx: Context) -> None:
+    """One whose clusters are to be made anew: one is new, one is half of what it was."""
+    await three_clusters(ctx)
     await cluster(ctx, ample())
     await put_in(ctx, about("bees", range(SIZE // 2)), about("chess"))
 
 
 async def a_few_more(ctx: Context) -> None:
-    """One where new passages are put among the topics, and a topic has lost all of its own."""
+    """One where new passages are put among the clusters, and a cluster has lost all of its own."""
     await put_in(ctx, about("clouds", range(7)))
-    await three_topics(ctx)
+    await three_clusters(ctx)
     await cluster(ctx, ample())
     await take_out(ctx, about("clouds"))
     await put_in(ctx, about("boats", range(SIZE + 2)))
@@ -81,7 +81,7 @@ async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str,
         await copy_into(ctx.database.client, prepared)
         before = app.commits
         await cluster(ctx, ample())
-        return await standing(ctx), app.commits - before
+        return await snapshot(ctx), app.commits - before
 
 
 class opened:  # noqa: N801 - used as a function
@@ -100,7 +100,7 @@ class opened:  # noqa: N801 - used as a function
 
 
 @SOME_OR_ALL
-@pytest.mark.parametrize("prepare", [three_topics, another_topic, a_few_more])
+@pytest.mark.parametrize("prepare", [three_clusters, another_cluster, a_few_more])
 async def test_killed_after_any_commit_the_next_run_completes_it(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:
@@ -119,7 +119,7 @@ async def test_killed_after_any_commit_the_next_run_completes_it(
             with pytest.raises(KilledError):
                 await cluster(dying.context(Caller(), Meter()), ample())
             await cluster(ctx, ample())
-            assert expected == await standing(ctx), f"killed after commit {number} of {commits}"
+            assert expected == await snapshot(ctx), f"killed after commit {number} of {commits}"
 
 
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
@@ -127,12 +127,12 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
 ) -> None:
     app = App(settings, embedder=WordEmbedder())
     ctx = app.context(Caller(), Meter())
-    await another_topic(ctx)
+    await another_cluster(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
     with killable_children() as dying:
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
     await cluster(ctx, ample())
-    said, counted = await sizes(ctx)
-    assert (counted, 4, 0) == (said, len(said), await waiting(ctx))
+    stored_sizes, counted = await sizes(ctx)
+    assert (counted, 4, 0) == (stored_sizes, len(stored_sizes), await waiting(ctx))
     await app.aclose()

@@ -1,4 +1,4 @@
-"""Topics that a language model names, and what becomes of them where it cannot."""
+"""Clusters that a language model names, and what becomes of them where it cannot."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
+from tests.support.cluster_chunks import SIZE, THEMES, about, put_in
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
-from tests.support.topic_chunks import SIZE, THEMES, about, put_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,12 +77,12 @@ async def run(ctx: Context) -> Report:
     return await cluster(ctx, ample())
 
 
-async def five_topics(ctx: Context) -> None:
+async def five_clusters(ctx: Context) -> None:
     await put_in(ctx, *map(about, THEMES))
 
 
 async def names(ctx: Context) -> dict[str, tuple[str, str]]:
-    """Each topic's theme, told by its description or its keywords: its name, and who gave it."""
+    """Each cluster's theme, told by its description or its keywords: its name, and who gave it."""
     return {
         next(
             theme for theme, words in THEMES.items() if set(data["keywords"]) & set(words.split())
@@ -91,10 +91,10 @@ async def names(ctx: Context) -> dict[str, tuple[str, str]]:
     }
 
 
-async def test_the_model_names_each_topic_once_and_tokens_are_counted(
+async def test_the_model_names_each_cluster_once_and_tokens_are_counted(
     ctx: Context, namer: Namer, meter: Meter
 ) -> None:
-    await five_topics(ctx)
+    await five_clusters(ctx)
     report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
     assert (expected, 5) == (await names(ctx), report.counts["named"])
@@ -105,22 +105,22 @@ async def test_the_model_names_each_topic_once_and_tokens_are_counted(
 async def test_the_model_sees_central_passages_and_their_shared_words(
     ctx: Context, namer: Namer
 ) -> None:
-    await five_topics(ctx)
+    await five_clusters(ctx)
     await run(ctx)
     for text in namer.asked:
         assert MAX_PASSAGES == text.count("On ")
         assert text.startswith("Words they share: ")
 
 
-async def test_a_refused_topic_keeps_a_name_of_its_words_for_good(
+async def test_a_refused_cluster_keeps_a_name_of_its_words_for_good(
     ctx: Context, namer: Namer
 ) -> None:
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
-    await five_topics(ctx)
+    await five_clusters(ctx)
     report = await run(ctx)
-    found = await names(ctx)
-    assert ["words alone"] * 2 == [found[theme][1] for theme in ("bees", "chess")]
-    assert {True} == {3 <= len(name.split()) <= 6 for name, _ in found.values()}
+    cluster_names = await names(ctx)
+    assert ["words alone"] * 2 == [cluster_names[theme][1] for theme in ("bees", "chess")]
+    assert {True} == {3 <= len(name.split()) <= 6 for name, _ in cluster_names.values()}
     assert (3, 2) == (report.counts["named"], len(report.failures))
     assert [] == (await run(ctx)).failures
     assert 5 == len(namer.asked)
@@ -133,35 +133,35 @@ async def test_what_a_refused_or_bad_answer_cost_is_counted(
         "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
         "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
     }
-    await five_topics(ctx)
+    await five_clusters(ctx)
     await run(ctx)
     assert (337, 35) == (meter.input_tokens, meter.output_tokens)
 
 
-async def test_while_the_model_is_down_topics_have_names_of_words(
+async def test_while_the_model_is_down_clusters_have_names_of_words(
     ctx: Context, namer: Namer
 ) -> None:
     namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
-    await five_topics(ctx)
+    await five_clusters(ctx)
     report = await run(ctx)
-    assert (["names"], True) == ([each.name for each in report.failures], report.finished)
+    assert (["names"], True) == ([failure.name for failure in report.failures], report.finished)
     assert {"words"} == {by for _, by in (await names(ctx)).values()}
     namer.refuses = {}
     await run(ctx)
     assert {"namer-1"} == {by for _, by in (await names(ctx)).values()}
 
 
-async def test_no_two_topics_have_one_name_though_the_model_repeats(
+async def test_no_two_clusters_have_one_name_though_the_model_repeats(
     ctx: Context, namer: Namer
 ) -> None:
     namer.same = True
-    await five_topics(ctx)
+    await five_clusters(ctx)
     await run(ctx)
-    found = [name for name, _ in (await names(ctx)).values()]
-    assert (5, 1) == (len(set(found)), found.count("All that there is"))
+    cluster_names = [name for name, _ in (await names(ctx)).values()]
+    assert (5, 1) == (len(set(cluster_names)), cluster_names.count("All that there is"))
 
 
-async def test_topics_nearly_the_same_keep_their_names(ctx: Context, namer: Namer) -> None:
+async def test_clusters_nearly_the_same_keep_their_names(ctx: Context, namer: Namer) -> None:
     await put_in(ctx, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
     await run(ctx)
     await put_in(ctx, about("clouds"), about("boats", range(SIZE + 1)))
@@ -170,11 +170,11 @@ async def test_topics_nearly_the_same_keep_their_names(ctx: Context, namer: Name
     assert "On clouds" in namer.asked[-1]
 
 
-async def test_topics_named_by_words_are_named_by_a_model_that_comes(
+async def test_clusters_named_by_words_are_named_by_a_model_that_comes(
     ctx: Context, settings: Settings
 ) -> None:
     without = App(settings, embedder=WordEmbedder())
-    await five_topics(ctx)
+    await five_clusters(ctx)
     await run(without.context(Caller(), Meter()))
     assert {"words"} == {by for _, by in (await names(ctx)).values()}
     await run(ctx)

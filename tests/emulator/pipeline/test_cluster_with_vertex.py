@@ -1,4 +1,4 @@
-"""Topics named by Gemini, over the wire."""
+"""Clusters named by Gemini, over the wire."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.runtime.context import App
+from tests.support.cluster_chunks import THEMES, about, put_in
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
 from tests.support.stored_documents import ample, documents
-from tests.support.topic_chunks import THEMES, about, put_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 def called(text: str) -> dict[str, Any]:
-    """What the model says of a topic."""
+    """What the model says of a cluster."""
     [theme] = [name for name in THEMES if f"On {name}" in text]
     words = THEMES[theme].split()[:5]
     return {"name": f"Everything about {theme}", "description": "All of it.", "keywords": words}
@@ -65,12 +65,12 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
 
 
 async def named(ctx: Context) -> dict[str, str]:
-    """The topics' names, and who gave them."""
-    found = (await documents(ctx, "clusters")).values()
-    return {data["name"]: data["named_by"] for data in found}
+    """The clusters' names, and who gave them."""
+    stored = (await documents(ctx, "clusters")).values()
+    return {data["name"]: data["named_by"] for data in stored}
 
 
-async def test_each_topic_is_named_in_one_call(cloud: Context, vertex: FakeVertex) -> None:
+async def test_each_cluster_is_named_in_one_call(cloud: Context, vertex: FakeVertex) -> None:
     await cluster(cloud, ample())
     assert {f"Everything about {theme}": MODEL for theme in THEMES} == await named(cloud)
     assert 5 == len(vertex.calls)
@@ -91,7 +91,7 @@ async def test_an_outage_leaves_names_of_words_until_the_next_run(
     cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE")
-    assert ["names"] == [each.name for each in (await cluster(cloud, ample())).failures]
+    assert ["names"] == [failure.name for failure in (await cluster(cloud, ample())).failures]
     vertex.usual = type(vertex.usual)()
     await cluster(cloud, ample())
     assert {MODEL} == set((await named(cloud)).values())

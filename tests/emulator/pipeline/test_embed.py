@@ -226,7 +226,7 @@ async def test_a_text_that_is_accepted_later_gets_its_vector(
     assert "embedding" in odd
 
 
-async def test_a_text_refused_five_times_is_parked_with_its_error(
+async def test_a_text_refused_five_times_is_dead_lettered_with_its_error(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     moment = NOON
@@ -239,7 +239,7 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
     assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment)) == Report()
 
 
-async def test_a_parked_text_that_is_edited_is_tried_anew(
+async def test_a_dead_lettered_text_that_is_edited_is_tried_again(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}

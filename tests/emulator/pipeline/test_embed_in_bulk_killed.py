@@ -115,8 +115,8 @@ async def test_killed_at_every_request_embed_pays_for_no_text_twice(
         assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
     assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
-    found = (await chunks_by_content(ctx)).values()
-    assert [8] * NOTES == [len(data["embedding"]) for data in found]
+    stored = (await chunks_by_content(ctx)).values()
+    assert [8] * NOTES == [len(data["embedding"]) for data in stored]
     assert {"embedding": {"model": "gemini-embedding-001", "dimension": 8}} == await documents(
         ctx, "meta"
     )

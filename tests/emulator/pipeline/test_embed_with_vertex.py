@@ -83,7 +83,9 @@ async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
     assert (await run(cloud)).counts == {"embedded": 5}
 
 
-async def test_a_text_that_the_model_refuses_is_put_off(cloud: Context, vertex: FakeVertex) -> None:
+async def test_a_text_that_the_model_refuses_is_deferred(
+    cloud: Context, vertex: FakeVertex
+) -> None:
     vertex.refuses = "sourdough"
     report = await run(cloud)
     assert {"embedded": 4} == report.counts

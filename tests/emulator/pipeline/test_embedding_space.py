@@ -113,7 +113,7 @@ async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
     assert ("model-1", 3) == await space.current()
 
 
-async def test_while_the_base_moves_nobody_compares_vectors(ctx: Context, app: App) -> None:
+async def test_while_the_base_moves_no_one_compares_vectors(ctx: Context, app: App) -> None:
     await moving(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):

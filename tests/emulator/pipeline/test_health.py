@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.health.golden_queries import MOST, WANTED
+from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE
 from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.knowledge.golden_queries import KEPT, GoldenQuery, SearchHealth
+from shared.knowledge.golden_queries import MAX_NIGHTS, GoldenQuery, SearchHealth
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
@@ -87,8 +87,8 @@ async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
     assert 5 == sum(done)
     [night] = await SearchHealth(ctx.database).nights()
     assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
-    assert {each.chunk_id for each in await queries(ctx)} == set(await chunks(ctx))
-    assert {each.name for each in await queries(ctx)} == night.ranks.keys()
+    assert {query.chunk_id for query in await queries(ctx)} == set(await chunks(ctx))
+    assert {query.name for query in await queries(ctx)} == night.ranks.keys()
 
 
 async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context) -> None:
@@ -99,16 +99,16 @@ async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context
     }
     await write(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
     await health(ctx, ample())
-    asked = {each.chunk_id: each.query for each in await queries(ctx)}
-    assert card["takeaways"][1] == asked[first.chunk_id]
+    query_texts = {query.chunk_id: query.query for query in await queries(ctx)}
+    assert card["takeaways"][1] == query_texts[first.chunk_id]
 
 
 async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await put_in(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, ample())
-    wanted = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
-    assert (wanted,) == await queries(ctx)
+    query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
+    assert (query,) == await queries(ctx)
 
 
 @pytest.mark.usefixtures("logbook")
@@ -117,7 +117,7 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(
 ) -> None:
     await health(ctx, ample())
     chosen = await queries(ctx)
-    assert WANTED == len({each.chunk_id for each in chosen})
+    assert SET_SIZE == len({query.chunk_id for query in chosen})
     await put_in(ctx, BAKING, SAILING)
     await write(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
@@ -134,18 +134,18 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
 ) -> None:
     await health(ctx, ample())
     before = await queries(ctx)
-    gone = {each.chunk_id for each in before[:2]}
-    kept = [
+    gone = {query.chunk_id for query in before[:2]}
+    sections = [
         Section(data["content"]) for name, data in (await chunks(ctx)).items() if name not in gone
     ]
-    await put_in(ctx, replace(LOGBOOK, sections=tuple(kept)))
+    await put_in(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
     await health(ctx, ample())
     after = await queries(ctx)
-    assert before[2:] == after[: WANTED - 2]
-    assert WANTED == len({each.chunk_id for each in after} - gone)
+    assert before[2:] == after[: SET_SIZE - 2]
+    assert SET_SIZE == len({query.chunk_id for query in after} - gone)
     former, latter = await SearchHealth(ctx.database).nights()
-    assert 0.0 == latter.gained(former)
+    assert 0.0 == latter.gain_since(former)
 
 
 async def test_the_sample_is_the_same_for_the_same_base(
@@ -172,9 +172,9 @@ async def test_what_somebody_gave_is_asked_too_and_never_overwritten(ctx: Contex
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
     await write(ctx, "meta/golden_queries", {"given": given})
-    assert MOST == (await health(ctx, ample())).counts["queries"]
+    assert MAX_QUERIES == (await health(ctx, ample())).counts["queries"]
     assert given == (await documents(ctx, "meta"))["golden_queries"]["given"]
-    assert MOST - 9 <= len(await queries(ctx)) <= WANTED
+    assert MAX_QUERIES - 9 <= len(await queries(ctx)) <= SET_SIZE
 
 
 def said(printed: str) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
     for term in await documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
     report = await health(ctx, ample())
-    assert WANTED - 3 == report.counts["found"]
+    assert SET_SIZE - 3 == report.counts["found"]
     [warning] = said(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
     assert "search_finds_less" == warning["message"]
@@ -205,7 +205,7 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
         "recall_at_10": 0.85,
         "mrr_at_10": numbers["mrr_at_10"],
         "since_a_week": -0.15,
-        "queries": WANTED,
+        "queries": SET_SIZE,
     } == numbers
 
 
@@ -235,13 +235,13 @@ async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> Non
     await health(ctx, ample())
     stored = SearchHealth(ctx.database)
     [night] = await stored.nights()
-    await stored.record([replace(night, date=f"2026-01-{day:02}") for day in range(1, KEPT)])
+    await stored.save([replace(night, date=f"2026-01-{day:02}") for day in range(1, MAX_NIGHTS)])
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, ample())
     nights = await stored.nights()
     assert "2026-01-02" == nights[0].date
-    assert (KEPT, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
+    assert (MAX_NIGHTS, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
 async def test_where_search_goes_without_meaning_nothing_is_kept(
@@ -250,7 +250,7 @@ async def test_where_search_goes_without_meaning_nothing_is_kept(
     await put_in(ctx, BAKING)
     embedder.down = True
     report = await health(ctx, ample())
-    assert (Report(), "Search goes without meaning: nothing was measured.") == (
+    assert (Report(), "Semantic search is not available: nothing was measured.") == (
         replace(report, note=""),
         report.note,
     )
@@ -268,7 +268,7 @@ async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
     some = min(await chunks(ctx))
     await write(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
     await health(ctx, ample())
-    assert {*await chunks(ctx)} - {some} == {each.chunk_id for each in await queries(ctx)}
+    assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await queries(ctx)}
 
 
 async def test_an_empty_base_costs_a_handful_of_reads(app: App) -> None:
@@ -285,7 +285,7 @@ async def test_a_night_costs_what_its_searches_cost(app: App, clock: SettableClo
     meter = Meter()
     await health(app.context(Caller(), meter), ample())
     assert 1 == meter.documents_written
-    assert meter.documents_read < WANTED * (50 + 30 + 20)
+    assert meter.documents_read < SET_SIZE * (50 + 30 + 20)
 
 
 @pytest.mark.usefixtures("logbook")

@@ -171,11 +171,11 @@ async def test_a_card_is_a_facet_once_it_is_there(ctx: Context) -> None:
 
 async def test_a_chunk_bears_itself_and_its_facets(ctx: Context) -> None:
     first, *_ = await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
-    found = (await chunks(ctx))[first.chunk_id]["facets"]
-    assert [f"id:{first.chunk_id}"] == found[:1]
-    months = [name for name in found if name.startswith("month:")]
+    stored = (await chunks(ctx))[first.chunk_id]["facets"]
+    assert [f"id:{first.chunk_id}"] == stored[:1]
+    months = [name for name in stored if name.startswith("month:")]
     expected = ["author:ida loaf", "category:books", *months, "source:baking"]
-    assert [*expected, "tag:dough", "tag:food", "title:bread at home"] == sorted(found[1:])
+    assert [*expected, "tag:dough", "tag:food", "title:bread at home"] == sorted(stored[1:])
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> N
     assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
 
 
-async def test_a_document_that_is_no_chunk_is_parked_and_stops_none(
+async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
     notes: Context, app: App
 ) -> None:
     await write(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
@@ -290,7 +290,7 @@ async def otherwise_analysed(ctx: Context) -> None:
     await Indexing(ctx.database).stamp(ANALYZER_VERSION - 1)
 
 
-async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, app: App) -> None:
+async def test_texts_analysed_in_another_way_are_indexed_again(notes: Context, app: App) -> None:
     await otherwise_analysed(notes)
     assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_lists(notes)).keys()
     assert await index(notes, ample()) == Report(Counter(indexed=10))
@@ -299,7 +299,7 @@ async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, ap
     assert await index(app.context(Caller(), Meter()), ample()) == Report()
 
 
-async def test_indexing_anew_that_was_stopped_is_completed(notes: Context) -> None:
+async def test_indexing_again_that_was_stopped_is_completed(notes: Context) -> None:
     await otherwise_analysed(notes)
     await index(notes, nothing())
     assert await count_pending(notes) == 10
@@ -317,14 +317,14 @@ async def test_chunks_too_large_for_a_commit_are_indexed_in_several(ctx: Context
 
 def change(number: int, terms: int) -> IndexChange:
     """A new chunk with so many terms, all of which chunk 0 has too."""
-    wanted = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
-    return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), wanted)
+    state = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
+    return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 
 
 def test_changes_are_cut_into_commits_in_their_order() -> None:
     changes = [change(number, 1_500) for number in range(200)]
     cut = list(split_commits(changes))
-    assert changes == [each for commit in cut for each in commit]
+    assert changes == [change for commit in cut for change in commit]
     assert 2 < len(cut) < 10
 
 

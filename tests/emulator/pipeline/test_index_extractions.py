@@ -43,16 +43,16 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
 
 async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Have these extractions hang on a chunk."""
-    known = extracted_map(extractions)
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"extracted": known})
-    for each in extractions:
-        await write(ctx, f"extractions/{each.extraction_id}", {"quote": each.quote})
-    await ctx.database.commit(topic_count_writes(ctx.database, {}, known))
+    summaries = extracted_map(extractions)
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
+    for extraction in extractions:
+        await write(ctx, f"extractions/{extraction.extraction_id}", {"quote": extraction.quote})
+    await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
 async def counts(ctx: Context) -> dict[str, dict[str, int]]:
-    found = await documents(ctx, "topics")
-    return {data["name"]: {**data["counts"], "all": data["total"]} for data in found.values()}
+    stored = await documents(ctx, "topics")
+    return {data["name"]: {**data["counts"], "all": data["total"]} for data in stored.values()}
 
 
 async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) -> None:

@@ -11,8 +11,8 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.embed.job import embed
-from functions.jobs.ingest.job import ingest, readable
-from functions.jobs.ingest.path import read_path
+from functions.jobs.ingest.job import count, ingest
+from functions.jobs.ingest.path import ingest_path
 from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
@@ -75,9 +75,9 @@ async def settled(ctx: Context) -> None:
 
 async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
     """The chunks' documents, by what they say."""
-    found = await snapshots(ctx, "chunks")
+    stored = await snapshots(ctx, "chunks")
     names = await chunks(ctx)
-    return {data["content"]: found[name] for name, data in names.items()}
+    return {data["content"]: stored[name] for name, data in names.items()}
 
 
 async def test_a_highlight_becomes_a_chunk_with_all_its_details(
@@ -133,17 +133,19 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
     paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
     written(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)))
-    texts = {each.source_id: each.text for each in read(tmp_path) if isinstance(each, Source)}
+    texts = {
+        source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
+    }
     await ingested(ctx)
-    found = list((await chunks(ctx)).values())
-    assert [texts[each["source_id"]][each["start"] : each["end"]] for each in found] == [
-        each["content"] for each in found
+    stored = list((await chunks(ctx)).values())
+    assert [texts[chunk["source_id"]][chunk["start"] : chunk["end"]] for chunk in stored] == [
+        chunk["content"] for chunk in stored
     ]
     for source_id in texts:
-        own = sorted(each["position"] for each in found if each["source_id"] == source_id)
+        own = sorted(chunk["position"] for chunk in stored if chunk["source_id"] == source_id)
         assert own == list(range(1, len(own) + 1))
-        assert {each["total"] for each in found if each["source_id"] == source_id} == {len(own)}
-    assert len(found) > 10
+        assert {chunk["total"] for chunk in stored if chunk["source_id"] == source_id} == {len(own)}
+    assert len(stored) > 10
 
 
 async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
@@ -158,7 +160,7 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
 
-async def test_an_edited_highlight_alone_is_embedded_anew(ctx: Context, tmp_path: Path) -> None:
+async def test_an_edited_highlight_alone_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
     await embedded(ctx)
     before = await chunk_snapshots(ctx)
@@ -187,7 +189,7 @@ async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_pa
         assert set(after[text]["pending"]) == {"index"}
 
 
-async def test_a_changed_title_is_embedded_anew_with_all_chunks(
+async def test_a_changed_title_is_embedded_again_with_all_chunks(
     ctx: Context, tmp_path: Path
 ) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
@@ -203,7 +205,7 @@ async def test_a_changed_title_is_embedded_anew_with_all_chunks(
     }
 
 
-async def test_changed_tags_are_indexed_and_nothing_is_embedded_anew(
+async def test_changed_tags_are_indexed_and_nothing_is_embedded_again(
     ctx: Context, tmp_path: Path
 ) -> None:
     export(tmp_path, book(highlights=highlights(REEF)))
@@ -257,9 +259,9 @@ async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_
 async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, REEF)))
     await ingested(ctx)
-    found = (await chunks(ctx)).values()
-    assert sorted(each["content"] for each in found) == [DOUGH, REEF, REEF]
-    assert sorted(each["position"] for each in found) == [1, 2, 3]
+    stored = (await chunks(ctx)).values()
+    assert sorted(chunk["content"] for chunk in stored) == [DOUGH, REEF, REEF]
+    assert sorted(chunk["position"] for chunk in stored) == [1, 2, 3]
 
 
 async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_path: Path) -> None:
@@ -324,7 +326,7 @@ async def test_where_readwise_is_followed_no_book_is_warned_of(
     token = {"readwise_token": SecretStr("of-nobody")}
     ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
     report = Report()
-    await read_path(str(tmp_path), ctx, ample(), report)
+    await ingest_path(str(tmp_path), ctx, ample(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
 
 
@@ -374,11 +376,11 @@ async def test_progress_ends_at_what_was_announced(ctx: Context, tmp_path: Path)
     done: list[int] = []
     await ingest(ctx, Budget(ample().deadline, done.append))
     assert done == [30, 5]
-    assert await readable(ctx) == 35
+    assert await count(ctx) == 35
 
 
 async def test_without_a_path_there_is_nothing_to_ingest(app: App, project: str) -> None:
     settings = Settings(google_cloud_project=project)
     ctx = replace(app.context(Caller(), Meter()), settings=settings)
-    with pytest.raises(InvalidInput, match="set INGEST_PATH"):
+    with pytest.raises(InvalidInput, match="Set INGEST_PATH"):
         await ingested(ctx)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.jobs.ingest.bucket.sync import follow_bucket
-from functions.jobs.ingest.job import ingest, readable
+from functions.jobs.ingest.bucket.sync import sync_bucket
+from functions.jobs.ingest.job import count, ingest
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -79,7 +79,7 @@ def records(**texts: str) -> str:
 
 async def held(ctx: Context) -> list[str]:
     """What the base says, in all."""
-    return sorted(each["content"] for each in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
 async def test_files_of_every_kind_go_in(app: App, ctx: Context, storage: Storage) -> None:
@@ -200,7 +200,7 @@ async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
     put(storage, "a.md", REEF)
     await followed(app)
     remove(storage, "a.md")
-    reason = "is empty all at once; to have all that came of it deleted, put any file there"
+    reason = "is suddenly empty; to delete everything read from it, put any file there"
     assert [Failure(ADDRESS, reason)] == (await followed(app)).failures
     assert [REEF] == await held(ctx)
     put(storage, "meant.keep", "")
@@ -244,7 +244,7 @@ async def test_a_broken_file_is_reported_once_and_the_others_go_in(
         ),
     }
     report = await followed(app)
-    assert expected == {(each.name, each.reason) for each in report.failures}
+    assert expected == {(failure.name, failure.reason) for failure in report.failures}
     assert ["One.", REEF] == await held(ctx)
     assert Report() == await followed(app)
 
@@ -271,9 +271,7 @@ async def test_a_record_of_two_files_is_what_the_one_read_last_says(
     put(storage, "old.jsonl", records(x="One."))
     await followed(app)
     put(storage, "new.jsonl", records(x="Two.", y="Three."))
-    reason = (
-        "holds a record of old.jsonl too, and was read later: its text counts; keep one of them"
-    )
+    reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
     assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await followed(app)).warnings
     assert ["Three.", "Two."] == await held(ctx)
     assert Report() == await followed(app)
@@ -396,10 +394,10 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     settings = app.settings.model_copy(update=token)
     with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()
-    await follow_bucket(ADDRESS, with_token, ample(), report)
+    await sync_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []
     assert {"readwise-7"} == {name for name in await texts(ctx) if name.startswith("readwise")}
 
 
 async def test_a_bucket_of_unknown_size_announces_no_total(ctx: Context) -> None:
-    assert await readable(ctx) == 0
+    assert await count(ctx) == 0

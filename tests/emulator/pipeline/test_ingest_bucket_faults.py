@@ -53,7 +53,7 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
 
 async def held(ctx: Context) -> list[str]:
     """What the base says, in all."""
-    return sorted(each["content"] for each in (await chunks(ctx)).values())
+    return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
 async def downloaded(path: Path, **seconds: float) -> str:
@@ -113,7 +113,7 @@ async def test_a_listing_without_sizes_is_read(
     assert ["Knead well.", "Reef early."] == await held(ctx)
 
 
-async def test_a_name_with_control_characters_is_told_without_them(
+async def test_a_name_with_control_characters_is_reported_without_them(
     app: App, storage: FakeCloudStorage
 ) -> None:
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
@@ -135,7 +135,7 @@ async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
     await followed(app)
     storage.put(BUCKET, "notes/b.md", "Knead well.")
     storage.faults["download"].append(FORBIDDEN)
-    reason = "cannot be opened: this job may not read it"
+    reason = "cannot be opened: the service account of this job may not read it"
     assert [Failure(f"{ADDRESS}/b.md", reason)] == (await followed(app)).failures
     assert ["Reef early."] == await held(ctx)
     assert (await followed(app)).failures == []

@@ -51,7 +51,9 @@ def put(storage: FakeCloudStorage, name: str, text: str) -> None:
 
 
 def put_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
-    records = ({"id": each, "text": f"Record {each}.", "date": "2024-05-31"} for each in ids)
+    records = (
+        {"id": record_id, "text": f"Record {record_id}.", "date": "2024-05-31"} for record_id in ids
+    )
     storage.put(BUCKET, f"notes/{name}", lines(*records))
 
 
@@ -73,8 +75,8 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         put(storage, f"{number}.md", f"Note {number}.")
     put_records(storage, "records.jsonl", "a", "b")
     calm = WatchedApp(calmly)
-    for each in (calm, app):
-        await followed(each)
+    for target in (calm, app):
+        await followed(target)
     change(storage)
     calm.commits = 0
     await followed(calm)
@@ -100,4 +102,4 @@ async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
     storage.remove(BUCKET, "notes/a.md")
     put_records(storage, "records.jsonl", "b")
     await followed(app)
-    assert ["Record b."] == [each["content"] for each in (await chunks(ctx)).values()]
+    assert ["Record b."] == [chunk["content"] for chunk in (await chunks(ctx)).values()]

@@ -33,14 +33,14 @@ async def test_many_records_are_kept_in_documents_under_a_megabyte(
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = shard_of("many.jsonl")
-    held = {"many.jsonl": ObjectState(3, tuple(ids))}
-    await (await opened(ctx)).store({shard: held})
-    assert held == await (await opened(ctx)).objects([shard])
+    states = {"many.jsonl": ObjectState(3, tuple(ids))}
+    await (await opened(ctx)).store({shard: states})
+    assert states == await (await opened(ctx)).objects([shard])
     paths = list(await everything(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
-async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(ctx: Context) -> None:
+async def test_a_shard_that_is_kept_again_leaves_nothing_of_before(ctx: Context) -> None:
     sync = await opened(ctx)
     shard = shard_of("a.md")
     await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
@@ -50,8 +50,8 @@ async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(ctx: Context) 
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.store({shard: {}})
     assert {} == await (await opened(ctx)).digests()
-    found = await everything(ctx.database.client)
-    assert len(found) == 1
+    remaining = await everything(ctx.database.client)
+    assert len(remaining) == 1
 
 
 async def test_each_prefix_is_kept_apart(ctx: Context) -> None:

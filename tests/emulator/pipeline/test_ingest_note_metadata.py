@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.embed.job import embed
-from functions.jobs.ingest.batches import chunked
+from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
@@ -57,10 +57,12 @@ async def test_an_editor_that_dates_each_save_writes_nothing(ctx: Context, tmp_p
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
-async def test_inline_tags_of_stored_notes_embed_nothing_anew(ctx: Context, tmp_path: Path) -> None:
+async def test_inline_tags_of_stored_notes_embed_nothing_again(
+    ctx: Context, tmp_path: Path
+) -> None:
     text = f"{REEF} #sailing"
     (source,) = sources(written(tmp_path, "note.md", text))
-    await Ingestion(ctx.database).save([chunked(replace(source, tags=()))], ctx.clock())
+    await Ingestion(ctx.database).save([chunk_source(replace(source, tags=()))], ctx.clock())
     await embed(ctx, ample())
     before = await chunks_by_content(ctx)
     assert "embed" not in before[text]["pending"]

@@ -268,7 +268,7 @@ async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
 
 async def test_two_runs_at_once_do_not_get_one_name(app: App, tmp_path: Path) -> None:
     folders = [written(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"]
-    await asyncio.gather(*(ingested(app.context(Caller(), Meter()), each) for each in folders))
+    await asyncio.gather(*(ingested(app.context(Caller(), Meter()), folder) for folder in folders))
     stored = await texts(app.context(Caller(), Meter()))
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
 

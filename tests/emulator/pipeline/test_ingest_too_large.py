@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.jobs.ingest.batches import BLOCK_CHARACTERS, blocks
+from functions.jobs.ingest.batches import MAX_CHARACTERS, batches
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.json_lines import LINE_BYTES
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES as MAX_EXPORT
@@ -41,8 +41,10 @@ MANY: Final = [
     for place in range(201)
 ]
 """Each highlight fits; the tags of all of them outgrow what a source's document is indexed by."""
-TOO_LONG: Final = "has a passage that takes 1,122,728 bytes with its tags, of which 500,000 fit"
-TOO_MANY: Final = "has 4,020 different tags, of 40,010 bytes; 4,000 fit, of 300,000 bytes"
+TOO_LONG: Final = "has a passage of 1,122,728 bytes with its tags; at most 500,000 are allowed"
+TOO_MANY: Final = (
+    "has 4,020 different tags of 40,010 bytes; at most 4,000 of 300,000 bytes are allowed"
+)
 
 
 @pytest.fixture
@@ -69,10 +71,10 @@ def sparse(path: Path, size: int) -> Path:
 
 def reasons(failures: list[Failure]) -> dict[str, str]:
     """What failed, and why, without what can be done about it."""
-    return {each.name: each.reason.partition(":")[0] for each in failures}
+    return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
 
-async def test_a_book_that_fits_no_document_is_parked_and_blocks_none(
+async def test_a_book_that_fits_no_document_is_dead_lettered_and_blocks_none(
     app: App, ctx: Context, readwise: FakeReadwise, project: str
 ) -> None:
     app.settings = following(readwise, project)
@@ -104,7 +106,7 @@ async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
     report = await ingest(ctx, ample())
     assert {"Ledger (readwise-1)": TOO_MANY} == reasons(report.failures)
     assert ["readwise-7"] == [
-        each["source_id"] for each in (await documents(ctx, "chunks")).values()
+        chunk["source_id"] for chunk in (await documents(ctx, "chunks")).values()
     ]
     assert ["readwise-7"] == list(await documents(ctx, "sources"))
 
@@ -120,7 +122,7 @@ async def test_a_record_that_fits_no_document_is_as_good_as_broken(
     second = {"id": "b", "text": "Knead well."}
     storage.put(BUCKET, "docs.jsonl", lines(first | {"tags": LONG_TAGS}, second))
     report = await followed(app)
-    assert [f"gs://{BUCKET}/docs.jsonl line 1"] == [each.name for each in report.failures]
+    assert [f"gs://{BUCKET}/docs.jsonl line 1"] == [failure.name for failure in report.failures]
     assert [["Knead well."], ["Reef early."]] == sorted((await texts(ctx)).values())
     report = await followed(app)
     assert (report.failures, report.counts) == ([], Counter())
@@ -144,8 +146,8 @@ async def test_an_object_that_is_too_large_is_not_downloaded(
 def test_a_file_that_is_too_large_is_not_opened(
     tmp_path: Path, name: str, limit: int, megabytes: int
 ) -> None:
-    found = broken(sparse(tmp_path / name, limit + 1))
-    assert [(name, f"is larger than {megabytes} MB: split it")] == found
+    problems = broken(sparse(tmp_path / name, limit + 1))
+    assert [(name, f"is larger than {megabytes} MB: split it")] == problems
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path) -> None:
@@ -153,10 +155,10 @@ def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path) -> None:
     path = written(tmp_path, "docs.jsonl", long + lines({"id": "2", "text": "Reef early."}) + long)
     reason = "is larger than 8 MB: split it"
     assert [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)] == broken(path)
-    assert ["Reef early."] == [each.text for each in sources(path)]
+    assert ["Reef early."] == [source.text for source in sources(path)]
 
 
 def test_long_sources_are_saved_a_few_at_a_time() -> None:
-    length = BLOCK_CHARACTERS // 2
+    length = MAX_CHARACTERS // 2
     long = [Source(name, name, sections=(Section("\n" * length),)) for name in "abcde"]
-    assert [2, 2, 1] == [len(block) for block in blocks(long)]
+    assert [2, 2, 1] == [len(block) for block in batches(long)]

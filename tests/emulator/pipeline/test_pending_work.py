@@ -99,7 +99,9 @@ async def test_all_that_waits_is_made_and_waits_no_more(notes: Context) -> None:
     assert 0 == await ChunkQueue(notes.database).count_pending("card")
 
 
-async def test_what_fails_is_put_off_and_stops_no_other(notes: Context, settings: Settings) -> None:
+async def test_what_fails_is_deferred_and_stops_no_other(
+    notes: Context, settings: Settings
+) -> None:
     maker = Maker({ODD: InvalidInput("Not this one.")})
     report = await run(notes, maker)
     ((name, odd),) = [(n, d) for n, d in (await chunks(notes)).items() if d["content"] == ODD]
@@ -110,16 +112,16 @@ async def test_what_fails_is_put_off_and_stops_no_other(notes: Context, settings
     assert {"card": 1} == (await run(at(settings, NOON + timedelta(minutes=2)), Maker())).counts
 
 
-async def test_an_error_that_nobody_thought_of_stops_no_other_either(
+async def test_an_error_that_no_one_thought_of_stops_no_other_either(
     notes: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
-    assert ["INTERNAL_ERROR: ValueError"] == [each.reason for each in report.failures]
+    assert ["INTERNAL_ERROR: ValueError"] == [failure.reason for failure in report.failures]
     assert 9 == await marked(notes)
     assert "what a reader wrote" not in capsys.readouterr().err
 
 
-async def test_what_fails_five_times_is_parked(notes: Context, settings: Settings) -> None:
+async def test_what_fails_five_times_is_dead_lettered(notes: Context, settings: Settings) -> None:
     maker = Maker({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
         assert 1 == len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures)
@@ -135,8 +137,8 @@ async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
     wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
     with pytest.raises(Unavailable, match="It is down"):
         await run(notes, Maker(wrong, down=Unavailable("It is down.")))
-    found = (await chunks(notes)).values()
-    assert all((data["tries"], data["parked"]) == ({}, {}) for data in found)
+    stored = (await chunks(notes)).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in stored)
     assert 4 - failures <= await marked(notes) < 10
 
 
@@ -147,10 +149,10 @@ async def test_an_outage_that_is_over_is_held_against_no_chunk(notes: Context) -
     assert 13 == len(maker.made)
 
 
-async def test_a_chunk_for_which_it_is_never_available_is_put_off(notes: Context) -> None:
+async def test_a_chunk_for_which_it_is_never_available_is_deferred(notes: Context) -> None:
     maker = Maker({ODD: Unavailable("Too slow.")})
     report = await run(notes, maker)
-    assert ["UNAVAILABLE: Too slow."] == [each.reason for each in report.failures]
+    assert ["UNAVAILABLE: Too slow."] == [failure.reason for failure in report.failures]
     assert (2, 2) == (maker.made.count(ODD), maker.probes)
 
 

@@ -169,8 +169,8 @@ async def test_a_task_that_is_used_after_it_was_found_idle_stays(
 
     assert Report(GONE) == await purge(ctx, Budget(math.inf, use))
     assert {used} == await tasks_left(ctx)
-    found = await extract_result(app, QUESTION, scope="task", task_id="second")
-    assert MAST == found["contexts"][0]
+    result = await extract_result(app, QUESTION, scope="task", task_id="second")
+    assert MAST == result["contexts"][0]
 
 
 async def test_nothing_else_of_anybody_is_touched(

@@ -11,13 +11,13 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.sweep import EVERY
+from functions.jobs.purge.sweep import ROUND_INTERVAL
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.orphaned_chunks import PAGE, SETTLED
+from shared.pipeline.orphaned_chunks import GRACE_PERIOD, PAGE
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SOON = SETTLED + timedelta(seconds=1)
+SOON = GRACE_PERIOD + timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ctx(app: App) -> Context:
 
 async def save(ctx: Context, *sources: Source) -> None:
     """Bring sources in at noon, and index them."""
-    await Ingestion(ctx.database).save([in_chunks(each) for each in sources], NOON)
+    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
     await index(ctx, ample())
 
 
@@ -75,15 +75,15 @@ async def test_chunks_whose_source_is_still_to_come_stay(
     """Ingest writes the source last, and may have been killed before."""
     await save(ctx, BAKING)
     await lose(ctx, "sources/baking")
-    clock.now += SETTLED
+    clock.now += GRACE_PERIOD
     assert Report() == await purge(ctx, ample())
     await save(ctx, BAKING)
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     assert Report() == await purge(ctx, ample())
     assert 3 == len(await chunks(ctx))
 
 
-async def test_a_chunk_that_is_brought_in_again_meanwhile_stays(
+async def test_a_chunk_that_is_uploaded_in_again_meanwhile_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     await save(ctx, BAKING)
@@ -141,7 +141,7 @@ async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
     [stuck, *waiting] = sorted(await tombstones(ctx))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
     await ctx.database.client.document(f"chunks/{stuck}").update(given_up)
-    clock.now += SETTLED
+    clock.now += GRACE_PERIOD
     assert Report() == await purge(ctx, ample())
     clock.advance(seconds=1)
     assert Report(Counter(tombstones=1)) == await purge(ctx, ample())

@@ -129,7 +129,7 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(app: App) -
     reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
-    commits = sum(-(-count // kind.together) for kind in EXPIRING)
+    commits = sum(-(-count // kind.commit_size) for kind in EXPIRING)
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
     assert Counter({kind.name: count for kind in EXPIRING}) == counts
@@ -159,7 +159,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
             break
         finally:
             await dying.aclose()
-    assert sum(-(-18 // kind.together) for kind in EXPIRING) == deaths
+    assert sum(-(-18 // kind.commit_size) for kind in EXPIRING) == deaths
     assert {TODO.format(7)} == set(await write_times(job_context(app)))
     await app.aclose()
 

@@ -10,7 +10,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.sweep import EVERY
+from functions.jobs.purge.sweep import ROUND_INTERVAL
 from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
@@ -73,17 +73,19 @@ def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
 
 async def hang(ctx: Context, *extractions: Extraction) -> None:
     """Have extractions hang on their chunks, one on each."""
-    for each in extractions:
-        known = extracted_map([each])
-        await write(ctx, f"chunks/{each.chunk_id}", {"extracted": known})
-        await write(ctx, f"extractions/{each.extraction_id}", to_fields(each, (1.0,), "words"))
-        await ctx.database.commit(topic_count_writes(ctx.database, {}, known))
+    for extraction in extractions:
+        summaries = extracted_map([extraction])
+        await write(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
+        await write(
+            ctx, f"extractions/{extraction.extraction_id}", to_fields(extraction, (1.0,), "words")
+        )
+        await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
 async def shown(ctx: Context) -> dict[str, bool]:
     """Which extractions there are, and whether lists show them."""
-    found = await documents(ctx, "extractions")
-    return {name: bool(data["facets"]) for name, data in found.items()}
+    stored = await documents(ctx, "extractions")
+    return {name: bool(data["facets"]) for name, data in stored.items()}
 
 
 async def of_topics(ctx: Context) -> dict[str, int]:
@@ -100,9 +102,9 @@ async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
     assert Report(Counter(extractions=1)) == await purge(ctx, ample())
     assert ({"two": True}, {"weather": 1}) == (await shown(ctx), await of_topics(ctx))
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
-    clock.now += EVERY
+    clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
     assert ({}, {}) == (await shown(ctx), await of_topics(ctx))
     assert {} == await documents(ctx, "gone_extractions")
@@ -137,8 +139,8 @@ async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
     assert (1, []) == (report.counts["shown"], report.failures)
     assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(ctx)
     assert {"weather": 1} == await of_topics(ctx)
-    found = await documents(ctx, "extractions")
-    assert {"again-0.9"} == {found[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")}
+    stored = await documents(ctx, "extractions")
+    assert {"again-0.9"} == {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")}
 
 
 async def test_an_orphan_that_is_written_again_meanwhile_stays(
@@ -203,7 +205,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
                 break
             finally:
                 await dying.aclose()
-        clock.now += EVERY
+        clock.now += ROUND_INTERVAL
     assert deaths > 3
     assert {"0": True, "1": False, "2": False, "two": True} == await shown(ctx)
     assert {"weather": 2} == await of_topics(ctx)

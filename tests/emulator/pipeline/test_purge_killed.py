@@ -146,8 +146,8 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
         run = python(project, RUN_PURGE)
         assert (0, "") == (run.returncode, run.stderr)
         # Of the older one, whatever was deleted before is gone with those who counted it.
-        told = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
-        assert any(line.startswith(told) for line in run.stdout.splitlines())
+        message = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
+        assert any(line.startswith(message) for line in run.stdout.splitlines())
         left = await write_times(ctx, "users/reader/rag_tasks")
         assert {"used"} == {path.split("/")[3] for path in left}
 

@@ -105,8 +105,8 @@ async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     await withdraw(app, trace_id)
     await purged(app, days=31)
     assert record == await Traces(job_context(app).database).get_record("anna")
-    kept = (await stored_documents(app, "contributors"))["anna"]
-    assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
+    fields = (await stored_documents(app, "contributors"))["anna"]
+    assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == fields
 
 
 async def test_what_was_put_back_stays(app: App) -> None:

@@ -97,7 +97,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     await fill(calm)
     app = opened(calm)
     await purge(job_context(app), ample())
-    wanted = await state(app)
+    expected = await state(app)
     await app.aclose()
     for commits in points:
         fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
@@ -105,9 +105,9 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         done = await survives(dying, fields, commits)
         app = opened(fields)
         assert (await purge(job_context(app), ample())).failures == []
-        found = await state(app)
-        del found[0]["leases"]
-        assert (commits, wanted) == (commits, found)
+        final = await state(app)
+        del final[0]["leases"]
+        assert (commits, expected) == (commits, final)
         await app.aclose()
         if done:
             break

@@ -155,12 +155,14 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     with moving(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = App(settings, embedder=local_embedder)
-    found = await contents(newer)
+    contents_now = await contents(newer)
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
-    assert found["meta/embedding"] == space
-    vectors = [each for path, each in found.items() if path.startswith(("chunks/", "traces/"))]
-    assert {local_embedder.model} == {each["embedding_model"] for each in vectors}
-    assert not [each for each in vectors if "embed" in each.get("pending", ())]
+    assert contents_now["meta/embedding"] == space
+    vectors = [
+        each for path, each in contents_now.items() if path.startswith(("chunks/", "traces/"))
+    ]
+    assert {local_embedder.model} == {document["embedding_model"] for document in vectors}
+    assert not [document for document in vectors if "embed" in document.get("pending", ())]
     assert isinstance(await run_job(EMBED, newer), Report)
     await older.aclose()
     await newer.aclose()
@@ -168,4 +170,4 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
 
 async def progress(app: App) -> object:
     """Changes with each step of a move."""
-    return [each.update_time for each in (await snapshots(of_job(app), "meta")).values()]
+    return [target.update_time for target in (await snapshots(of_job(app), "meta")).values()]

@@ -11,7 +11,7 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.index.job import JOB as INDEX
-from functions.jobs.repair.job import JOB, lists, repair, repair_within
+from functions.jobs.repair.job import JOB, count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -103,10 +103,10 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
     await repair_within(SMALL, ctx, ample())
     assert await written_by_repair(app, SMALL) == 0
     await assert_sound(ctx)
-    wanted = await wanted_lists(ctx)
-    average = Totals(**wanted.totals).average
+    expected = await wanted_lists(ctx)
+    average = Totals(**expected.totals).average
     for name, data in (await stored_lists(ctx)).items():
-        entries = wanted.entries[name]
+        entries = expected.entries[name]
         if data["df"] >= SMALL.most:
             keep = best if name[0] == "lexicon" else newest_entries
             entries = keep(entries, average, SMALL.cap)
@@ -155,7 +155,7 @@ async def test_lists_that_are_gone_are_made_again(ctx: Context) -> None:
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
     report = await repair(ctx, ample())
-    assert report == Report(Counter(mended=len(before)))
+    assert report == Report(Counter(repaired=len(before)))
     assert before == await stored_lists(ctx)
 
 
@@ -176,7 +176,7 @@ async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -
 
 async def test_an_empty_knowledge_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
     assert await written_by_repair(app) == 0
-    assert await lists(ctx) == 0
+    assert await count_postings(ctx) == 0
 
 
 async def test_repair_and_index_never_run_at_once(app: App) -> None:
@@ -195,6 +195,6 @@ async def test_repair_and_index_never_run_at_once(app: App) -> None:
 async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
     done: list[int] = []
-    announce_move = await lists(ctx)
+    announce_move = await count_postings(ctx)
     await repair(ctx, Budget(math.inf, done.append))
     assert announce_move == sum(done) > 40

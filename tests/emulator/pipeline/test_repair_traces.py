@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from functions.jobs.repair.job import lists, repair, repair_within
+from functions.jobs.repair.job import count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -96,7 +96,7 @@ async def test_damaged_lists_become_those_made_from_scratch(
     await damage(ctx, random.Random(seed))  # noqa: S311 - no secret
     report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
     assert report.finished
-    assert report.counts["mended"] > 10
+    assert report.counts["repaired"] > 10
     await assert_postings_exact(app)
     assert 0 == await written(app)
 
@@ -104,10 +104,10 @@ async def test_damaged_lists_become_those_made_from_scratch(
 async def test_lists_that_no_trace_stands_on_any_more_are_removed(app: App, ctx: Context) -> None:
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
-    empty = await lists(ctx)
+    empty = await count_postings(ctx)
     assert empty > 10
     assert Report(Counter(removed=empty)) == await repair(ctx, ample())
-    assert 0 == await lists(ctx)
+    assert 0 == await count_postings(ctx)
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_postings_exact(app)
 
@@ -129,7 +129,7 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(app: App, ctx
     await assert_postings_exact(app)
 
 
-async def test_what_is_written_before_a_list_is_mended_is_not_undone(
+async def test_what_is_written_before_a_list_is_repaired_is_not_undone(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     """Whatever is told to be wrong was, before the trace came; what it changed is left to it."""

@@ -119,7 +119,7 @@ async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """When each document was written that no run alone is about."""
     async with opened(settings, clock) as app:
         ctx = job_context(app)
-        names = [each.id async for each in ctx.database.client.collections()]
+        names = [collection.id async for collection in ctx.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names
@@ -130,7 +130,7 @@ async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
 
 def change(readwise: FakeReadwise) -> None:
     """Edit the end of a highlight, delete one and add one."""
-    [book] = [each for each in exported() if each["user_book_id"] == PATIENT]
+    [book] = [book for book in exported() if book["user_book_id"] == PATIENT]
     long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
     ending = "And so we learned to test less, and never what does not hurt."
     readwise.highlight(place=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
@@ -151,10 +151,10 @@ async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
 ) -> None:
     reports = await run_all(settings, clock)
     assert {} == {name: each.failures for name, each in reports.items() if each.failures}
-    found = digests(await kept(settings, clock))
+    actual = digests(await kept(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
-        PINNED.write_text(written(found), encoding="utf-8")
-    assert not (told := differences(pinned(), found)), f"{told}\n\n{__doc__}"
+        PINNED.write_text(written(actual), encoding="utf-8")
+    assert not (difference := differences(pinned(), actual)), f"{difference}\n\n{__doc__}"
 
 
 async def test_jobs_run_again_write_nothing_and_ask_no_model(
@@ -162,17 +162,23 @@ async def test_jobs_run_again_write_nothing_and_ask_no_model(
 ) -> None:
     await run_all(settings, clock)
     later(readwise, clock, days=1)
-    before, asked, listed = await times(settings, clock), len(vertex.calls), len(readwise.calls)
+    before, call_count, listed = (
+        await times(settings, clock),
+        len(vertex.calls),
+        len(readwise.calls),
+    )
     for job in ORDER:
         report = await run_one(job, settings, clock)
         assert ([], True) == (report.failures, report.finished)
         cost, of_health = report.cost, job.name == "health"
-        told = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
-        assert MOST_READ.get(job.name, HANDFUL) >= cost.documents_read, told
-        assert WRITTEN + 2 * of_health >= cost.documents_written, told  # the night, under its lease
-        assert (0, 0) == (cost.input_tokens, cost.output_tokens), told
-        asked += of_health * GOLDEN
-        assert asked == len(vertex.calls), f"{job.name} asked a model"
+        message = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
+        assert MOST_READ.get(job.name, HANDFUL) >= cost.documents_read, message
+        assert WRITTEN + 2 * of_health >= cost.documents_written, (
+            message
+        )  # the night, under its lease
+        assert (0, 0) == (cost.input_tokens, cost.output_tokens), message
+        call_count += of_health * GOLDEN
+        assert call_count == len(vertex.calls), f"{job.name} asked a model"
     assert 1 == len(readwise.calls) - listed
     after = await times(settings, clock)
     assert ["meta/health"] == [
@@ -193,11 +199,11 @@ async def test_a_changed_library_ends_as_a_base_made_of_it_afresh(
     later(readwise, clock, hours=1)
     reports = await run_all(settings, clock)
     assert (2, 2) == (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"])
-    assert REPEATED == sum(each.counts["shown"] for each in reports.values())
+    assert REPEATED == sum(report.counts["shown"] for report in reports.values())
     fresh = settings_of(f"{project}-fresh", readwise, vertex)
     await run_all(fresh, clock)
-    expected, found = [without_history(await kept(each, clock)) for each in (fresh, settings)]
-    assert not (told := differences(expected, found)), told
+    expected, actual = [without_history(await kept(target, clock)) for target in (fresh, settings)]
+    assert not (difference := differences(expected, actual)), difference
 
 
 async def test_among_faults_the_sample_ends_in_the_same_state(
@@ -210,5 +216,5 @@ async def test_among_faults_the_sample_ends_in_the_same_state(
     assert {} == {name: each.failures for name, each in reports.items() if each.failures}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (0, True) == (len(readwise.script), len(vertex.calls) > 1.5 * len(sent))
-    found = digests(await kept(settings, clock))
-    assert not (told := differences(pinned(), found)), told
+    actual = digests(await kept(settings, clock))
+    assert not (difference := differences(pinned(), actual)), difference

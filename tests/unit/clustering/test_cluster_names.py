@@ -1,4 +1,4 @@
-"""What topics are called by their words: short, different, and made of what tells them apart."""
+"""What clusters are called by their words: short, different, and made of what tells them apart."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def passages(texts: list[str], title: str = "Notes") -> list[TitledText]:
     return [TitledText(title, text) for text in texts]
 
 
-def test_the_words_of_a_topic_are_those_that_others_lack() -> None:
+def test_the_words_of_a_cluster_are_those_that_others_lack() -> None:
     bread, boats = distinctive_words([BREAD, BOATS], 3)
     assert ["sourdough starter", "bread", "bake"] == bread
     assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
 
 
 def test_stop_words_and_numbers_name_nothing() -> None:
-    [found] = distinctive_words([["One of the two never was on any of these."]], 8)
-    assert [] == found
+    [keyword] = distinctive_words([["One of the two never was on any of these."]], 8)
+    assert [] == keyword
 
 
 def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
@@ -48,46 +48,48 @@ def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
 
 
 def test_chinese_has_words_too() -> None:
-    [found, _] = distinctive_words([["知识库", "知识图谱"], BOATS], 3)
-    assert "知识" in found
+    [keyword, _] = distinctive_words([["知识库", "知识图谱"], BOATS], 3)
+    assert "知识" in keyword
 
 
 def test_a_name_has_a_capital_and_a_description_its_source() -> None:
-    topics = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
-    bread, _ = describe_clusters(topics, [None, None])
+    clusters = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
+    bread, _ = describe_clusters(clusters, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
     assert bread.description.startswith("Passages about sourdough starter, ")
     assert bread.description.endswith(", from Bread at Home.")
 
 
 def test_a_description_names_two_sources_and_counts_the_others() -> None:
-    topic = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
-    [found] = describe_clusters([topic], [None])
-    assert found.description.endswith(", from B, A and 2 other sources.")
+    cluster = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
+    [descriptions] = describe_clusters([cluster], [None])
+    assert descriptions.description.endswith(", from B, A and 2 other sources.")
 
 
-def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
+def test_what_is_known_stays_and_no_one_else_is_called_so() -> None:
     [[*words], _] = distinctive_words([BREAD, BOATS], 3)
-    known = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
-    found = describe_clusters(
-        [passages(BREAD), passages(BREAD), passages(BOATS)], [known, None, None]
+    kept_description = ClusterDescription(", ".join(words).capitalize(), "By hand.", ("hand",))
+    descriptions = describe_clusters(
+        [passages(BREAD), passages(BREAD), passages(BOATS)], [kept_description, None, None]
     )
-    assert known == found[0]
-    assert 3 == len({each.name.casefold() for each in found})
+    assert kept_description == descriptions[0]
+    assert 3 == len({description.name.casefold() for description in descriptions})
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6))
 def test_names_differ_and_have_three_to_six_words_if_possible(
-    topics: list[list[str]],
+    clusters: list[list[str]],
 ) -> None:
-    found = describe_clusters([passages(texts) for texts in topics], [None] * len(topics))
-    assert len(topics) == len({each.name.casefold() for each in found})
-    for each in found:
-        assert len(each.keywords) == len({word.casefold() for word in each.keywords})
-        assert len(each.keywords) < 3 or 3 <= len(each.name.split()) <= 6
+    descriptions = describe_clusters(
+        [passages(texts) for texts in clusters], [None] * len(clusters)
+    )
+    assert len(clusters) == len({description.name.casefold() for description in descriptions})
+    for description in descriptions:
+        assert len(description.keywords) == len({word.casefold() for word in description.keywords})
+        assert len(description.keywords) < 3 or 3 <= len(description.name.split()) <= 6
 
 
-def test_a_topic_without_words_has_a_name_all_the_same() -> None:
-    found = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
-    assert 2 == len({each.name for each in found})
-    assert ["Notes", "Notes, 2"] == [each.name for each in found]
+def test_a_cluster_without_words_has_a_name_all_the_same() -> None:
+    descriptions = describe_clusters([passages(["?!"]), passages(["..."])], [None, None])
+    assert 2 == len({description.name for description in descriptions})
+    assert ["Notes", "Notes, 2"] == [description.name for description in descriptions]

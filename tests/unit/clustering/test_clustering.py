@@ -1,4 +1,4 @@
-"""Topics in vectors: dense groups are found whatever their order, and noise stays noise."""
+"""Clusters in vectors: dense groups are found whatever their order, and noise stays noise."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 SEEDS = st.integers(0, 2**16)
 
 
-def members(topics: list[VectorCluster]) -> list[set[int]]:
-    """The rows of each topic, in the order of their first."""
-    return sorted((set(map(int, topic.members)) for topic in topics), key=min)
+def members(clusters: list[VectorCluster]) -> list[set[int]]:
+    """The rows of each cluster, in the order of their first."""
+    return sorted((set(map(int, cluster.members)) for cluster in clusters), key=min)
 
 
-def groups_of(topics: list[VectorCluster]) -> list[set[int]]:
-    """The groups that each topic has passages of; some of a group may lie too far out."""
-    assert all(len(topic) > GROUP / 2 for topic in members(topics))
-    return [{row // GROUP for row in topic} for topic in members(topics)]
+def groups_of(clusters: list[VectorCluster]) -> list[set[int]]:
+    """The groups that each cluster has passages of; some of a group may lie too far out."""
+    assert all(len(cluster) > GROUP / 2 for cluster in members(clusters))
+    return [{row // GROUP for row in cluster} for cluster in members(clusters)]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
-def test_each_group_is_a_topic(count: int) -> None:
+def test_each_group_is_a_cluster(count: int) -> None:
     assert [{n} for n in range(count)] == groups_of(find_clusters(groups(count)))
 
 
-def test_strays_belong_to_no_topic() -> None:
+def test_strays_belong_to_no_cluster() -> None:
     vectors = np.concatenate([groups(6), strays(5)])
     assert [{n} for n in range(6)] == groups_of(find_clusters(vectors))
 
@@ -55,35 +55,35 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
     order = np.random.default_rng(seed).permutation(len(vectors))
     shuffled = [
-        {int(order[row]) for row in topic} for topic in members(find_clusters(vectors[order]))
+        {int(order[row]) for row in cluster} for cluster in members(find_clusters(vectors[order]))
     ]
     assert members(find_clusters(vectors)) == sorted(shuffled, key=min)
 
 
 @settings(max_examples=15)
 @given(SEEDS)
-def test_no_vector_belongs_to_two_topics_and_noise_is_left(seed: int) -> None:
+def test_no_vector_belongs_to_two_clusters_and_noise_is_left(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
-    found = [int(row) for topic in find_clusters(vectors) for row in topic.members]
-    assert len(found) == len(set(found))
-    assert set(found) <= set(range(len(vectors)))
+    rows = [int(row) for cluster in find_clusters(vectors) for row in cluster.members]
+    assert len(rows) == len(set(rows))
+    assert set(rows) <= set(range(len(vectors)))
 
 
 def test_copies_belong_where_the_first_belongs() -> None:
     vectors = groups(5)
     once = members(find_clusters(vectors))
     twice = members(find_clusters(np.concatenate([vectors, vectors])))
-    assert [topic | {row + len(vectors) for row in topic} for topic in once] == twice
+    assert [cluster | {row + len(vectors) for row in cluster} for cluster in once] == twice
 
 
 def test_members_come_by_centrality_outwards() -> None:
     vectors = groups(5)
-    for topic in find_clusters(vectors):
-        near = vectors[topic.members] @ topic.centroid
+    for cluster in find_clusters(vectors):
+        near = vectors[cluster.members] @ cluster.centroid
         assert all(first >= second for first, second in pairwise(near))
 
 
-def test_too_few_different_vectors_are_no_topics() -> None:
+def test_too_few_different_vectors_are_no_clusters() -> None:
     vectors = groups(2)[: MIN_PASSAGES - 1]
     assert [] == find_clusters(vectors)
     assert [] == find_clusters(np.concatenate([vectors] * 3))
@@ -94,16 +94,16 @@ def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
     assert [{n} for n in range(50)] == groups_of(find_clusters(groups(50)))
 
 
-def test_what_comes_later_joins_the_topic_it_is_near_or_none() -> None:
+def test_what_comes_later_joins_the_cluster_it_is_near_or_none() -> None:
     vectors = groups(5)
-    topics = find_clusters(vectors)
-    centroids = np.array([topic.centroid for topic in topics])
-    reaches = np.array([topic.reach for topic in topics])
+    clusters = find_clusters(vectors)
+    centroids = np.array([cluster.centroid for cluster in clusters])
+    reaches = np.array([cluster.reach for cluster in clusters])
     joined = nearest_clusters(np.concatenate([centroids, strays(3)]), centroids, reaches)
     assert [0, 1, 2, 3, 4, -1, -1, -1] == joined.tolist()
 
 
-def test_without_topics_nothing_joins_one() -> None:
+def test_without_clusters_nothing_joins_one() -> None:
     empty = np.empty((0, DIMENSION), np.float32)
     assert [-1, -1] == nearest_clusters(strays(2), empty, np.empty(0)).tolist()
 
@@ -114,7 +114,7 @@ def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
     assert 0.7 <= near.mean() <= 0.9
 
 
-def test_nobody_joins_a_single_vector() -> None:
+def test_no_one_joins_a_single_vector() -> None:
     assert 1.0 == reach_of(strays(1))
 
 
@@ -134,19 +134,21 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
     vectors = strays(50)
     similarities = vectors @ vectors.T
     np.fill_diagonal(similarities, -2)
-    found = nearest(vectors, 4)
-    assert np.argsort(-similarities, axis=1)[:, :4].tolist() == found.rows.tolist()
+    neighbours = nearest(vectors, 4)
+    assert np.argsort(-similarities, axis=1)[:, :4].tolist() == neighbours.rows.tolist()
 
 
-def test_topics_are_known_again_by_what_they_share() -> None:
-    known = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
-    topics = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
-    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == match_clusters(topics, known)
+def test_clusters_are_known_again_by_what_they_share() -> None:
+    former = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
+    clusters = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
+    assert [ClusterMatch("b", 2 / 3), ClusterMatch("a", 1.0), None] == match_clusters(
+        clusters, former
+    )
 
 
-def test_of_two_topics_that_share_the_more_alike_keeps_the_id() -> None:
-    known = {"a": list("123456")}
-    assert [None, ClusterMatch("a", 4 / 6)] == match_clusters([set("12"), set("3456")], known)
+def test_of_two_clusters_that_share_the_more_alike_keeps_the_id() -> None:
+    former = {"a": list("123456")}
+    assert [None, ClusterMatch("a", 4 / 6)] == match_clusters([set("12"), set("3456")], former)
 
 
 def test_what_has_little_in_common_is_new() -> None:
@@ -161,15 +163,19 @@ def test_nothing_matches_nothing() -> None:
 
 @settings(max_examples=15)
 @given(seed=SEEDS, came=st.booleans())
-def test_topics_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool) -> None:
+def test_clusters_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool) -> None:
     vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
     stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
     fewer, every = np.flatnonzero(stays), np.arange(len(vectors))
     before, after = (fewer, every) if came else (every, fewer)
-    known = {
-        f"topic {number}": [str(before[row]) for row in topic.members]
-        for number, topic in enumerate(find_clusters(vectors[before]))
-        if len(topic.members) > GROUP / 2
+    former = {
+        f"cluster {number}": [str(before[row]) for row in cluster.members]
+        for number, cluster in enumerate(find_clusters(vectors[before]))
+        if len(cluster.members) > GROUP / 2
     }
-    topics = [{str(after[row]) for row in each.members} for each in find_clusters(vectors[after])]
-    assert known.keys() == {match.cluster_id for match in match_clusters(topics, known) if match}
+    clusters = [
+        {str(after[row]) for row in cluster.members} for cluster in find_clusters(vectors[after])
+    ]
+    assert former.keys() == {
+        match.cluster_id for match in match_clusters(clusters, former) if match
+    }

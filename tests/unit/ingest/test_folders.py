@@ -44,7 +44,7 @@ def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None
     (root / "hop.md").symlink_to(root / "real/passwords.md")
     (root / "linked").symlink_to(tmp_path / "elsewhere")
     (root / "picture.png").symlink_to(secret)
-    reason = "is a link to something outside the folder: ingest that by itself"
+    reason = "is a link to a target outside the folder: ingest that by itself"
     expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
     assert expected == broken(root)
     assert [source.text for source in sources(root)] == ["Inside."]
@@ -100,10 +100,10 @@ def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> 
 def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
     written(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
     written(tmp_path, "note.md", "Words.")
-    found = list(read(tmp_path))
+    items = list(read(tmp_path))
     (tmp_path / "closed").chmod(0o700)
-    assert InputProblem("closed", "cannot be opened: Permission denied") == found[0]
-    assert len(found) == 2
+    assert InputProblem("closed", "cannot be opened: Permission denied") == items[0]
+    assert len(items) == 2
 
 
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
@@ -129,7 +129,10 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
     for name in ("a/b.md", "a-b.md", "a_b.md", "a b.md", "a.b.md", "a/b.txt"):
         written(tmp_path, name, "Words.")
     ids = {source.source_id for source in sources(tmp_path)}
-    assert (len(ids), all(re.fullmatch(r"[\w-]{1,64}", each) for each in ids)) == (6, True)
+    assert (len(ids), all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)) == (
+        6,
+        True,
+    )
 
 
 def test_an_id_of_two_files_is_reported_with_both_places(tmp_path: Path) -> None:
@@ -191,16 +194,16 @@ def assert_readable(name: str, content: bytes) -> None:
     """Every entry can be stored and printed, and a second reading finds the same."""
     with tempfile.TemporaryDirectory() as folder:
         path = written(Path(folder), name, content)
-        found = list(read(path))
-        assert list(read(path)) == found
-    for each in found:
-        shown = [each.title, each.text] if isinstance(each, Source) else [each.name]
-        assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(shown))
-        f"{each}{shown}".encode()
-        if isinstance(each, Source):
-            assert re.fullmatch(r"[\w-]{1,64}", each.source_id, re.ASCII)
-            assert each.title.strip()
-            assert all(section.text.strip() for section in each.sections)
+        items = list(read(path))
+        assert list(read(path)) == items
+    for item in items:
+        texts = [item.title, item.text] if isinstance(item, Source) else [item.name]
+        assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(texts))
+        f"{item}{texts}".encode()
+        if isinstance(item, Source):
+            assert re.fullmatch(r"[\w-]{1,64}", item.source_id, re.ASCII)
+            assert item.title.strip()
+            assert all(section.text.strip() for section in item.sections)
 
 
 @given(st.sampled_from(["a.md", "a.txt", "a.jsonl", "a.json"]), st.binary(max_size=200))

@@ -85,7 +85,7 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
         ("file.jsonl line 4", "is not UTF-8: byte 0xe9 at position 28; save it as UTF-8"),
         ("file.jsonl line 5", "id: Field required"),
         ("file.jsonl line 6", "id: String should have at least 1 character"),
-        ("file.jsonl line 7", "holds no text"),
+        ("file.jsonl line 7", "has no text"),
         ("file.jsonl line 8", "is not a JSON object"),
         ("file.jsonl line 9", "author: Input should be a valid string"),
         ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
@@ -162,6 +162,6 @@ def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}))
     reading = read(path)
     path.write_text(lines({"id": "2", "text": "written before the first was asked for"}))
-    assert [each.source_id for each in reading if isinstance(each, Source)] == [
+    assert [source.source_id for source in reading if isinstance(source, Source)] == [
         f"{tmp_path.name}-2"
     ]

@@ -123,7 +123,7 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
     ("fields", "reason"),
     [
         ({"highlights": None}, "has no `highlights`"),
-        ({"highlights": [{"text": " "}]}, "holds no text: all its highlights are empty"),
+        ({"highlights": [{"text": " "}]}, "has no text: all its highlights are empty"),
         ({"highlights": [{"text": []}]}, "highlights.0.text: Input should be a valid string"),
         ({"user_book_id": None}, "user_book_id: String should have at least 1 character"),
         ({"book_tags": "a, b", "highlights": 3}, "highlights: Input should be a valid list"),
@@ -195,5 +195,5 @@ def test_a_number_too_long_for_python_breaks_its_file_only(tmp_path: Path) -> No
     written(tmp_path, "export.json", "[" + "9" * 5000 + "]")
     written(tmp_path, "note.md", "Words.")
     ((name, reason),) = broken(tmp_path)
-    assert (name, reason.startswith("holds a number that is too long")) == ("export.json", True)
+    assert (name, reason.startswith("has a number that is too long")) == ("export.json", True)
     assert len(sources(tmp_path)) == 1

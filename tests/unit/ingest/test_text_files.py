@@ -82,12 +82,12 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "holds no text"),
-        (b"---\ntitle: Empty\n---\n \n", "holds no text"),
-        (b"abc\0def", "is not text: a NUL byte stands at position 3"),
+        (b"", "has no text"),
+        (b"---\ntitle: Empty\n---\n \n", "has no text"),
+        (b"abc\0def", "is not text: there is a NUL byte at position 3"),
         (b"\xef\xbb\xbfabc\xe9", "is not UTF-8: byte 0xe9 at position 6; save it as UTF-8"),
-        ("Ünicode".encode("utf-16-le"), "is not text: a NUL byte stands at position 1"),
-        ("a\0b".encode("utf-16"), "is not text: a NUL character stands at position 1"),
+        ("Ünicode".encode("utf-16-le"), "is not text: there is a NUL byte at position 1"),
+        ("a\0b".encode("utf-16"), "is not text: there is a NUL character at position 1"),
         (
             "ab".encode("utf-16")[:-1],
             "is not UTF-16, as its byte order mark says: truncated data; save it as UTF-8",
@@ -225,4 +225,4 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
         pytest.skip("this file system takes UTF-8 names only")
     assert only(path).title == "caf\ufffd"
     path.write_text("")
-    assert broken(path) == [("caf\ufffd.md", "holds no text")]
+    assert broken(path) == [("caf\ufffd.md", "has no text")]

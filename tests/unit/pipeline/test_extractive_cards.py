@@ -34,11 +34,11 @@ def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
     card = extractive_card(LONG)
     assert card is not None
     whole = sentences(LONG)
-    taken = [line for line in whole if line in card.summary]
-    assert card.summary == " ".join(taken)
+    summary_lines = [line for line in whole if line in card.summary]
+    assert card.summary == " ".join(summary_lines)
     assert list(card.takeaways) == [line for line in whole if line in card.takeaways]
     assert 3 == len(card.takeaways)
-    assert not set(taken) & set(card.takeaways)
+    assert not set(summary_lines) & set(card.takeaways)
 
 
 def test_a_text_of_few_sentences_has_few_takeaways() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.knowledge.golden_queries import WEEK, NightlyScore, gained_since_a_week
+from shared.knowledge.golden_queries import WEEK, NightlyScore, gain_since_last_week
 
 
 def night(**ranks: int) -> NightlyScore:
@@ -20,22 +20,22 @@ def test_mrr_is_the_mean_of_the_reciprocal_ranks() -> None:
 
 
 def test_nights_are_compared_over_the_queries_of_both() -> None:
-    assert -0.5 == night(a=1, b=0, d=1, e=1).gained(night(a=3, b=2, c=0))
-    assert 0.0 == night(a=1, b=5, new=0).gained(night(a=10, b=1, gone=1))
+    assert -0.5 == night(a=1, b=0, d=1, e=1).gain_since(night(a=3, b=2, c=0))
+    assert 0.0 == night(a=1, b=5, new=0).gain_since(night(a=10, b=1, gone=1))
 
 
 def test_nights_without_a_common_query_are_not_compared() -> None:
-    assert night(a=1).gained(night(b=1)) is None
-    assert gained_since_a_week(night(a=1), [night(b=1), night(c=0)]) is None
+    assert night(a=1).gain_since(night(b=1)) is None
+    assert gain_since_last_week(night(a=1), [night(b=1), night(c=0)]) is None
 
 
 def test_a_week_is_compared_in_its_median() -> None:
-    found, lost = night(a=1, b=1), night(a=1, b=0)
-    assert -0.5 == gained_since_a_week(lost, [found, found, lost])
-    assert 0.0 == gained_since_a_week(lost, [found, lost, lost])
+    good, lost = night(a=1, b=1), night(a=1, b=0)
+    assert -0.5 == gain_since_last_week(lost, [good, good, lost])
+    assert 0.0 == gain_since_last_week(lost, [good, lost, lost])
 
 
 def test_what_was_longer_ago_than_a_week_does_not_count() -> None:
-    found, lost = night(a=1), night(a=0)
-    assert 0.0 == gained_since_a_week(lost, [found] * 20 + [lost] * WEEK)
-    assert gained_since_a_week(lost, []) is None
+    good, lost = night(a=1), night(a=0)
+    assert 0.0 == gain_since_last_week(lost, [good] * 20 + [lost] * WEEK)
+    assert gain_since_last_week(lost, []) is None

@@ -1,4 +1,4 @@
-"""Objects that were downloaded: which sources they hold, and these, one after the other."""
+"""The contents of downloaded objects: their sources, and the problems found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import file_entries, taken_by
+from functions.jobs.ingest.readers.reading import duplicate_id, file_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,57 +17,57 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ObjectContents:
-    """What stands in an object.
+    """The contents of an object.
 
     Attributes:
-        name: The object.
-        generation: The one that was downloaded.
-        place: The file.
-        ids: The sources that go in, each with the name of its record.
-        broken: The records that cannot be read, by name, and why.
-        refused: Those that have the id of an earlier one in the file, likewise.
-        warnings: Those that can be read but for a part, likewise.
+        name: The name of the object.
+        generation: The generation that was downloaded.
+        file: The downloaded file.
+        ids: The ids of the sources to save, each with the name of its record.
+        broken: The names of records that cannot be read, each with the reason.
+        duplicates: The names of records with the id of an earlier one, each with the reason.
+        warnings: The names of records of which a part cannot be read, each with the reason.
     """
 
     name: str
     generation: int
-    place: SourceFile
+    file: SourceFile
     ids: dict[str, str] = field(default_factory=dict)
     broken: list[tuple[str, str]] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    duplicates: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
 
-    def read(self, is_left: Callable[[str], bool]) -> None:
-        """Read the file for what it holds. It takes time: not on the event loop.
+    def read(self, is_excluded: Callable[[str], bool]) -> None:
+        """Read the file to learn what it contains. This takes time: not on the event loop.
 
         Args:
-            is_left: Whether a source is left to somebody else.
+            is_excluded: Whether the source with an id is not to be saved.
         """
-        for name, entry in file_entries(self.place):
+        for name, entry in file_entries(self.file):
             record = to_one_line(name)
             if isinstance(entry, str):
                 self.broken.append((record, entry))
-            elif is_left(entry.source_id) or not entry.sections:
+            elif is_excluded(entry.source_id) or not entry.sections:
                 continue
             elif entry.source_id in self.ids:
-                self.refused.append((record, taken_by(self.ids[entry.source_id])))
+                self.duplicates.append((record, duplicate_id(self.ids[entry.source_id])))
             else:
                 self.ids[entry.source_id] = record
                 self.warnings += [(record, warning) for warning in entry.warnings]
 
     def sources(self) -> Iterator[Source]:
-        """The sources that go in, read once more: a file may hold more of them than memory."""
-        left = set(self.ids)
-        for _, found in file_entries(self.place):
-            if not isinstance(found, str) and found.source_id in left:
-                left.remove(found.source_id)
-                yield found
+        """The sources to save, read once more: a file may have more of them than fit in memory."""
+        remaining = set(self.ids)
+        for _, entry in file_entries(self.file):
+            if not isinstance(entry, str) and entry.source_id in remaining:
+                remaining.remove(entry.source_id)
+                yield entry
 
 
-def sources(files: Sequence[ObjectContents]) -> Iterator[Source]:
-    """The sources of some objects; one that several hold is that of the last."""
-    last = {source_id: file.name for file in files for source_id in file.ids}
-    for file in files:
-        for source in file.sources():
-            if last[source.source_id] == file.name:
+def sources_of(objects: Sequence[ObjectContents]) -> Iterator[Source]:
+    """The sources of some objects; a source in several objects is read from the last."""
+    last = {source_id: contents.name for contents in objects for source_id in contents.ids}
+    for contents in objects:
+        for source in contents.sources():
+            if last[source.source_id] == contents.name:
                 yield source

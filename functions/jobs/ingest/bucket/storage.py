@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 ATTEMPT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 120.0
-"""How long to wait for one answer, and to try again what failed for now."""
+"""The time limits of one request, and of all its retries together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedObject:
-    """An object, as a listing has it: its generation, and its size in bytes; 0: it has none."""
+    """An object in a listing: its generation, and its size in bytes (0 if unknown)."""
 
     generation: int
     size: int
 
 
 class ObjectChanged(Exception):
-    """The object has another generation by now, or none."""
+    """The object was changed or deleted since it was listed."""
 
 
 class ObjectUnreadable(Exception):
-    """This one object cannot be read, though others can; the message says why."""
+    """This object cannot be read, though others can; the message says why."""
 
 
 class BucketObjects:
-    """The objects of a bucket below a prefix, which is a folder.
+    """The objects of a bucket below a prefix.
 
     Attributes:
-        address: Where they are: `gs://bucket`, or `gs://bucket/prefix`.
+        address: `gs://bucket` or `gs://bucket/prefix`.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class BucketObjects:
 
     @property
     def collection(self) -> str:
-        """The prefix's own name, as a folder has one; without a prefix, the bucket's."""
+        """The last part of the prefix, or the name of the bucket."""
         return self.address.rpartition("/")[2]
 
     async def __aenter__(self) -> Self:
-        """Begin."""
+        """Enter the context."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -69,27 +69,27 @@ class BucketObjects:
         await self._folder.aclose()
 
     async def listing(self) -> dict[str, ListedObject]:
-        """Every object, by its name below the prefix. One request a thousand.
+        """List all objects, by name below the prefix. One request a thousand objects.
 
         Raises:
-            InvalidInput: There is no such bucket, or it may not be read.
+            InvalidInput: The bucket does not exist, or may not be read.
             Unavailable: Cloud Storage does not answer.
         """
         return await asyncio.to_thread(self._listing)
 
     async def download(self, name: str, generation: int, path: Path) -> None:
-        """Write an object's content to a file.
+        """Download an object to a file.
 
         Raises:
             Moved: It has changed since it was listed.
-            Closed: It may not be read, or arrives damaged.
+            Closed: It may not be read, or the download is damaged.
             Unavailable: Cloud Storage does not answer.
         """
         await asyncio.to_thread(self._download, name, generation, path)
 
     def _listing(self) -> dict[str, ListedObject]:
         folder = self._folder
-        found = folder.bucket.list_blobs(
+        blobs = folder.bucket.list_blobs(
             prefix=folder.prefix,
             fields="items(name,generation,size),nextPageToken",
             timeout=folder.attempt_seconds,
@@ -98,7 +98,7 @@ class BucketObjects:
         with translate_errors(_refused):
             return {
                 blob.name.removeprefix(folder.prefix): ListedObject(blob.generation, blob.size or 0)
-                for blob in found
+                for blob in blobs
             }
 
     def _download(self, name: str, generation: int, path: Path) -> None:
@@ -120,12 +120,15 @@ class BucketObjects:
         except (NotFound, PreconditionFailed) as error:
             raise ObjectChanged from error
         except Forbidden as error:
-            raise ObjectUnreadable("cannot be opened: this job may not read it") from error
+            raise ObjectUnreadable(
+                "cannot be opened: the service account of this job may not read it"
+            ) from error
         except DataCorruption as error:
-            raise ObjectUnreadable("arrives damaged") from error
+            raise ObjectUnreadable("was damaged in transfer") from error
 
 
 def _refused(error: Exception, _status: int) -> InvalidInput:
-    said = f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__})"
-    advice = "check its name, and grant the service account roles/storage.objectViewer on it"
-    return InvalidInput(f"{said}: {advice}.")
+    return InvalidInput(
+        f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__}): check its name, and"
+        " grant the service account roles/storage.objectViewer on it."
+    )

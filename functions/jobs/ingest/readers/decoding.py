@@ -1,4 +1,4 @@
-"""From bytes to text, to JSON, to a validated value; where that fails, a reason for people."""
+"""Decoding bytes to text, JSON and validated values, with error messages for people."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """Where a file is.
+    """A file to read.
 
     Attributes:
-        path: The file.
-        name: What it is called in reports: its path below the folder that is read, with `/`.
-        collection: What ids are made with: the name of the folder, and its number if it has one. It
-            keeps apart what two folders call the same, and stays when the folder moves, so that ids
-            do.
-        key: The file's path below that folder, with `/`.
-        modified_at: When the file was last changed, if its time says so: a download's does not.
+        path: The path by which to open it.
+        name: The name in reports: its path below the folder that is read, with `/`.
+        collection: The prefix of ids: the name of the folder, and its number if it has one. It
+            distinguishes files of the same name in two folders, and stays the same when the folder
+            moves, so that ids do.
+        key: The path of the file below that folder, with `/`.
+        modified_at: The time of its last change; None for a download, whose time says nothing.
     """
 
     path: Path
@@ -45,29 +45,30 @@ class SourceFile:
 
 Location = tuple[int | str, ...]
 Fault = tuple[Location, str]
-"""Where in a record something is wrong, and what."""
+"""A location in a record, and what is wrong there."""
 
 Record = tuple[str, Callable[[], Source]]
-"""A record before it is read: where it stands, for people, and what reads it.
+"""A record before it is read: its name for people, and a function that reads it.
 
-The call raises `Unreadable` or `OSError`; a reader whose iteration raises them gives up its file.
+The function raises `Unreadable` or `OSError`. A reader that raises them while it iterates gives up
+the whole file.
 """
 
 MEGABYTE = 1_000_000
 UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
-"""What a file in UTF-16 begins with."""
-_FAULTS_SHOWN = 3
+"""The byte order marks at the beginning of a file in UTF-16."""
+_MAX_FAULTS = 3
 
 
 class Unreadable(Exception):
-    """A file or a record that cannot go in; the message says why."""
+    """A file or a record cannot be ingested; the message says why."""
 
 
 def read_text(path: Path, limit: int) -> str:
-    """The text of a whole file, in UTF-8, or in UTF-16 with a byte order mark.
+    """Read a file in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
-        Unreadable: It has more bytes than the limit, or it is binary, or in another encoding.
+        Unreadable: It is larger than the limit, binary, or in another encoding.
         OSError: It cannot be opened.
     """
     if reason := excess(path.stat().st_size, limit):
@@ -77,20 +78,20 @@ def read_text(path: Path, limit: int) -> str:
         return _decode_utf16(data)
     nul = data.find(b"\0")
     if nul >= 0:
-        raise Unreadable(f"is not text: a NUL byte stands at position {nul}")
+        raise Unreadable(f"is not text: there is a NUL byte at position {nul}")
     return decode(data)
 
 
 def excess(size: int, limit: int) -> str | None:
-    """Why something of this size is not read, if it is not."""
+    """Why something of this size is not read; None if it is."""
     return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
 
 def decode(data: bytes) -> str:
-    """UTF-8, with or without a byte order mark.
+    """Decode UTF-8, with or without a byte order mark.
 
     Raises:
-        Unreadable: It is another encoding; the reason names the first byte that shows it.
+        Unreadable: It is in another encoding; the message names the first invalid byte.
     """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -105,20 +106,20 @@ def _decode_utf16(data: bytes) -> str:
     except UnicodeDecodeError as error:
         raise Unreadable(not_utf16(error)) from error
     if "\0" in text:
-        raise Unreadable(f"is not text: a NUL character stands at position {text.index(chr(0))}")
+        raise Unreadable(f"is not text: there is a NUL character at position {text.index(chr(0))}")
     return text
 
 
 def not_utf16(error: UnicodeDecodeError) -> str:
-    """Why what begins as UTF-16 cannot be decoded."""
+    """The message for a file that begins with a UTF-16 mark and cannot be decoded."""
     return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
 
 
 def parse_json(text: str) -> Any:
-    """A JSON value.
+    """Parse a JSON value.
 
     Raises:
-        Unreadable: It is not JSON, or nested deeper than the interpreter's stack.
+        Unreadable: It is not JSON, or nested too deeply for the interpreter's stack.
     """
     try:
         return json.loads(text)
@@ -126,7 +127,7 @@ def parse_json(text: str) -> Any:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise Unreadable(f"is not JSON: {error.msg} ({line}column {error.colno})") from error
     except ValueError as error:
-        raise Unreadable(f"holds a number that is too long: {error}") from error
+        raise Unreadable(f"has a number that is too long: {error}") from error
     except RecursionError as error:
         raise Unreadable("is nested too deeply") from error
 
@@ -134,15 +135,18 @@ def parse_json(text: str) -> Any:
 def validated(
     model: type[Model], value: Any, optional: Collection[str] = ()
 ) -> tuple[Model, list[Fault]]:
-    """The value as the model understands it, and what is wrong with the fields that it lacks.
+    """Validate a value, and drop optional fields that are not valid.
 
     Args:
         model: The model.
-        value: What was parsed. Optional fields that are wrong are deleted from it.
-        optional: The names of fields, at any depth, that a record can do without.
+        value: The parsed value. Invalid optional fields are deleted from it.
+        optional: The names of optional fields, at any depth.
+
+    Returns:
+        The validated value, and the faults of the fields that were dropped.
 
     Raises:
-        Unreadable: Another field is missing or of another type; the reason names the first few.
+        Unreadable: Another field is missing or not valid; the message names the first few.
     """
     if not isinstance(value, dict):
         raise Unreadable("is not a JSON object")
@@ -163,19 +167,19 @@ def validated(
 
 
 def _path_to_optional(location: Location, optional: Collection[str]) -> Location:
-    """The path to the optional field that a fault lies in, or is; empty: it lies in none."""
+    """The path to the optional field in which a fault is; empty if it is in none."""
     ends = (end for end, part in enumerate(location, start=1) if part in optional)
     return location[: next(ends, 0)]
 
 
-def kept_without(faults: Sequence[Fault]) -> tuple[str, ...]:
-    """What to tell people of a record whose optional fields are wrong; nothing, if none is."""
+def warnings_for(faults: Sequence[Fault]) -> tuple[str, ...]:
+    """The warning about dropped optional fields, if there are any."""
     return (f"{_summary(faults)}; kept without it",) if faults else ()
 
 
 def _summary(faults: Sequence[Fault]) -> str:
     messages = [
-        f"{'.'.join(map(str, place))}: {message}" for place, message in faults[:_FAULTS_SHOWN]
+        f"{'.'.join(map(str, location))}: {message}" for location, message in faults[:_MAX_FAULTS]
     ]
     more = len(faults) - len(messages)
     return "; ".join([*messages, f"and {more} more"] if more else messages)

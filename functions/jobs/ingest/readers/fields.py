@@ -1,4 +1,4 @@
-"""The fields that the formats share: what a person wrote, as Firestore and a reader can take it."""
+"""Field types that the formats share: texts by people, cleaned for Firestore and for readers."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 TITLE_LENGTH: Final = 300
-"""A title stands before every passage that is embedded: a paragraph there would drown it."""
+"""Longer titles are cut: a title is embedded with every passage and must not dominate it."""
 MAX_TAGS: Final = 200
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_EMPTINESS: Final = re.compile(r"\s{100,}")
-_VALUE_SHOWN: Final = 80
+_LONG_BLANK: Final = re.compile(r"\s{100,}")
+_MAX_VALUE: Final = 80
 
 
 def clean(text: str) -> str:
-    r"""The text with `\n` as its only line end and without what UTF-8 or a reader cannot show.
+    r"""Normalise line ends to `\n`, and remove what UTF-8 or a reader cannot show.
 
-    Control characters go, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML can
-    write and UTF-8 cannot, becomes U+FFFD. A hundred blanks in a row become one, or an empty line:
-    no chunk is cut inside them, and a megabyte of them fits no document.
+    Control characters are removed, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML
+    can contain and UTF-8 cannot, becomes U+FFFD. A hundred blanks in a row become one, or an empty
+    line: no chunk ends inside them, and a megabyte of them would not fit into a document.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
-    shown = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
-    return _EMPTINESS.sub(lambda run: "\n\n" if "\n" in run[0] else " ", shown)
+    visible = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
+    return _LONG_BLANK.sub(lambda run: "\n\n" if "\n" in run[0] else " ", visible)
 
 
 def to_one_line(text: str) -> str:
-    """The cleaned text with every run of white space as one space.
+    """Clean a text, and replace every run of white space by one space.
 
-    What turns the direction of writing goes: left open, it would turn what a terminal shows behind.
+    Controls of the writing direction are removed: one left open would affect all that a terminal
+    shows after it.
     """
     return " ".join(_BIDI_CONTROLS.sub("", clean(text)).split())
 
 
 def headline(text: str, length: int = TITLE_LENGTH) -> str:
-    """The text as a title: on one line, of at most `length` characters."""
+    """Cut a text to a title: one line of at most `length` characters."""
     line = to_one_line(text)
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
 
@@ -87,8 +88,8 @@ def _moment(value: Any) -> datetime | None:
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return aware.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        shown = headline(str(value), _VALUE_SHOWN)
-        raise ValueError(f"“{shown}” is not an ISO 8601 date such as 2024-05-31") from error
+        excerpt = headline(str(value), _MAX_VALUE)
+        raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
 
 
 Block = Annotated[str, BeforeValidator(_block)]
@@ -100,7 +101,7 @@ Title = Annotated[str | None, BeforeValidator(_line)]
 _Short = Annotated[str, Field(max_length=4_000)]
 
 Line = Annotated[_Short | None, BeforeValidator(_line)]
-"""The same where nothing may be cut off: a name, an address."""
+"""The same, of limited length, for values that must not be cut: a name, an address."""
 
 People = Annotated[_Short | None, BeforeValidator(_people)]
 """A line, or a list of names that becomes one."""
@@ -117,11 +118,11 @@ Moment = Annotated[datetime | None, BeforeValidator(_moment)]
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})
-"""Fields that a record can do without where they are wrong."""
+"""Fields that are dropped from a record if they are not valid."""
 
 
 class ExternalModel(BaseModel):
-    """What somebody else wrote: unknown fields are ignored, numbers may stand for text."""
+    """A model of external data: unknown fields are ignored, and numbers are accepted as text."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", coerce_numbers_to_str=True, allow_inf_nan=False
@@ -129,7 +130,7 @@ class ExternalModel(BaseModel):
 
 
 class DocumentMetadata(ExternalModel):
-    """What is said about a document, all of it optional."""
+    """The metadata of a document, all of it optional."""
 
     title: Title = None
     author: People = None

@@ -1,4 +1,4 @@
-"""The files below a folder."""
+"""Listing the files below a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FolderContents:
-    """What stands below a folder.
+    """The files below a folder.
 
     Attributes:
-        files: Its files, sorted by path, each once, with the path that it is opened by: without
-            links, which could lead elsewhere by then.
-        outside: The symbolic links that lead out of it, sorted.
-        errors: What could not be opened on the way.
+        files: The files, sorted by path, each once, with the path by which to open it: that one is
+            free of links, which could change meanwhile.
+        outside: The symbolic links to targets outside the folder, sorted.
+        errors: The errors of folders that could not be opened.
     """
 
     files: dict[Path, Path]
@@ -29,14 +29,14 @@ class FolderContents:
 
 
 def files_below(folder: Path, boundary: Path) -> FolderContents:
-    """All files below a folder, except hidden ones, whose names start with a dot.
+    """List all files below a folder, except hidden ones, whose names start with a dot.
 
-    A symbolic link is followed only to what has no visible name of its own, such as the files that
-    git-annex keeps below `.git`. Each file is read once, so links that lead in circles end.
+    A symbolic link is followed only if its target is hidden, such as the files that git-annex keeps
+    below `.git`. Each folder is visited once, so circular links end.
 
     Args:
         folder: An absolute path without links.
-        boundary: The folder that links may not leave: this one, or one above it.
+        boundary: The folder that links must not leave: this one, or one above it.
     """
     files: dict[Path, Path] = {}
     outside: list[Path] = []
@@ -63,7 +63,7 @@ def files_below(folder: Path, boundary: Path) -> FolderContents:
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
-    """The visible files and links below a folder, each with its path free of links to folders."""
+    """The visible files and links below a folder, with their paths without links to folders."""
     for name, subfolders, names in os.walk(start, onerror=errors.append):
         folder, real_folder = Path(name), Path(os.path.realpath(name))
         if real_folder in visited:

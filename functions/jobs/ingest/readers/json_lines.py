@@ -1,4 +1,4 @@
-"""JSON Lines: one document a line, as exports and BEIR's `corpus.jsonl` have it."""
+"""JSON Lines: one document per line, as in exports and in BEIR's `corpus.jsonl`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from functions.jobs.ingest.readers.decoding import (
     Unreadable,
     decode,
     excess,
-    kept_without,
     not_utf16,
     parse_json,
     validated,
+    warnings_for,
 )
 from functions.jobs.ingest.readers.fields import DATES, Block, DocumentMetadata, Line, headline
 from shared.core.ids import safe_id
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 256 * MEGABYTE
-"""A file's: it is read line by line, but those of a bucket lie in memory, in the cloud."""
+"""Larger files are refused: they are read line by line, but in the cloud files are in memory."""
 LINE_BYTES: Final = 8 * MEGABYTE
-_OPENING_LENGTH: Final = 80
+_MAX_OPENING: Final = 80
 
 
 class _Document(DocumentMetadata):
-    """A line."""
+    """The document on a line."""
 
     id: Block = Field(validation_alias=AliasChoices("id", "_id"), min_length=1)
     text: Block = ""
@@ -44,22 +44,22 @@ class _Document(DocumentMetadata):
     highlight_url: Line = None
 
 
-def records(place: SourceFile) -> Iterator[Record]:
-    """The file's lines, read one by one; blank ones are passed over.
+def records(file: SourceFile) -> Iterator[Record]:
+    """The documents of a file, line by line; blank lines are skipped.
 
     Raises:
-        Unreadable: It begins as UTF-16 and goes on as something else.
+        Unreadable: The file has a UTF-16 byte order mark and cannot be decoded.
     """
     try:
-        for number, line in enumerate(_lines(place.path), start=1):
+        for number, line in enumerate(_lines(file.path), start=1):
             if line.strip():
-                yield f"{place.name} line {number}", partial(_source, line, place.collection)
+                yield f"{file.name} line {number}", partial(_source, line, file.collection)
     except UnicodeDecodeError as error:
         raise Unreadable(not_utf16(error)) from error
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, in UTF-8."""
+    """The lines of a file, encoded in UTF-8."""
     with path.open("rb") as file:
         if file.read(2) not in UTF16_MARKS:
             file.seek(0)
@@ -70,7 +70,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """What is read line by line; a line that is too long is cut to be just that."""
+    """Read lines; of a line that is too long only the beginning, which is still too long."""
     while line := readline(LINE_BYTES + 1):
         rest = line
         while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
@@ -83,7 +83,7 @@ def _source(line: bytes, collection: str) -> Source:
         raise Unreadable(reason)
     document, faults = validated(_Document, parse_json(decode(line.rstrip())), DATES)
     if not document.text:
-        raise Unreadable("holds no text")
+        raise Unreadable("has no text")
     section = Section(
         document.text,
         readwise_url=document.readwise_url,
@@ -92,10 +92,10 @@ def _source(line: bytes, collection: str) -> Source:
     )
     return Source(
         source_id=safe_id(f"{collection}-{document.id}"),
-        title=headline(document.title or "") or headline(document.text, _OPENING_LENGTH),
+        title=headline(document.title or "") or headline(document.text, _MAX_OPENING),
         origin=document.source or "jsonl",
         tags=document.tags,
         **document.source_fields,
         sections=(section,),
-        warnings=kept_without(faults),
+        warnings=warnings_for(faults),
     )

@@ -1,4 +1,4 @@
-"""What a person has on disk, as sources."""
+"""Reading the sources in files of a person."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _READERS: Final[dict[str, Callable[[SourceFile], Iterator[Record]]]] = {
     ".json": readwise_export.records,
 }
 ENDINGS: Final = frozenset(_READERS)
-"""The endings of names that are read."""
-_LARGEST: Final = {
+"""Files with these endings are read."""
+_MAX_BYTES: Final = {
     ".jsonl": json_lines.MAX_BYTES,
     ".json": readwise_export.MAX_BYTES,
 }
-OF_MANY: Final = frozenset({".jsonl", ".json"})
-"""The endings of files that hold several sources, whose ids do not come from the file's name."""
-_LEADS_OUT: Final = "is a link to something outside the folder: ingest that by itself"
+MULTI_RECORD_ENDINGS: Final = frozenset({".jsonl", ".json"})
+"""Files with these endings have several sources, whose ids do not come from the file's name."""
+_OUTSIDE: Final = "is a link to a target outside the folder: ingest that by itself"
 _ENDING: Final = re.compile(r"\.\w{1,10}")
-"""Of a file's kind; a dot in a title is followed by more."""
-_KINDS_SHOWN: Final = 10
+"""The ending of a kind of files; a dot in a title is followed by other text."""
+_MAX_KINDS: Final = 10
 _ACCEPTED: Final = (
     "Give a folder or a file: Markdown or text (.md, .markdown, .txt), "
     "JSON Lines with id, title and text (.jsonl), or a Readwise export (.json)."
@@ -53,12 +53,12 @@ _ACCEPTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """A file, or a record in one, that was left out, or a part of it.
+    """A file, or a record in one, that was left out completely or in part.
 
     Attributes:
-        name: The file below the folder that was read, and the line or the book in it.
-        reason: What is wrong with it, for the person who has the file.
-        kept: Whether it goes in, but for the part that is wrong.
+        name: The path below the folder that is read, and the line or the book in the file.
+        reason: What is wrong, for the owner of the file.
+        kept: Whether only the invalid part was left out.
     """
 
     name: str
@@ -68,60 +68,60 @@ class InputProblem:
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """What a path holds.
+    """The files of a path.
 
     Attributes:
-        folder: The folder that was named, or in which the file stands.
-        files: The files of the kinds that are read, by their paths below the folder; what is opened
-            is free of links.
-        registration: What the folder is registered as in the base.
-        refused: What is left out without being read.
-        others: How many files of other kinds there are, by their endings; "" is no ending.
+        folder: The given folder, or the folder of the given file.
+        files: The files of supported kinds, by their paths below the folder, with the paths by
+            which to open them.
+        registration: The registration of the folder in the knowledge base.
+        problems: What cannot be read, apart from the contents of files.
+        others: The number of files of other kinds, by ending; "" is no ending.
     """
 
     folder: Path
     files: Mapping[str, Path]
     registration: Registration
-    refused: Sequence[InputProblem] = ()
+    problems: Sequence[InputProblem] = ()
     others: Counter[str] = field(default_factory=Counter)
 
     @property
     def is_named_after_folder(self) -> bool:
-        """Whether the ids of its sources begin with the folder's name: those of exports do not."""
+        """Whether ids of its sources begin with the folder's name; those of exports do not."""
         return any(file.suffix.lower() != ".json" for file in self.files.values())
 
     @property
     def not_read(self) -> str:
-        """How many files of which other kinds there are."""
+        """The number of files of other kinds, for people."""
         return count_kinds(self.others)
 
 
 def count_kinds(others: Counter[str]) -> str:
-    """How many files there are of which endings, the most first: `3 .pdf, 2 .csv`."""
+    """The number of files by ending, the most frequent first: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
-    commonest = ordered[:_KINDS_SHOWN]
+    commonest = ordered[:_MAX_KINDS]
     rest = others.total() - sum(count for _, count in commonest)
     parts = [f"{count} {ending or 'without an ending'}" for ending, count in commonest]
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
 def read(path: Path) -> Iterator[Source | InputProblem]:
-    """Read a file or a folder for a base that knows no folders yet; see `list_files`."""
+    """Read a file or a folder as if no folder were registered; see `list_files`."""
     return read_files(list_files(path))
 
 
 def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
-    """What there is to read in a file or a folder.
+    """List the files to read in a file or a folder.
 
-    In a folder, hidden files are passed over without a word, files of other kinds are counted, and
-    links that lead out of it are refused.
+    In a folder, hidden files are skipped silently, files of other kinds are counted, and links to
+    targets outside are reported.
 
     Args:
-        path: A folder, or a file of a kind that a folder's would be read of.
-        roots: The folders that the base knows.
+        path: A folder, or a file of a supported kind.
+        roots: The registered folders.
 
     Raises:
-        InvalidInput: The path is missing, cannot be opened or holds no such file.
+        InvalidInput: The path is missing, cannot be opened or has no supported file.
     """
     try:
         return _list_folder(path, roots) if path.is_dir() else _list_one(path, roots)
@@ -133,7 +133,7 @@ def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if file.suffix.lower() not in _READERS:
-        raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
+        raise InvalidInput(f"{file} is not of a kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
     return FileListing(folder, {file.name: file}, register(folder, roots, [file.name]))
@@ -149,23 +149,25 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         if file.suffix.lower() in _READERS
     }
     others = Counter(ending_of(file) for file in below.files if file.suffix.lower() not in _READERS)
-    refused = [InputProblem(_below(folder, error.filename), _why(error)) for error in below.errors]
+    problems = [
+        InputProblem(_below(folder, error.filename), _reason(error)) for error in below.errors
+    ]
     for link in below.outside:
         if link.is_dir() or link.suffix.lower() in _READERS:
-            refused.append(InputProblem(_below(folder, link), _LEADS_OUT))
+            problems.append(InputProblem(_below(folder, link), _OUTSIDE))
         else:
             others[ending_of(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
-    listing = FileListing(folder, files, registration, refused, others)
-    if not files and not refused:
+    listing = FileListing(folder, files, registration, problems, others)
+    if not files and not problems:
         contents = listing.not_read or "it is empty"
-        raise InvalidInput(f"{path} holds nothing to read ({contents}). {_ACCEPTED}")
+        raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
 
 
 def ending_of(file: PurePath) -> str:
-    """The ending that tells a file's kind, in small letters; "" where it has none."""
+    """The ending of a file name, in lower case; "" if there is none."""
     ending = file.suffix.lower()
     return ending if _ENDING.fullmatch(ending) else ""
 
@@ -173,38 +175,38 @@ def ending_of(file: PurePath) -> str:
 def read_files(
     listing: FileListing, *, without_books: bool = False
 ) -> Iterator[Source | InputProblem]:
-    """Read files, one at a time, in the order of their paths.
+    """Read files one at a time, in the order of their paths.
 
-    Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
-    in. Of records that share an id the first goes in and the others are reported.
+    A broken file or record is reported, and the others are read. Of records with the same id the
+    first is used, and the others are reported.
 
     Args:
         listing: The files.
-        without_books: Leave out Readwise books, without a word.
+        without_books: Skip Readwise books silently.
     """
-    yield from listing.refused
-    taken = _earlier_records(listing)
+    yield from listing.problems
+    record_names = _earlier_records(listing)
     for name in listing.files:
-        for record_name, entry in file_entries(_place(name, listing)):
+        for record_name, entry in file_entries(_source_file(name, listing)):
             record = to_one_line(record_name)
             if isinstance(entry, str):
                 yield InputProblem(record, entry)
             elif without_books and readwise_export.is_book(entry.source_id):
                 continue
-            elif entry.source_id in taken:
-                yield InputProblem(record, taken_by(taken[entry.source_id]))
+            elif entry.source_id in record_names:
+                yield InputProblem(record, duplicate_id(record_names[entry.source_id]))
             else:
-                taken[entry.source_id] = record
+                record_names[entry.source_id] = record
                 for warning in entry.warnings:
                     yield InputProblem(record, warning, kept=True)
                 yield entry
 
 
 def _earlier_records(listing: FileListing) -> dict[str, str]:
-    """The ids of records in the JSON Lines that come before these in their root, with their names.
+    """The ids of records in earlier JSON Lines of the same root, with the records' names.
 
-    An id does not contain the file's path. Without this, a record in an inner folder that is read
-    by itself would replace the one of its id in the folder around it.
+    An id does not contain the path of the file. Without this, a record in an inner folder that is
+    read by itself would replace the record with the same id in the folder around it.
     """
     root = listing.registration.root
     if not root.whole or not any(map(_is_json_lines, listing.files)):
@@ -218,7 +220,7 @@ def _earlier_records(listing: FileListing) -> dict[str, str]:
     earlier = FileListing(root.path, files, listing.registration)
     records: dict[str, str] = {}
     for file in files:
-        for name, entry in file_entries(_place(file, earlier)):
+        for name, entry in file_entries(_source_file(file, earlier)):
             if not isinstance(entry, str):
                 records.setdefault(entry.source_id, to_one_line(f"{root.path.name}/{name}"))
     return records
@@ -228,7 +230,7 @@ def _is_json_lines(name: str) -> bool:
     return name.lower().endswith(".jsonl")
 
 
-def _place(name: str, listing: FileListing) -> SourceFile:
+def _source_file(name: str, listing: FileListing) -> SourceFile:
     file = listing.folder / name
     root = root_of(file, listing.registration.roots) or listing.registration.root
     path = listing.files[name]
@@ -243,43 +245,43 @@ def _modified_at(file: Path) -> datetime | None:
         return None
 
 
-def taken_by(first: str) -> str:
-    """Why a record is left out whose id another one has."""
+def duplicate_id(first: str) -> str:
+    """The message for a record with the id of an earlier one."""
     return f"has the id of {first}; keep one of the two"
 
 
 def too_large(name: str, size: int) -> str | None:
-    """Why a file of this name is not read for its size in bytes, if it is not."""
+    """Why a file of this name and size in bytes is not read; None if it is."""
     ending = PurePosixPath(name).suffix.lower()
-    return excess(size, _LARGEST.get(ending, text_files.MAX_BYTES))
+    return excess(size, _MAX_BYTES.get(ending, text_files.MAX_BYTES))
 
 
-def file_entries(place: SourceFile) -> Iterator[tuple[str, Source | str]]:
-    """Each record's name with its source, or with the reason why there is none."""
+def file_entries(file: SourceFile) -> Iterator[tuple[str, Source | str]]:
+    """The name of each record, with its source or the reason why it cannot be read."""
     try:
-        # Opening a pipe would wait for ever.
-        if place.path.exists() and not place.path.is_file():
-            yield place.name, "is not a regular file"
+        # Opening a pipe would block for ever.
+        if file.path.exists() and not file.path.is_file():
+            yield file.name, "is not a regular file"
             return
-        reader = _READERS[PurePosixPath(place.name).suffix.lower()]
-        for name, build in reader(place):
-            yield name, _built(build)
+        reader = _READERS[PurePosixPath(file.name).suffix.lower()]
+        for name, build in reader(file):
+            yield name, _build(build)
     except Unreadable as error:
-        yield place.name, str(error)
+        yield file.name, str(error)
     except OSError as error:
-        yield place.name, _why(error)
+        yield file.name, _reason(error)
 
 
-def _built(build: Callable[[], Source]) -> Source | str:
+def _build(build: Callable[[], Source]) -> Source | str:
     try:
         return build()
     except Unreadable as error:
         return str(error)
     except OSError as error:
-        return _why(error)
+        return _reason(error)
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return f"cannot be opened: {error.strerror}"
 
 

@@ -1,9 +1,9 @@
-"""A Readwise export: the answer of `GET /api/v2/export/`, a page of it or all pages' books.
+"""Readwise exports: an answer of `GET /api/v2/export/`, or the list of books from all pages.
 
 The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
-each of its highlights a section, whether it comes from a file or from Readwise itself. An export
-made with `updatedAfter` holds only the highlights that changed: the others would look deleted, so
-give whole exports.
+each of its highlights a section, whether it comes from a file or from Readwise itself. Files must
+be whole exports: one made with `updatedAfter` has only the changed highlights, and the others would
+look deleted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from functions.jobs.ingest.readers.decoding import (
     Record,
     SourceFile,
     Unreadable,
-    kept_without,
     parse_json,
     read_text,
     validated,
+    warnings_for,
 )
 from functions.jobs.ingest.readers.fields import (
     DATES,
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_BYTES: Final = 64 * MEGABYTE
-"""Of a file, or of an answer of Readwise's: it is parsed at once, and takes several times that."""
-_NAME_LENGTH: Final = 80
+"""Larger files and responses are refused: parsing takes several times their size in memory."""
+_MAX_NAME: Final = 80
 _BOOK: Final = re.compile(r"readwise-[0-9]+")
 
 
 class _Highlight(ExternalModel):
-    """A passage that the reader marked, and what they wrote beside it."""
+    """A highlighted passage, and the note of the reader."""
 
     id: int = 0
     text: Block = ""
@@ -79,45 +79,45 @@ class _Book(ExternalModel):
     highlights: list[_Highlight] | None = None
 
 
-def records(place: SourceFile) -> Iterator[Record]:
-    """The books of a file that holds an object with `results`, or a list of books.
+def records(file: SourceFile) -> Iterator[Record]:
+    """The books of a file with a list of books, or an object with such a list as `results`.
 
     Raises:
-        Unreadable: It holds neither.
+        Unreadable: The file has neither.
     """
-    export = parse_json(read_text(place.path, MAX_BYTES))
+    export = parse_json(read_text(file.path, MAX_BYTES))
     books = export.get("results") if isinstance(export, dict) else export
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
     for number, book in enumerate(books, start=1):
         name = name_of(book) or f"book {number}"
-        yield f"{place.name}: {name}", partial(source_of, book)
+        yield f"{file.name}: {name}", partial(source_of, book)
 
 
 def name_of(book: Any) -> str | None:
-    """What to call a book that may be broken, if it says so."""
+    """The title, or else the id, of an unvalidated book."""
     fields = book if isinstance(book, dict) else {}
     for field in ("readable_title", "title", "user_book_id"):
         if isinstance(value := fields.get(field), str | int) and (name := str(value).strip()):
-            return headline(name, _NAME_LENGTH)
+            return headline(name, _MAX_NAME)
     return None
 
 
 def source_id_of(book_id: str) -> str:
-    """The id of a book's source."""
+    """The source id of a book."""
     return safe_id(f"readwise-{book_id}")
 
 
 def is_book(source_id: str) -> bool:
-    """Whether a source is a Readwise book, as far as its id tells."""
+    """Whether a source id is that of a Readwise book."""
     return bool(_BOOK.fullmatch(source_id))
 
 
 def source_of(raw: Any) -> Source:
-    """A book of an export as a source; one that was deleted, or emptied, has no sections.
+    """Convert a book to a source; a deleted or emptied book has no sections.
 
     Raises:
-        Unreadable: It is not what Readwise says a book is.
+        Unreadable: It does not have the fields of a book.
     """
     book, faults = validated(_Book, raw, DATES)
     return Source(
@@ -130,30 +130,37 @@ def source_of(raw: Any) -> Source:
         readwise_url=book.readwise_url,
         source_url=book.source_url,
         sections=() if book.is_deleted else _sections(book.highlights),
-        warnings=kept_without(faults),
+        warnings=warnings_for(faults),
     )
 
 
 def _sections(highlights: list[_Highlight] | None) -> tuple[Section, ...]:
-    """The highlights that are left, in reading order.
+    """The highlights that were not deleted, in reading order.
 
-    No sections delete a source: what merely lacks its highlights, or their text, is refused.
+    A source without sections is deleted, so a book that only lacks its highlights, or their text,
+    is an error.
     """
     if highlights is None:
         raise Unreadable("has no `highlights`")
-    left = [each for each in highlights if not (each.is_deleted or each.is_discard)]
-    sections = tuple(_section(each) for each in sorted(left, key=_place) if each.text or each.note)
-    if left and not sections:
-        raise Unreadable("holds no text: all its highlights are empty")
+    present = [
+        highlight for highlight in highlights if not (highlight.is_deleted or highlight.is_discard)
+    ]
+    sections = tuple(
+        _section(highlight)
+        for highlight in sorted(present, key=_reading_order)
+        if highlight.text or highlight.note
+    )
+    if present and not sections:
+        raise Unreadable("has no text: all its highlights are empty")
     return sections
 
 
-def _place(highlight: _Highlight) -> tuple[float, int]:
+def _reading_order(highlight: _Highlight) -> tuple[float, int]:
     return (math.inf if highlight.location is None else highlight.location, highlight.id)
 
 
 def _section(highlight: _Highlight) -> Section:
-    """The marked words, then the reader's own: both are worth finding."""
+    """The highlighted text and the note of the reader; both can be searched."""
     note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
         "\n\n".join(part for part in (highlight.text, note) if part),

@@ -1,4 +1,4 @@
-"""Markdown and plain text, with YAML front matter or without: one file is one source."""
+"""Markdown and plain text, with or without YAML front matter: each file is one source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
-"""About forty novels. Reading a file takes about twenty times its size in memory."""
+"""Larger files are refused: reading one takes about twenty times its size in memory."""
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -52,25 +52,25 @@ class _FrontMatter(DocumentMetadata):
     updated: Moment = None
 
 
-def records(place: SourceFile) -> Iterator[Record]:
-    """The file's one record."""
-    yield place.name, partial(_source, place)
+def records(file: SourceFile) -> Iterator[Record]:
+    """The only record of a file."""
+    yield file.name, partial(_source, file)
 
 
-def _source(place: SourceFile) -> Source:
-    about, text, warnings = _split(clean(read_text(place.path, MAX_BYTES)))
+def _source(file: SourceFile) -> Source:
+    about, text, warnings = _split(clean(read_text(file.path, MAX_BYTES)))
     if not text:
-        raise Unreadable("holds no text")
-    path = PurePosixPath(place.key)
+        raise Unreadable("has no text")
+    path = PurePosixPath(file.key)
     title = about.title or _first_heading(text) or path.stem
     inline_tags = () if path.suffix.lower() == ".txt" else _inline_tags(text, about.tags)
     section = Section(
         text,
         highlighted_at=about.highlighted_at,
-        written_at=about.created or about.updated or _date_in(path.stem) or place.modified_at,
+        written_at=about.created or about.updated or _date_in(path.stem) or file.modified_at,
     )
     return Source(
-        source_id=safe_id(f"file-{place.collection}/{place.key}"),
+        source_id=safe_id(f"file-{file.collection}/{file.key}"),
         title=headline(title) or "Untitled",
         tags=(*about.tags, *inline_tags),
         **about.source_fields,

@@ -1,4 +1,4 @@
-"""A book as the pages of an export tell it: a part here, a part there, some of them twice."""
+"""Putting books together from the pages of an export, which may split and repeat them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.ingest.batches import chunked, gone
+from functions.jobs.ingest.batches import chunk_source, deleted_source
 from functions.jobs.ingest.readers.decoding import Unreadable
 from functions.jobs.ingest.readers.readwise_export import name_of, source_id_of, source_of
 
@@ -21,71 +21,72 @@ _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
 
 def id_of(book: Any) -> str | None:
-    """By what Readwise can be asked for a book that may be broken, if it says so."""
-    found = book.get("user_book_id") if isinstance(book, dict) else None
-    name = str(found).strip() if isinstance(found, str | int) else ""
-    return name if _ID.fullmatch(name) else None
+    """The id by which an unvalidated book can be requested; None if it has no valid one."""
+    value = book.get("user_book_id") if isinstance(book, dict) else None
+    book_id = str(value).strip() if isinstance(value, str | int) else ""
+    return book_id if _ID.fullmatch(book_id) else None
 
 
-def highlights_in(book: Any) -> int:
-    """How many highlights come with a book that may be broken."""
-    found = book.get("highlights") if isinstance(book, dict) else None
-    return len(found) if isinstance(found, list) else 0
+def count_highlights(book: Any) -> int:
+    """The number of highlights in an unvalidated book."""
+    highlights = book.get("highlights") if isinstance(book, dict) else None
+    return len(highlights) if isinstance(highlights, list) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class BookChange:
-    """What a listing of changes says of a book.
+    """A book in a listing of changes.
 
     Attributes:
-        name: What people call it.
-        deleted: Whether it was deleted.
-        lives: Whether it has a highlight that was not.
+        name: The title for people.
+        deleted: Whether the book was deleted.
+        has_highlights: Whether it has a highlight that was not deleted.
     """
 
     name: str
     deleted: bool = False
-    lives: bool = False
+    has_highlights: bool = False
 
-    def joined(self, other: BookChange) -> BookChange:
-        """What two pages say of the same book, of which the other is the later."""
-        return BookChange(other.name, other.deleted, self.lives or other.lives)
+    def merge(self, later: BookChange) -> BookChange:
+        """Merge the entries of two pages for the same book."""
+        return BookChange(later.name, later.deleted, self.has_highlights or later.has_highlights)
 
 
-def listed(book_id: str, book: dict[str, Any]) -> BookChange:
-    """What one page says of a book."""
+def change_of(book_id: str, book: dict[str, Any]) -> BookChange:
+    """The entry of a page for a book."""
     highlights = book.get("highlights")
     return BookChange(
         name_of(book) or book_id,
         bool(book.get("is_deleted")),
-        any(map(_lives, highlights)) if isinstance(highlights, list) else False,
+        any(map(_is_present, highlights)) if isinstance(highlights, list) else False,
     )
 
 
 @dataclass(slots=True)
 class BookParts:
-    """A book that is put together of the parts that pages hold.
+    """A book that is put together from the parts on several pages.
 
     Attributes:
-        book: It as the latest page has it, but for its highlights.
-        highlights: The newest version of each, by its id; None: a page holds no list of them.
+        book: The book on the latest page, without regard to its highlights.
+        highlights: The newest version of each highlight, by id; None if a page has no list of them.
     """
 
     book: dict[str, Any] = field(default_factory=dict)
     highlights: dict[str, Any] | None = field(default_factory=dict)
 
     def add(self, book: dict[str, Any]) -> None:
-        """Add what one more page says."""
+        """Add the part on another page."""
         self.book = book
-        found = book.get("highlights")
-        if not isinstance(found, list):
+        highlights = book.get("highlights")
+        if not isinstance(highlights, list):
             self.highlights = None
         if self.highlights is None:
             return
-        for each in found or ():
-            key = _key(each)
-            if key not in self.highlights or _updated(each) >= _updated(self.highlights[key]):
-                self.highlights[key] = each
+        for highlight in highlights or ():
+            key = _key(highlight)
+            former = self.highlights.get(key)
+            if former is None or _updated_at(highlight) >= _updated_at(former):
+                self.highlights[key] = highlight
 
     def whole(self) -> dict[str, Any]:
         """The book with all its highlights."""
@@ -94,45 +95,48 @@ class BookParts:
         return self.book | {"highlights": list(self.highlights.values())}
 
 
-def read(
-    block: Mapping[str, BookChange], parts: Mapping[str, BookParts]
+def read_books(
+    changes: Mapping[str, BookChange], parts: Mapping[str, BookParts]
 ) -> dict[str, ChunkedSource | str]:
-    """Each of the books that were listed, or why it cannot be read. It takes a second a megabyte.
+    """Chunk each changed book, or say why it cannot be read. A megabyte takes a second.
 
     Args:
-        block: What was listed, by the books' ids.
-        parts: What came when they were asked for.
+        changes: The listed changes, by the ids of their books.
+        parts: The books that were exported on request, by id.
     """
-    return {book_id: _book(book_id, seen, parts.get(book_id)) for book_id, seen in block.items()}
+    return {
+        book_id: _read_book(book_id, change, parts.get(book_id))
+        for book_id, change in changes.items()
+    }
 
 
-def _book(book_id: str, seen: BookChange, parts: BookParts | None) -> ChunkedSource | str:
-    """A book; what an answer merely lacks is no reason to delete anything."""
-    if parts is None and seen.deleted:
-        return gone(source_id_of(book_id))
+def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
+    """Chunk a book; nothing is deleted only because an answer lacks it."""
+    if parts is None and change.deleted:
+        return deleted_source(source_id_of(book_id))
     if parts is None:
-        return "was not in the answer, though it was asked for"
-    if seen.lives and parts.highlights == {} and not parts.book.get("is_deleted"):
+        return "was requested, but is not in the answer"
+    if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
         return "came without the highlights that were listed"
     try:
-        return chunked(source_of(parts.whole()))
+        return chunk_source(source_of(parts.whole()))
     except Unreadable as error:
         return str(error)
 
 
-def _lives(highlight: Any) -> bool:
-    gone = ("is_deleted", "is_discard")
-    return isinstance(highlight, dict) and not any(highlight.get(name) for name in gone)
+def _is_present(highlight: Any) -> bool:
+    flags = ("is_deleted", "is_discard")
+    return isinstance(highlight, dict) and not any(highlight.get(flag) for flag in flags)
 
 
 def _key(highlight: Any) -> str:
-    """By what two versions of a highlight are known to be one; what has no id is all it is."""
-    known = isinstance(highlight, dict) and highlight.get("id") is not None
-    return f"id {highlight['id']}" if known else repr(highlight)
+    """The identity of a highlight: its id, or all of it if it has none."""
+    has_id = isinstance(highlight, dict) and highlight.get("id") is not None
+    return f"id {highlight['id']}" if has_id else repr(highlight)
 
 
-def _updated(highlight: Any) -> float:
-    """When it was changed, in seconds since 1970; what does not say counts as the latest."""
+def _updated_at(highlight: Any) -> float:
+    """The time of its last change, in seconds since 1970; infinity if it is not given."""
     try:
         return datetime.fromisoformat(highlight["updated_at"]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError):

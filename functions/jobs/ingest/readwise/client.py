@@ -1,4 +1,4 @@
-"""Readwise's export: `GET /api/v2/export/`, page by page, as https://readwise.io/api_deets says."""
+"""A client of the Readwise export: `GET /api/v2/export/`, see https://readwise.io/api_deets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 ATTEMPT_SECONDS: Final = 60.0
-"""How long one request may take; Readwise needs seconds for a large page."""
-PATIENCE_SECONDS: Final = 180.0
-"""How long a page is asked for again that does not come."""
+"""The time limit of one request; Readwise needs seconds for a large page."""
+RETRY_SECONDS: Final = 180.0
+"""The time limit of all requests for one page."""
 _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _RENEW: Final = "renew READWISE_TOKEN with one from https://readwise.io/access_token"
 
@@ -39,12 +39,12 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExportPage:
-    """Some of the books, each with some of its highlights.
+    """A page of books, each with some of its highlights.
 
     Attributes:
-        books: As they came: any of them may be broken.
-        sent_at: When, by Readwise's clock.
-        count: How many books or highlights there are on all pages, as it says; 0: it does not.
+        books: The books, unvalidated.
+        sent_at: The time of the response, by Readwise's clock.
+        count: The number of books or highlights on all pages; 0 if the page does not say.
     """
 
     books: list[Any]
@@ -61,7 +61,7 @@ class _Answer(BaseModel):
 
 
 class ReadwiseClient:
-    """A Readwise library, for the length of one run."""
+    """A client for one library and one run."""
 
     def __init__(  # noqa: PLR0913 - what differs between deployments and tests, by name
         self,
@@ -71,7 +71,7 @@ class ReadwiseClient:
         deadline: float,
         clock: Clock,
         attempt_seconds: float = ATTEMPT_SECONDS,
-        patience_seconds: float = PATIENCE_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """Connect to nothing yet.
 
@@ -79,9 +79,9 @@ class ReadwiseClient:
             url: The address of the API, up to `/export/`.
             token: The library's access token.
             deadline: When to stop waiting, on the event loop's clock.
-            clock: What time it is, where Readwise does not say.
-            attempt_seconds: How long one request may take.
-            patience_seconds: How long a page is asked for again.
+            clock: The clock to use for responses without a date.
+            attempt_seconds: The time limit of one request.
+            retry_seconds: The time limit of all requests for one page.
         """
         import httpx2
 
@@ -90,11 +90,11 @@ class ReadwiseClient:
         self._deadline = deadline
         self._clock = clock
         self._attempt_seconds = attempt_seconds
-        self._patience_seconds = patience_seconds
+        self._retry_seconds = retry_seconds
         self._client = httpx2.AsyncClient(timeout=None)
 
     async def __aenter__(self) -> Self:
-        """Begin."""
+        """Enter the context."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -104,39 +104,43 @@ class ReadwiseClient:
     async def pages(
         self, *, updated_after: datetime | None = None, ids: Iterable[str] = ()
     ) -> AsyncIterator[ExportPage]:
-        """Books with their highlights, those that were deleted too.
+        """Export books with their highlights, deleted ones included.
 
         Args:
-            updated_after: Only highlights that changed since, with their books.
-            ids: Only these books, with all of their highlights.
+            updated_after: Export only highlights that changed since, with their books.
+            ids: Export only these books, with all their highlights.
 
         Raises:
-            OutOfTime: The deadline comes before the page, or before Readwise lets us ask again.
+            OutOfTime: The deadline comes before the page, or before Readwise allows a retry.
             InvalidInput: Readwise refuses the token, or there is no export at the address.
-            Unavailable: It does not answer, or with nothing that is an export.
+            Unavailable: Readwise does not answer, or the answer is not an export.
         """
-        wanted = {"includeDeleted": "true", "ids": ",".join(ids)}
-        wanted["updatedAfter"] = updated_after.isoformat() if updated_after else ""
+        filters = {"includeDeleted": "true", "ids": ",".join(ids)}
+        filters["updatedAfter"] = updated_after.isoformat() if updated_after else ""
         cursors = {""}
         cursor = ""
         while True:
-            query = wanted | {"pageCursor": cursor}
-            answer, sent_at = await self._page({key: each for key, each in query.items() if each})
+            query = filters | {"pageCursor": cursor}
+            answer, sent_at = await self._page(
+                {key: value for key, value in query.items() if value}
+            )
             yield ExportPage(answer.results, sent_at, _number(answer.count))
             cursor = answer.cursor or ""
             if not cursor:
                 return
             if cursor in cursors:
-                raise Unavailable("Readwise's pages lead in a circle: try again later.")
+                raise Unavailable("Readwise sends the same page again and again: try again later.")
             cursors.add(cursor)
 
     async def _page(self, query: dict[str, str]) -> tuple[_Answer, datetime]:
-        """Ask until there is an answer; wait for as long as Readwise tells us to."""
+        """Request a page until it is answered, with the pauses that Readwise asks for."""
         loop = asyncio.get_running_loop()
         while True:
-            until = min(self._deadline, loop.time() + self._patience_seconds)
+            until = min(self._deadline, loop.time() + self._retry_seconds)
             try:
-                return await retry_with_backoff(partial(self._once, query, until), deadline=until)
+                return await retry_with_backoff(
+                    partial(self._attempt, query, until), deadline=until
+                )
             except RateLimited as limited:
                 wait = limited.retry_after or 0.0
                 if loop.time() + wait >= self._deadline:
@@ -147,31 +151,31 @@ class ReadwiseClient:
                 raise
             await asyncio.sleep(wait)
 
-    async def _once(self, query: dict[str, str], until: float) -> tuple[_Answer, datetime]:
+    async def _attempt(self, query: dict[str, str], until: float) -> tuple[_Answer, datetime]:
         try:
             async with asyncio.timeout_at(
                 min(until, asyncio.get_running_loop().time() + self._attempt_seconds)
             ):
-                response, content = await self._ask(query)
+                response, content = await self._request(query)
         except TimeoutError:
             raise Unavailable("Readwise is too slow: try again later.") from None
         if not response.is_success:
-            raise self._meaning(response)
+            raise self._error(response)
         try:
             answer = _Answer.model_validate_json(content)
-        except ValidationError:  # whose words quote what people read
+        except ValidationError:  # its message quotes private texts
             answer = None
         if answer is None:
-            raise Unavailable("Readwise answers what is no export: try again later.")
+            raise Unavailable("Readwise sends something that is not an export: try again later.")
         return answer, self._sent_at(response)
 
-    async def _ask(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
-        """Send a request, and take in what is answered, which is refused where it is too much."""
+    async def _request(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
+        """Send a request, and read the body, up to a limit."""
         import httpx2
 
-        # The client's words on a header that cannot be sent might quote it.
+        # The error of the HTTP client for an invalid header might quote the token.
         if not (self._token.isascii() and self._token.isprintable()) or " " in self._token:
-            raise InvalidInput(f"READWISE_TOKEN is no access token: {_RENEW}.")
+            raise InvalidInput(f"READWISE_TOKEN is not an access token: {_RENEW}.")
         headers = {"Authorization": f"Token {self._token}"}
         failure: CarrelError
         try:
@@ -180,22 +184,22 @@ class ReadwiseClient:
             ) as response:
                 return response, await _content(response)
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
-            failure = InvalidInput("READWISE_URL is no address of Readwise's API.")
+            failure = InvalidInput("READWISE_URL is not the address of the Readwise API.")
         except httpx2.HTTPError:
             failure = Unavailable("Readwise cannot be reached: try again later.")
         raise failure
 
-    def _meaning(self, response: httpx2.Response) -> CarrelError:
-        """What it means to us that Readwise does not answer with books."""
+    def _error(self, response: httpx2.Response) -> CarrelError:
+        """The error for an unsuccessful response."""
         status = response.status_code
         wait = parse_retry_after(response.headers.get("retry-after", ""), self._clock())
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return RateLimited("Readwise lets us wait: try again later.", retry_after=wait)
+            return RateLimited("Readwise asks us to wait: try again later.", retry_after=wait)
         if status in _REFUSED:
             return InvalidInput(f"Readwise refuses the access token ({status}): {_RENEW}.")
         if response.is_server_error or status == HTTPStatus.REQUEST_TIMEOUT:
             return Unavailable(f"Readwise fails ({status}): try again later.", retry_after=wait)
-        return InvalidInput(f"Readwise refuses what we ask ({status}): check READWISE_URL.")
+        return InvalidInput(f"Readwise refuses the request ({status}): check READWISE_URL.")
 
     def _sent_at(self, response: httpx2.Response) -> datetime:
         try:
@@ -206,15 +210,15 @@ class ReadwiseClient:
 
 
 async def _content(response: httpx2.Response) -> bytes:
-    """The body, decoded piece by piece: a megabyte on the wire may hold a thousand.
+    """Read the body piece by piece: a compressed megabyte may decode to a thousand.
 
     Raises:
-        InvalidInput: It is larger than what an export ever is.
+        InvalidInput: It is larger than an export can be.
     """
     content = await read_at_most(MAX_BYTES, response.aiter_bytes())
     if content is None:
-        problem = f"Readwise answers with more than {MAX_BYTES // MEGABYTE} MB at once"
-        raise InvalidInput(f"{problem}: check READWISE_URL.")
+        megabytes = MAX_BYTES // MEGABYTE
+        raise InvalidInput(f"Readwise sends more than {megabytes} MB at once: check READWISE_URL.")
     return content
 
 

@@ -1,7 +1,7 @@
-"""Follow a Readwise library: read what changed since the last complete run, and what was deleted.
+"""Following a Readwise library: changed books are read, and deleted ones deleted.
 
-An export of what changed holds only the highlights that did. So a run first lists the changes, to
-learn which books they are in, and then asks for each of these books whole, by its id.
+An export of changes has only the changed highlights. So a run first lists the changes, to learn
+which books they are in, and then requests these books completely, by id.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from functions.jobs.ingest.readers.readwise_export import name_of
 from functions.jobs.ingest.readwise.books import (
     BookChange,
     BookParts,
-    highlights_in,
+    change_of,
+    count_highlights,
     id_of,
-    listed,
-    read,
+    read_books,
 )
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
-from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.readwise_sync import (
     MAX_FAILED_BOOKS,
     FailedBook,
@@ -42,18 +42,17 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 MARGIN: Final = timedelta(minutes=10)
-"""What changed so shortly before a run is read again by the next: a change may be seen late."""
-_REASON_LENGTH: Final = 200
+"""Changes this long before a run are read again by the next: a change may become visible late."""
+_MAX_REASON: Final = 200
 _LISTING: Final = "the list of changes"
 
 
-async def follow_readwise(ctx: Context, budget: Budget, report: Report) -> None:
-    """Bring the base to what the library says, thirty books at a time.
+async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
+    """Bring the knowledge base up to date with the library, thirty books at a time.
 
-    A book that cannot be read is reported, tried again by the next runs, up to five times, and
-    keeps none of the others out. Where the run's time ends, or it is killed, the next one goes on
-    behind the last thirty that were saved: it lists the changes again, and asks for none of the
-    books before.
+    A book that cannot be read is reported and retried by the next runs, up to five times; it does
+    not hold up the others. A run that ends early or is killed is continued after the last thirty
+    books that were saved: the next run lists the changes again, and skips the books before.
 
     Raises:
         InvalidInput: Readwise refuses the access token.
@@ -65,21 +64,21 @@ async def follow_readwise(ctx: Context, budget: Budget, report: Report) -> None:
         return
     sync = ReadwiseSync(ctx.database)
     url = ctx.settings.readwise_url
-    async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as export:
+    async with ReadwiseClient(url, token, deadline=budget.deadline, clock=ctx.clock) as client:
         try:
-            await _Run(ctx, budget, report, export, sync).complete(await sync.progress())
+            await _SyncRun(ctx, budget, report, client, sync).complete(await sync.progress())
         except OutOfTime:
             report.finished = False
 
 
 @dataclass(slots=True)
 class _Changes:
-    """What a listing of changes says.
+    """A listing of changes.
 
     Attributes:
-        books: The books with changes, by their ids.
-        began_at: When its first page was sent, by Readwise's clock.
-        missing: How many it counts, books or highlights, that it does not hold.
+        books: The changed books, by id.
+        began_at: The time of its first page, by Readwise's clock.
+        missing: How many of the books or highlights it counts are not in it.
     """
 
     books: dict[str, BookChange]
@@ -87,7 +86,7 @@ class _Changes:
     missing: int = 0
 
 
-class _Run:
+class _SyncRun:
     """One run."""
 
     def __init__(
@@ -95,108 +94,109 @@ class _Run:
         ctx: Context,
         budget: Budget,
         report: Report,
-        export: ReadwiseClient,
+        client: ReadwiseClient,
         sync: ReadwiseSync,
     ) -> None:
         self._context = ctx
         self._budget = budget
         self._report = report
-        self._export = export
+        self._client = client
         self._sync = sync
 
     async def complete(self, progress: SyncProgress) -> None:
-        """List what changed, and deal with it, from where the last run was stopped."""
-        changes = await self._changes(progress.updated_after)
+        """List the changes and process them, from where the last run stopped."""
+        changes = await self._list_changes(progress.updated_after)
         if progress.under_way and not changes.books:
-            self._fail(_LISTING, "came empty before all of it was read: the next run asks again")
+            self._fail(_LISTING, "is empty before all of it was read; the next run lists it again")
             return
         if changes.missing:
-            reason = f"lacks {changes.missing} of what it counts: the next run asks again"
+            reason = f"lacks {changes.missing} of the items it counts; the next run lists it again"
             self._fail(_LISTING, reason)
-        changed = {
-            book_id: BookChange(missed.name) for book_id, missed in progress.retryable.items()
-        } | changes.books
+        retries = {book_id: BookChange(book.name) for book_id, book in progress.retryable.items()}
+        changed = retries | changes.books
         if not changed:
             return
-        before, under_way = progress, progress.under_way or UnfinishedRun(changes.began_at, "")
-        progress = replace(progress, under_way=under_way)
-        left = sorted(
-            (each for each in changed if _order(each) > _order(under_way.done)), key=_order
+        former, run = progress, progress.under_way or UnfinishedRun(changes.began_at, "")
+        progress = replace(progress, under_way=run)
+        remaining = sorted(
+            (book_id for book_id in changed if _order(book_id) > _order(run.done)), key=_order
         )
-        for start in range(0, len(left), BLOCK):
+        for start in range(0, len(remaining), BATCH_SIZE):
             if self._budget.spent:
                 self._report.finished = False
                 return
-            block = {book_id: changed[book_id] for book_id in left[start : start + BLOCK]}
-            progress = await self._block(block, progress, under_way.began_at)
-            if start + BLOCK < len(left) and not changes.missing:
+            batch = {book_id: changed[book_id] for book_id in remaining[start : start + BATCH_SIZE]}
+            progress = await self._process(batch, progress, run.began_at)
+            if start + BATCH_SIZE < len(remaining) and not changes.missing:
                 await self._sync.store(progress)
         if changes.missing:
-            await self._sync.store(replace(before, missed=progress.missed))
+            await self._sync.store(replace(former, missed=progress.missed))
         else:
-            await self._sync.store(_completed(progress, under_way.began_at))
+            await self._sync.store(_completed(progress, run.began_at))
 
-    async def _changes(self, updated_after: datetime | None) -> _Changes:
-        """The books with changes.
+    async def _list_changes(self, updated_after: datetime | None) -> _Changes:
+        """List the changed books.
 
-        While pages are read more books may change: the first page counts what there is at least.
-        Whether it counts books or highlights is documented nowhere.
+        More books may change while pages are read, so the count of the first page is a minimum.
+        Readwise does not document whether it counts books or highlights.
         """
-        found: dict[str, BookChange] = {}
+        books: dict[str, BookChange] = {}
         first: ExportPage | None = None
-        nameless = highlights = 0
-        async for page in self._export.pages(updated_after=updated_after):
+        without_id = highlights = 0
+        async for page in self._client.pages(updated_after=updated_after):
             first = first or page
             for book in page.books:
-                highlights += highlights_in(book)
+                highlights += count_highlights(book)
                 if (book_id := id_of(book)) is None:
-                    nameless += 1
-                    self._fail(name_of(book) or "a book", "has no id by which to ask for it")
+                    without_id += 1
+                    self._fail(name_of(book) or "a book", "has no id by which to request it")
                     continue
-                seen = listed(book_id, book)
-                found[book_id] = found[book_id].joined(seen) if book_id in found else seen
+                change = change_of(book_id, book)
+                books[book_id] = books[book_id].merge(change) if book_id in books else change
         if first is None:
-            return _Changes(found, self._context.clock())
-        held = max(len(found) + nameless, highlights)
-        return _Changes(found, first.sent_at, max(0, first.count - held))
+            return _Changes(books, self._context.clock())
+        received = max(len(books) + without_id, highlights)
+        return _Changes(books, first.sent_at, max(0, first.count - received))
 
-    async def _block(
-        self, block: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
+    async def _process(
+        self, batch: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
     ) -> SyncProgress:
-        """Read some books whole, save them, and say how far that is."""
-        parts = await self._parts(block)
-        found = await self._saved(await asyncio.to_thread(read, block, parts))
-        self._budget.progress(len(block))
-        missed = {key: each for key, each in progress.missed.items() if key not in found}
-        for book_id, reason in found.items():
+        """Read and save some books; return the new progress."""
+        parts = await self._request(batch)
+        reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
+        self._budget.progress(len(batch))
+        failed = {
+            book_id: book for book_id, book in progress.missed.items() if book_id not in reasons
+        }
+        for book_id, reason in reasons.items():
             if reason is not None:
-                name = block[book_id].name
+                name = batch[book_id].name
                 self._fail(name, reason)
-                missed[book_id] = _missed(name, reason, progress.missed.get(book_id))
-        return replace(progress, missed=missed, under_way=UnfinishedRun(began_at, list(block)[-1]))
+                failed[book_id] = _failed_book(name, reason, progress.missed.get(book_id))
+        return replace(progress, missed=failed, under_way=UnfinishedRun(began_at, list(batch)[-1]))
 
-    async def _saved(self, found: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
-        """Save the books that could be read; tell of each why it did not go in, or None."""
-        books = [each for each in found.values() if not isinstance(each, str)]
-        saved = await Ingestion(self._context.database).save_each(books, self._context.clock())
+    async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
+        """Save the books that could be read; return why each was not saved, or None if it was."""
+        sources = [book for book in books.values() if not isinstance(book, str)]
+        saved = await Ingestion(self._context.database).save_each(sources, self._context.clock())
         self._report.counts += saved.counts
-        self._report.counts["read"] += len(books) - len(saved.refused)
+        self._report.counts["read"] += len(sources) - len(saved.refused)
         self._report.warnings += [
-            _failure(book.source.title, warning)
-            for book in books
-            for warning in book.source.warnings
+            _failure(chunked.source.title, warning)
+            for chunked in sources
+            for warning in chunked.source.warnings
         ]
         return {
-            book_id: each if isinstance(each, str) else saved.refused.get(each.source.source_id)
-            for book_id, each in found.items()
+            book_id: book if isinstance(book, str) else saved.refused.get(book.source.source_id)
+            for book_id, book in books.items()
         }
 
-    async def _parts(self, block: Mapping[str, BookChange]) -> dict[str, BookParts]:
-        """What Readwise says of each of some books, of all pages together."""
+    async def _request(self, batch: Mapping[str, BookChange]) -> dict[str, BookParts]:
+        """Request some books, and put them together from all pages."""
         parts: dict[str, BookParts] = {}
-        async for page in self._export.pages(ids=block):
+        async for page in self._client.pages(ids=batch):
             for book in page.books:
-                if (book_id := id_of(book)) and book_id in block:
+                if (book_id := id_of(book)) and book_id in batch:
                     parts.setdefault(book_id, BookParts()).add(book)
         return parts
 
@@ -209,31 +209,31 @@ def _failure(name: str, reason: str) -> Failure:
 
 
 def _order(book_id: str) -> tuple[int, str]:
-    """Numbers by their size."""
+    """A sort key that orders numbers by value."""
     return len(book_id), book_id
 
 
-def _missed(name: str, reason: str, before: FailedBook | None) -> FailedBook:
-    """One more try; a parked book is only read where it changed, and so starts anew."""
-    tries = before.tries if before and not before.dead_lettered else 0
-    return FailedBook(name, headline(reason, _REASON_LENGTH), tries + 1)
+def _failed_book(name: str, reason: str, former: FailedBook | None) -> FailedBook:
+    """Count one more try; a dead-lettered book is only read after a change, so it starts again."""
+    tries = former.tries if former and not former.dead_lettered else 0
+    return FailedBook(name, headline(reason, _MAX_REASON), tries + 1)
 
 
 def _completed(progress: SyncProgress, began_at: datetime) -> SyncProgress:
-    """Where a completed run leaves it: too many books to remember are all read again."""
+    """The progress after a complete run; with too many failed books to store, all is read again."""
     if len(progress.missed) >= MAX_FAILED_BOOKS:
         return replace(progress, under_way=None)
     return SyncProgress(began_at - MARGIN, progress.missed)
 
 
 async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Some of the books that are not read any more until they change."""
+    """Some of the books that are not read again until they change."""
     books = await ReadwiseSync(ctx.database).dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
 
 
 async def _retry(ctx: Context) -> int:
-    """Read those books again with the next run, and return how many there are."""
+    """Have the next run read those books again; return how many there are."""
     return await ReadwiseSync(ctx.database).retry()
 
 

@@ -163,7 +163,7 @@ def _search_quality(nights: Sequence[NightlyScore]) -> SearchQuality | None:
     if not nights:
         return None
     latest = nights[-1]
-    change = latest.gained(nights[-2]) if len(nights) > 1 else None
+    change = latest.gain_since(nights[-2]) if len(nights) > 1 else None
     return SearchQuality(
         date=latest.date,
         queries=len(latest.ranks),

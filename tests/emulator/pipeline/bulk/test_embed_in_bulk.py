@@ -115,9 +115,9 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     sections = (Section("Note 0, edited."), *source("Note").sections[1:])
     await add(base, replace(source("Note"), sections=sections))
     await run(base, bulk)
-    found = await embedded(base)
-    assert found["Note 0, edited."] == pytest.approx(vector("Note 0, edited."))
-    assert (NOTES, ["Notes Note 0, edited."]) == (len(found), vertex.embedded)
+    vectors = await embedded(base)
+    assert vectors["Note 0, edited."] == pytest.approx(vector("Note 0, edited."))
+    assert (NOTES, ["Notes Note 0, edited."]) == (len(vectors), vertex.embedded)
 
 
 async def test_a_deleted_note_stays_deleted(
@@ -140,7 +140,7 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
 
-async def test_texts_without_a_vector_are_put_off_and_tried_alone(
+async def test_texts_without_a_vector_are_deferred_and_tried_alone(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     def refusing(lines: list[bytes]) -> list[bytes]:

@@ -36,7 +36,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
-async def test_a_failed_job_is_told_and_the_next_run_starts_another(
+async def test_a_failed_job_is_reported_and_the_next_run_starts_another(
     base: Context,
     bulk: BulkServices,
     vertex: FakeVertexBatch,

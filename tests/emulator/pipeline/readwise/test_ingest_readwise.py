@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.jobs.ingest.job import JOB, ingest, readable
+from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
@@ -46,9 +46,9 @@ def at(wanted: int, act: Callable[[], None]) -> Callable[[int], None]:
 
 def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
     """What was asked for since the last time."""
-    asked = [call.query for call in readwise.calls]
+    queries_sent = [call.query for call in readwise.calls]
     readwise.calls.clear()
-    return asked
+    return queries_sent
 
 
 async def test_the_first_run_brings_in_the_whole_library(
@@ -79,8 +79,8 @@ async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
     export(tmp_path, *readwise.export()["results"])
     by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
     await followed(by_file)
-    held = by_file.context(Caller(), Meter())
-    assert await standing(held) == await standing(ctx)
+    other = by_file.context(Caller(), Meter())
+    assert await standing(other) == await standing(ctx)
     await by_file.aclose()
 
 
@@ -139,8 +139,8 @@ async def test_an_edit_and_a_new_title_are_followed(
     readwise.put(7, readable_title="Sails")
     await followed(app)
     assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(ctx)
-    found = await ctx.database.document("sources", "readwise-7").get()
-    assert found.get("title") == "Sails"
+    snapshot = await ctx.database.document("sources", "readwise-7").get()
+    assert snapshot.get("title") == "Sails"
 
 
 async def test_deleted_highlights_and_books_go(
@@ -164,8 +164,8 @@ async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
     await followed(app)
     readwise.advance(days=1)
     readwise.delete(8)
-    asked = len(readwise.calls)
-    readwise.between = at(asked + 2, lambda: readwise.forget(8))
+    call_count = len(readwise.calls)
+    readwise.between = at(call_count + 2, lambda: readwise.forget(8))
     assert (await followed(app)).failures == []
     assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
@@ -188,10 +188,10 @@ async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
     await followed(app)
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
-    asked = len(readwise.calls)
-    readwise.between = at(asked + 2, lambda: readwise.forget(7))
+    call_count = len(readwise.calls)
+    readwise.between = at(call_count + 2, lambda: readwise.forget(7))
     report = await followed(app)
-    reason = "was not in the answer, though it was asked for"
+    reason = "was requested, but is not in the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
     assert {"readwise-7": ["Reef early."]} == await texts(ctx)
     readwise.advance(days=1)
@@ -282,7 +282,7 @@ async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
     assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(ctx)
 
 
-async def test_a_book_that_stays_broken_is_parked_until_it_changes(
+async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
@@ -293,7 +293,7 @@ async def test_a_book_that_stays_broken_is_parked_until_it_changes(
         readwise.advance(days=1)
     assert [1, 1, 1, 1, 1, 0] == failures
     assert [["Readwise: Book 8"], 1, 0] == [
-        [each.name for each in await DEAD_LETTERS.load(ctx, 9)],
+        [letter.name for letter in await DEAD_LETTERS.load(ctx, 9)],
         await DEAD_LETTERS.retry(ctx),
         await DEAD_LETTERS.retry(ctx),
     ]
@@ -326,7 +326,7 @@ async def test_a_book_without_an_id_is_reported(
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.", user_book_id=None)
     report = await followed(app)
-    assert [Failure("Readwise: Book 8", "has no id by which to ask for it")] == report.failures
+    assert [Failure("Readwise: Book 8", "has no id by which to request it")] == report.failures
     assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
@@ -344,7 +344,7 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
     queries(readwise)
     assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await followed(app)
     assert [None, "31", "61"] == [
-        each.get("ids", "").split(",")[0] or None for each in (queries(readwise))
+        query.get("ids", "").split(",")[0] or None for query in (queries(readwise))
     ]
     assert SyncProgress(START - MARGIN) == await progress(ctx)
     await followed(app)
@@ -384,7 +384,7 @@ async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwi
 
 
 async def test_a_library_of_unknown_size_announces_no_total(ctx: Context) -> None:
-    assert await readable(ctx) == 0
+    assert await count(ctx) == 0
 
 
 async def test_one_origin_that_fails_keeps_none_of_the_others_out(

@@ -50,7 +50,7 @@ PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TY
 
 def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
     """The export, with limits that only a hang reaches."""
-    limits = {"attempt_seconds": 60.0, "patience_seconds": 120.0} | seconds
+    limits = {"attempt_seconds": 60.0, "retry_seconds": 120.0} | seconds
     deadline = time.monotonic() + limits.pop("deadline", 240.0)
     url = readwise.base_url
     return ReadwiseClient(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
@@ -93,13 +93,13 @@ async def test_what_does_not_pass_is_an_outage(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_it_waits_as_long_as_it_is_told_to(
+async def test_it_waits_as_long_as_it_is_reported_to(
     readwise: FakeReadwise,
 ) -> None:
     """Longer than it is patient with failures."""
     readwise.put(7, "Reef early.")
     readwise.script.extend([throttled("100"), throttled("100")])
-    assert [7] == await books(opened(readwise, patience_seconds=60))
+    assert [7] == await books(opened(readwise, retry_seconds=60))
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
     assert third - second >= 100
@@ -120,7 +120,7 @@ async def test_it_does_not_ask_beyond_its_time(
         await books(opened(readwise, deadline=30))
 
 
-async def test_a_run_told_to_wait_too_long_is_completed_by_the_next(
+async def test_a_run_reported_to_wait_too_long_is_completed_by_the_next(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -163,10 +163,10 @@ async def test_neither_the_token_nor_what_people_read_is_logged(
     readwise.put(7, "A secret thought.")
     readwise.highlight(7, 0, "A secret thought.", note=["A secret note."])
     readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
-    said = io.StringIO()
-    with redirect_stderr(said), pytest.raises(InvalidInput) as refused:
+    output = io.StringIO()
+    with redirect_stderr(output), pytest.raises(InvalidInput) as refused:
         await followed(app)
-    words = said.getvalue() + refused.value.message
+    words = output.getvalue() + refused.value.message
     assert "origin_failed" in words
     assert [] == [word for word in (TOKEN, "secret", "user_book") if word in words]
 
@@ -226,7 +226,7 @@ async def test_a_listing_that_comes_empty_half_way_ends_nothing(
     half = SyncProgress(under_way=UnfinishedRun(START, "30"))
     assert half == await progress(ctx)
     readwise.script.append(NOTHING)
-    reason = "came empty before all of it was read: the next run asks again"
+    reason = "is empty before all of it was read; the next run lists it again"
     failure = Failure("Readwise: the list of changes", reason)
     assert Report(failures=[failure]) == await followed(app)
     assert half == await progress(ctx)
@@ -242,7 +242,7 @@ async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
     for number in range(1, 63):
         readwise.put(number, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
-    reason = "lacks 31 of what it counts: the next run asks again"
+    reason = "lacks 31 of the items it counts; the next run lists it again"
     report = await followed(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
@@ -313,7 +313,7 @@ async def test_cursors_that_lead_in_a_circle_end_the_run(
 ) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
-    with pytest.raises(Unavailable, match="circle"):
+    with pytest.raises(Unavailable, match="again and again"):
         await followed(app)
     assert (await progress(ctx)).updated_after is None
 
@@ -324,8 +324,8 @@ async def test_control_characters_go_and_marks_of_direction_stay(
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
     readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
     readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
-    reason = "has no id by which to ask for it"
+    reason = "has no id by which to request it"
     assert [Failure("Readwise: Oars 2J", reason)] == (await followed(app)).failures
     assert {"readwise-7": [f"2J{isolated}"]} == await texts(ctx)
-    found = await ctx.database.document("sources", "readwise-7").get()
-    assert found.get("title") == "Sails [31mup down"
+    snapshot = await ctx.database.document("sources", "readwise-7").get()
+    assert snapshot.get("title") == "Sails [31mup down"

@@ -49,11 +49,11 @@ DOCUMENTS = 10
 
 
 async def stamp(app: App) -> dict[str, Any]:
-    found: dict[str, Any] = (await stored(of_job(app), "meta"))["embedding"]
-    return found
+    space: dict[str, Any] = (await stored(of_job(app), "meta"))["embedding"]
+    return space
 
 
-async def test_everything_is_embedded_anew_once(old: App, new: App, clock: SettableClock) -> None:
+async def test_everything_is_embedded_again_once(old: App, new: App, clock: SettableClock) -> None:
     assert await count_documents(of_job(new)) == DOCUMENTS
     report = await moved(new, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
@@ -172,7 +172,7 @@ async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
     assert await spaces(old) == all_with("words-2", 24)
 
 
-async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
+async def test_what_the_new_model_refuses_is_reported_and_holds_nothing_up(
     old: App, new: App, clock: SettableClock
 ) -> None:
     model_of(new).refuses = sample(1)["title"]
@@ -182,11 +182,11 @@ async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
     assert {("words-2", 24), (None, 0)} == (await spaces(old))["traces"]
     model_of(new).refuses = ""
-    found = await call_result(new, "search_traces", None, query=sample(1)["title"])
-    assert sample(1)["title"] in [each["title"] for each in found["results"]]
+    answer = await call_result(new, "search_traces", None, query=sample(1)["title"])
+    assert sample(1)["title"] in [result["title"] for result in answer["results"]]
 
 
-async def test_a_passage_that_was_parked_is_tried_with_the_new_model(
+async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
     old: App, new: App, clock: SettableClock
 ) -> None:
     [name, *_] = await stored(of_job(old), "chunks")

@@ -51,8 +51,8 @@ ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
 
 async def search(app: App, mode: str = "hybrid") -> Out:
-    asked = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
-    return await search_kb(asked, of_job(app))
+    arguments = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
+    return await search_kb(arguments, of_job(app))
 
 
 async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
@@ -89,8 +89,8 @@ async def assert_words_alone(app: App) -> None:
     with pytest.raises(Unavailable, match="being embedded again, with words-2"):
         await search(app, "semantic")
     trace = sample(0)
-    found = await call_result(app, "search_traces", None, query=trace["title"])
-    assert found["results"][0]["title"] == trace["title"]
+    result = await call_result(app, "search_traces", None, query=trace["title"])
+    assert result["results"][0]["title"] == trace["title"]
 
 
 async def test_a_process_of_the_former_model_learns_of_the_move(old: App, new: App) -> None:
@@ -128,7 +128,7 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_brought_again_after_a_move_are_found(
+async def test_materials_uploaded_again_after_a_move_are_found(
     new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
@@ -147,8 +147,8 @@ async def test_topics_and_passages_can_be_read_throughout_a_move(
     for prepare in (begin(new), cleared(new, clock), move(new)):
         await prepare
         for app in (old, new):
-            found = await get_cluster(ClusterIn(cluster_id="dough"), of_job(app))
-            assert [each.cluster_id for each in found.related_clusters] == ["boats"]
+            result = await get_cluster(ClusterIn(cluster_id="dough"), of_job(app))
+            assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
             chunk = await get_chunk(ChunkIn(chunk_id=names[0]), of_job(app))
             assert chunk.chunk_id == names[0]
 

@@ -1,4 +1,4 @@
-"""Passages about a few things, made of words: to an embedder of words they are topics."""
+"""Passages about a few themes, of which an embedder of words makes one cluster each."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ THEMES: Final = {
     "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
 }
 SIZE: Final = 15
-"""Passages of a theme."""
+"""A theme has this many passages."""
 WORDS: Final = 6
 
 
 def about(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
-    """A source about one thing: passages of some of its words, the same for the same numbers."""
+    """A source about a theme: passages of some of its words, the same for the same numbers."""
     texts = [passage(theme, number) for number in numbers]
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=theme, title=f"On {theme}", sections=sections)
@@ -50,7 +50,7 @@ def passage(theme: str, number: int) -> str:
 
 async def put_in(ctx: Context, *sources: Source) -> None:
     """Store sources as they are now, and embed them."""
-    await Ingestion(ctx.database).save([in_chunks(each) for each in sources], ctx.clock())
+    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], ctx.clock())
     await embed_all(ctx)
 
 
@@ -59,32 +59,32 @@ async def take_out(ctx: Context, source: Source) -> None:
     await Ingestion(ctx.database).save([in_chunks(replace(source, sections=()))], ctx.clock())
 
 
-async def topics(ctx: Context) -> dict[str, set[str]]:
-    """The sources whose passages belong to each topic."""
-    found: dict[str, set[str]] = {}
+async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
+    """The sources of the passages of each cluster."""
+    sources: dict[str, set[str]] = {}
     for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
-            found.setdefault(name, set()).add(data["source_id"])
-    return found
+            sources.setdefault(name, set()).add(data["source_id"])
+    return sources
 
 
 async def sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
-    """How large each topic is said to be, and how many passages belong to it."""
+    """The stored size of each cluster, and the number of its passages."""
     counted: dict[str, int] = {}
     for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
             counted[name] = counted.get(name, 0) + 1
-    said = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
-    return said, counted
+    stored = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
+    return stored, counted
 
 
 async def waiting(ctx: Context) -> int:
-    """How many passages wait to be put among topics."""
+    """The number of passages that wait to be assigned to a cluster."""
     return sum("cluster" in data["pending"] for data in (await documents(ctx, "chunks")).values())
 
 
-async def standing(ctx: Context) -> dict[str, dict[str, Any]]:
-    """All that the job has to do with."""
+async def snapshot(ctx: Context) -> dict[str, dict[str, Any]]:
+    """All documents that the job reads or writes."""
     return {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")
