@@ -21,7 +21,7 @@ from infra.build.discovery import folder_of, tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse_arguments
-from tests.support.fake_catalog import served
+from tests.support.fake_catalog import make_server
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
     await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
     await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
-    async with Client(served(InlineDispatcher(app), Catalog.load())) as client:
+    async with Client(make_server(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     answer = result.structured_content or {}
     assert card == answer["knowledge_card"]

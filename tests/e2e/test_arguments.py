@@ -79,7 +79,7 @@ def test_bad_arguments_are_an_error_with_an_entry_for_each_field(
     assert (True, False) == (result["isError"], "structuredContent" in result)
     assert "VALIDATION_ERROR" == error["code"]
     assert wrong.keys() == error["details"].keys()
-    assert [] == [name for name, said in wrong.items() if said not in error["details"][name]]
+    assert [] == [name for name, message in wrong.items() if message not in error["details"][name]]
     assert f"call {tool} again" in error["message"]
     assert (0, 0) == (receipt["documents_read"], receipt["round_trips"])
 

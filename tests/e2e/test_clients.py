@@ -14,7 +14,7 @@ from functions.gateway.catalog import PATH
 from functions.gateway.mcp.results import RECEIPT
 from functions.gateway.mcp.server import INSTRUCTIONS
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_fits
+from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -33,7 +33,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 async def searched(client: Client, **arguments: Any) -> dict[str, Any]:
-    """What a search found, as structured content."""
+    """What a search page, as structured content."""
     result = await client.call_tool("search_kb", arguments)
     assert not result.is_error, text_of(result)
     return dict(result.structured_content or {})
@@ -56,10 +56,16 @@ async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
 
 
 async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) -> None:
-    catalogue = [each for each in json.loads(PATH.read_text("utf-8")) if not each["internal"]]
+    catalogue = [
+        declaration
+        for declaration in json.loads(PATH.read_text("utf-8"))
+        if not declaration["internal"]
+    ]
     listed = (await client.list_tools()).tools
-    assert sorted(each["name"] for each in catalogue) == [tool.name for tool in listed]
-    by_name = {each["name"]: each for each in catalogue}
+    assert sorted(declaration["name"] for declaration in catalogue) == [
+        tool.name for tool in listed
+    ]
+    by_name = {declaration["name"]: declaration for declaration in catalogue}
     for tool in listed:
         declared = by_name[tool.name]
         assert (declared["title"], declared["description"]) == (tool.title, tool.description)
@@ -93,11 +99,11 @@ async def test_a_listing_may_be_kept_five_minutes_and_is_private(
 async def test_a_question_leads_to_the_passage_and_its_whole_text(
     client: Client, library: Library
 ) -> None:
-    found = await searched(client, query="when should one reduce sail?", limit=2)
-    best = found["results"][0]
+    page = await searched(client, query="when should one reduce sail?", limit=2)
+    best = page["results"][0]
     result = await client.call_tool("get_chunk", {"chunk_id": best["chunk_id"]})
     chunk = result.structured_content or {}
-    assert len(found["results"]) == 2
+    assert len(page["results"]) == 2
     assert library.chunks[3].chunk_id == chunk["chunk_id"]
     assert SAILING.sections[0].text == chunk["content"]
     assert (SAILING.title, "1/2") == (chunk["title"], chunk["chunk_info"])
@@ -114,7 +120,7 @@ async def test_a_result_fits_its_schema_and_the_text_says_the_same(
         arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(name, arguments)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    assert_fits(result.structured_content, schemas[name] or {})
+    assert_matches_schema(result.structured_content, schemas[name] or {})
     assert json.loads(text_of(result)) == result.structured_content
 
 
@@ -128,12 +134,12 @@ async def test_a_call_carries_its_receipt(client: Client, library: Library) -> N
 
 async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
     query = "Käse 熟成チーズ 🧀 👩🏽‍🍳 — im Keller"
-    found = await searched(client, query=query, limit=1)
+    page = await searched(client, query=query, limit=1)
     cheese = library.chunks[-1]
-    assert query == found["query"]
+    assert query == page["query"]
     assert (cheese.title, cheese.author) == (
-        found["results"][0]["title"],
-        found["results"][0]["author"],
+        page["results"][0]["title"],
+        page["results"][0]["author"],
     )
     result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
     assert cheese.content == (result.structured_content or {})["content"]
@@ -158,8 +164,8 @@ async def test_one_client_may_have_many_calls_under_way(client: Client) -> None:
     titles: list[str] = []
 
     async def search() -> None:
-        found = await searched(client, query="sourdough starter", limit=1)
-        titles.append(found["results"][0]["title"])
+        result = await searched(client, query="sourdough starter", limit=1)
+        titles.append(result["results"][0]["title"])
 
     async with anyio.create_task_group() as group:
         for _ in range(8):

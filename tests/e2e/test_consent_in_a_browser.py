@@ -21,9 +21,9 @@ from shared.firestore.database import Connection
 from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.google_sign_in import letting_in_ada
-from tests.support.sign_in_app import SignInApp, asking, hidden_in
-from tests.support.web_sites import page, serving, way_to
+from tests.support.google_sign_in import admit_ada
+from tests.support.sign_in_app import SignInApp, hidden_fields, make_request
+from tests.support.web_sites import page, redirect_to, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ARRIVED = page("<h1>Arrived</h1>")
-LONG = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
+LONG = make_request(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
 """A long name and a long address; all scopes are asked for."""
 
 
@@ -58,8 +58,8 @@ async def opened(settings: Settings) -> AsyncIterator[SignInApp]:
 @pytest.fixture
 async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
     """The pages, where people sign in by key."""
-    async with opened(settings) as found:
-        yield found
+    async with opened(settings) as app:
+        yield app
 
 
 @pytest.fixture
@@ -78,18 +78,20 @@ async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with browsers.window(scripts=False) as browser:
-        assert 200 == await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
+        assert 200 == await browser.open(
+            sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb"))
+        )
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         answer = told(await browser.arrive(f"{client}/cb?"))
-        assert [] == browser.complaints
+        assert [] == browser.console_errors
     assert {"code", "state", "iss"} == answer.keys()
-    assert 1 == await sign_in_app.grants()
+    assert 1 == await sign_in_app.count_grants()
 
 
 async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
     assert "code" in told(await browser.arrive(f"{client}/cb?"))
@@ -100,11 +102,11 @@ async def test_a_loopback_address_by_name_is_reached_too(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     by_name = client.replace("127.0.0.1", "localhost")
-    await browser.open(sign_in_app.url(asking(redirect_uri=f"{by_name}/cb")))
+    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{by_name}/cb")))
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.arrive(f"{by_name}/cb?code=")
-    assert [] == browser.complaints
+    assert [] == browser.console_errors
 
 
 async def test_a_program_on_the_web_may_send_the_browser_on(
@@ -115,34 +117,34 @@ async def test_a_program_on_the_web_may_send_the_browser_on(
     write_certificate(certificate)
     async with (
         serving(lambda _: ARRIVED, certificate=certificate) as home,
-        serving(lambda _: way_to(f"{home}/done"), certificate=certificate) as site,
+        serving(lambda _: redirect_to(f"{home}/done"), certificate=certificate) as site,
         browsers.window() as browser,
     ):
-        await browser.open(sign_in_app.url(asking(redirect_uri=f"{site}/cb")))
+        await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{site}/cb")))
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         await browser.arrive(f"{home}/done")
-        assert [] == browser.complaints
+        assert [] == browser.console_errors
 
 
 async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.url(asking(redirect_uri="cursor://anysphere/cb")))
+    await browser.open(sign_in_app.consent_url(make_request(redirect_uri="cursor://anysphere/cb")))
     await browser.fill("Your access key", key)
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
     assert (await failed.value).url.startswith("cursor://anysphere/cb?code=")
-    assert [] == browser.complaints
+    assert [] == browser.console_errors
 
 
 async def test_after_a_wrong_key_the_page_waits_for_another(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
-    await browser.sees("This key is not valid")
+    await browser.wait_for_text("This key is not valid")
     field = browser.page.get_by_label("Your access key")
     assert ("", True) == (
         await field.input_value(),
@@ -157,35 +159,35 @@ async def test_after_a_wrong_key_the_page_waits_for_another(
 async def test_without_a_key_the_browser_sends_nothing(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.url())
+    await browser.open(sign_in_app.consent_url())
     await browser.press("Allow")
-    assert [sign_in_app.url()] == browser.requests
-    assert [] == sign_in_app.tries.seen
+    assert [sign_in_app.consent_url()] == browser.requests
+    assert [] == sign_in_app.login_limit.attempts
 
 
 async def test_deny_needs_no_key_and_goes_back(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.press("Deny")
     answer = told(await browser.arrive(f"{client}/cb?"))
     assert ["access_denied"] == answer["error"]
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.url())
+    await browser.open(sign_in_app.consent_url())
     cookie = (await browser.cookies())["carrel"]
     assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
 
 
 async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
-    frame = f'<iframe src="{sign_in_app.url()}"></iframe>'
+    frame = f'<iframe src="{sign_in_app.consent_url()}"></iframe>'
     async with serving(lambda _: page(frame)) as evil:
         await browser.open(evil)
-    [complaint] = browser.complaints
+    [complaint] = browser.console_errors
     assert "frame-ancestors 'none'" in complaint
     assert 0 == await browser.page.frame_locator("iframe").get_by_role("button").count()
 
@@ -195,30 +197,32 @@ async def test_a_form_that_another_site_submits_is_refused(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with sign_in_app.client() as attacker:
-        fields = hidden_in(await attacker.get(sign_in_app.address())) | {"decision": "allow"}
+        fields = hidden_fields(await attacker.get(sign_in_app.consent_path())) | {
+            "decision": "allow"
+        }
     inputs = "".join(
         f'<input name="{name}" value="{value}">' for name, value in {**fields, "key": key}.items()
     )
     action = f"{sign_in_app.settings.public_url}/consent"
     form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
-    await browser.open(sign_in_app.url())
+    await browser.open(sign_in_app.consent_url())
     async with serving(lambda _: page(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
-        await browser.sees("Your answer was not accepted")
-    assert 0 == await sign_in_app.grants()
+        await browser.wait_for_text("Your answer was not accepted")
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_a_hostile_name_runs_nothing_and_hides_nothing(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
-    address = sign_in_app.url(asking(client_name=name))
+    address = sign_in_app.consent_url(make_request(client_name=name))
     assert 200 == await browser.open(address)
     assert (await browser.page.title()).startswith("</title><script>document.title")
     assert [address] == browser.requests
-    assert [] == browser.complaints
-    assert "claude.example" in await browser.read()
+    assert [] == browser.console_errors
+    assert "claude.example" in await browser.read_text()
     assert await browser.page.get_by_role("button", name="Deny").is_visible()
 
 
@@ -247,10 +251,10 @@ async def test_all_text_stands_out_in_light_and_dark(
     browsers: Browsers, sign_in_app: SignInApp, scheme: Literal["light", "dark"]
 ) -> None:
     async with browsers.window(scheme=scheme) as browser:
-        await browser.open(sign_in_app.url())
+        await browser.open(sign_in_app.consent_url())
         await browser.fill("Your access key", "wrong")
         await browser.press("Allow")
-        await browser.sees("This key is not valid")
+        await browser.wait_for_text("This key is not valid")
         contrasts = await browser.page.evaluate(_CONTRASTS)
     assert len(contrasts) > 10
     assert [] == [(text, ratio) for text, ratio in contrasts if ratio < 4.5]
@@ -261,7 +265,7 @@ async def test_nothing_sticks_out_on_a_narrow_screen(
     browsers: Browsers, sign_in_app: SignInApp, width: int, height: int
 ) -> None:
     async with browsers.window(width=width, height=height) as browser:
-        await browser.open(sign_in_app.url(LONG))
+        await browser.open(sign_in_app.consent_url(LONG))
         assert width == await browser.page.evaluate("document.documentElement.scrollWidth")
 
 
@@ -269,11 +273,11 @@ async def test_allow_and_deny_show_without_scrolling_on_a_laptop(
     browsers: Browsers, sign_in_app: SignInApp
 ) -> None:
     async with browsers.window(width=1280, height=800) as browser:
-        await browser.open(sign_in_app.url(LONG))
+        await browser.open(sign_in_app.consent_url(LONG))
         await assert_in_view(browser, "Allow", "Deny")
         await browser.fill("Your access key", "carrel_wrong")
         await browser.press("Allow")
-        await browser.sees("This key is not valid")
+        await browser.wait_for_text("This key is not valid")
         await assert_in_view(browser, "Allow", "Deny")
 
 
@@ -290,7 +294,7 @@ async def assert_in_view(browser: Browser, *buttons: str) -> None:
 async def test_the_page_can_be_read_and_used_without_seeing_it(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(sign_in_app.url())
+    await browser.open(sign_in_app.consent_url())
     assert "en" == await browser.page.locator("html").get_attribute("lang")
     told_of_it = await browser.page.locator("main").aria_snapshot()
     assert 'heading "Claude asks for access to Carrel" [level=1]' in told_of_it
@@ -305,10 +309,10 @@ async def test_the_page_can_be_read_and_used_without_seeing_it(
 async def test_a_request_that_is_over_says_where_to_start_again(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    address = sign_in_app.url()
+    address = sign_in_app.consent_url()
     sign_in_app.clock.advance(minutes=11)
     assert 400 == await browser.open(address)
-    assert "Start again from the program" in await browser.read()
+    assert "Start again from the program" in await browser.read_text()
 
 
 async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
@@ -316,14 +320,14 @@ async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
 ) -> None:
     with FakeGoogle() as google:
         async with (
-            opened(letting_in_ada(settings, google)) as sign_in_app,
+            opened(admit_ada(settings, google)) as sign_in_app,
             browsers.window(scripts=False) as browser,
         ):
-            await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
+            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
             await browser.press("Continue with Google")
             answer = told(await browser.arrive(f"{client}/cb?"))
-            assert [] == browser.complaints
-            assert 1 == await sign_in_app.grants()
+            assert [] == browser.console_errors
+            assert 1 == await sign_in_app.count_grants()
     assert {"code", "state", "iss"} == answer.keys()
 
 
@@ -349,7 +353,7 @@ async def test_the_whole_way_from_registering_ends_with_a_token(
             "state": "a state",
         }
         await browser.open(f"{running.url}/authorize?{urlencode(question)}")
-        await browser.sees("Notes on a train asks for access to Carrel")
+        await browser.wait_for_text("Notes on a train asks for access to Carrel")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         answer = told(await browser.arrive(f"{callback}?"))
@@ -362,7 +366,7 @@ async def test_the_whole_way_from_registering_ends_with_a_token(
         }
         async with httpx2.AsyncClient() as sender:
             given = await sender.post(f"{running.url}/token", data=form)
-    assert (["a state"], []) == (answer["state"], browser.complaints)
+    assert (["a state"], []) == (answer["state"], browser.console_errors)
     assert "Bearer" == given.json()["token_type"]
 
 

@@ -38,7 +38,7 @@ def test_a_tool_that_is_off_looks_as_if_there_were_none(
 ) -> None:
     with run({**library.environment, **SETTING}, log) as running:
         listed = post(running.endpoint, message("tools/list")).json()["result"]["tools"]
-        assert [name for name in TOOL_NAMES if name not in OFF] == [each["name"] for each in listed]
+        assert [name for name in TOOL_NAMES if name not in OFF] == [tool["name"] for tool in listed]
         off, unknown = [
             post(running.endpoint, call(name, {})).json()["error"] for name in (OFF[0], "get_chump")
         ]

@@ -20,8 +20,8 @@ from shared.firestore.database import Connection
 from tests.e2e.access.conftest import in_access
 from tests.support.gateway_process import MARK, SECRET
 from tests.support.log_metrics import entry_of
-from tests.support.materials import COMET, TEXT
-from tests.support.mcp_wire import MODERN, assert_fits, call, post
+from tests.support.materials import COMET, PAGES
+from tests.support.mcp_wire import MODERN, assert_matches_schema, call, post
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(NAME, arguments)
     assert not result.is_error, result.content
     answer = dict(result.structured_content or {})
-    assert_fits(answer, schemas[NAME] or {})
+    assert_matches_schema(answer, schemas[NAME] or {})
     block = result.content[0]
     assert block.type == "text"
     assert json.loads(block.text) == answer

@@ -52,8 +52,8 @@ def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str
     assert {} == post(inline.endpoint, PING, headers).json()["result"]
     listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
     assert TOOL_NAMES == [tool["name"] for tool in listed]
-    found = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
-    assert found["structuredContent"]["results"]
+    result = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
+    assert result["structuredContent"]["results"]
 
 
 def test_an_unknown_revision_gets_the_newest_with_a_handshake(
@@ -64,10 +64,10 @@ def test_an_unknown_revision_gets_the_newest_with_a_handshake(
 
 
 def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
-    found = post_modern(carrel.endpoint, "server/discover").json()["result"]
-    assert [MODERN] == found["supportedVersions"]
-    assert {"tools", "prompts", "resources", "completions"} == found["capabilities"].keys()
-    assert (300_000, "private") == (found["ttlMs"], found["cacheScope"])
+    result = post_modern(carrel.endpoint, "server/discover").json()["result"]
+    assert [MODERN] == result["supportedVersions"]
+    assert {"tools", "prompts", "resources", "completions"} == result["capabilities"].keys()
+    assert (300_000, "private") == (result["ttlMs"], result["cacheScope"])
 
 
 def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> None:
@@ -193,7 +193,7 @@ def test_no_redirect_quotes_a_host(carrel: Running) -> None:
 def test_an_unknown_method_is_said_to_be_unknown(carrel: Running) -> None:
     shaken = post(carrel.endpoint, message("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
-    assert [METHOD_NOT_FOUND] * 2 == [error_of(each)["code"] for each in (shaken, modern)]
+    assert [METHOD_NOT_FOUND] * 2 == [error_of(response)["code"] for response in (shaken, modern)]
     assert (200, 404) == (shaken.status_code, modern.status_code)
 
 

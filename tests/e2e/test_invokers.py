@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from infra.build.discovery import tools
 from tests.e2e.conftest import FEW
-from tests.support.authorized_calls import bearer, token, trusting
+from tests.support.authorized_calls import authorization_header, fetch_id_token, trusting_context
 from tests.support.cloud_run.google_accounts import email
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ GATEWAY = "carrel-gateway"
 @pytest.fixture
 def client(few_in_the_cloud: Cloud) -> Iterator[httpx2.Client]:
     """Somebody who can reach `get_chunk`."""
-    with httpx2.Client(verify=trusting(few_in_the_cloud), timeout=60) as opened:
+    with httpx2.Client(verify=trusting_context(few_in_the_cloud), timeout=60) as opened:
         yield opened
 
 
 def health(there: Cloud) -> dict[str, Any]:
     """What each function says to the gateway's account of how it is."""
-    with httpx2.Client(verify=trusting(there), timeout=60) as opened:
+    with httpx2.Client(verify=trusting_context(there), timeout=60) as opened:
         return {
-            name: opened.get(url, headers=bearer(there, GATEWAY, name)).json()
+            name: opened.get(url, headers=authorization_header(there, GATEWAY, name)).json()
             for name, url in there.urls.items()
         }
 
@@ -58,7 +58,7 @@ def test_the_gateways_account_gets_through(
     response = client.post(
         few_in_the_cloud.urls["get_chunk"],
         json=call,
-        headers=bearer(few_in_the_cloud, GATEWAY, "get_chunk"),
+        headers=authorization_header(few_in_the_cloud, GATEWAY, "get_chunk"),
     )
     assert (200, chunk.content) == (response.status_code, response.json()["result"]["content"])
 
@@ -75,7 +75,7 @@ def test_without_a_token_nobody_is_let_in(
 def test_the_token_of_another_account_lets_nobody_in(
     few_in_the_cloud: Cloud, client: httpx2.Client, account: str
 ) -> None:
-    headers = bearer(few_in_the_cloud, account, "get_chunk")
+    headers = authorization_header(few_in_the_cloud, account, "get_chunk")
     refused = refusal(client, few_in_the_cloud.urls["get_chunk"], headers["authorization"])
     assert (403, "403 Forbidden") == refused
 
@@ -83,7 +83,7 @@ def test_the_token_of_another_account_lets_nobody_in(
 def test_a_token_for_another_function_lets_nobody_in(
     few_in_the_cloud: Cloud, client: httpx2.Client
 ) -> None:
-    headers = bearer(few_in_the_cloud, GATEWAY, "search_kb")
+    headers = authorization_header(few_in_the_cloud, GATEWAY, "search_kb")
     refused = refusal(client, few_in_the_cloud.urls["get_chunk"], headers["authorization"])
     assert (401, "401 Unauthorized") == refused
 
@@ -95,17 +95,17 @@ def forged(url: str, genuine: str) -> Iterator[str]:
     claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
     yield jwt.encode(claims, key, "RS256")
     yield jwt.encode(claims, "", "none")
-    said, _, signature = genuine.rpartition(".")
-    yield f"{said}.{signature[::-1]}"
-    yield f"{said}.SIGNATURE_REMOVED_BY_GOOGLE"
-    yield said
+    signed, _, signature = genuine.rpartition(".")
+    yield f"{signed}.{signature[::-1]}"
+    yield f"{signed}.SIGNATURE_REMOVED_BY_GOOGLE"
+    yield signed
 
 
 def test_a_forged_token_lets_nobody_in(few_in_the_cloud: Cloud, client: httpx2.Client) -> None:
     url = few_in_the_cloud.urls["get_chunk"]
-    genuine = token(few_in_the_cloud, GATEWAY, url)
-    for each in forged(url, genuine):
-        assert (401, "401 Unauthorized") == refusal(client, url, f"Bearer {each}")
+    genuine = fetch_id_token(few_in_the_cloud, GATEWAY, url)
+    for forgery in forged(url, genuine):
+        assert (401, "401 Unauthorized") == refusal(client, url, f"Bearer {forgery}")
     assert (401, "401 Unauthorized") == refusal(client, url, f"Basic {genuine}")
 
 

@@ -94,7 +94,7 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
     fields = [entry_of(line)["jsonPayload"] for line in logged]
     task = task_hash("essay", "ada", Keyring([SecretStr(SECRET)]))
     assert [("ada", None), ("ada", None), ("ada", task)] == [
-        (each["user"], each.get("task")) for each in fields
+        (line["user"], line.get("task")) for line in fields
     ]
     _, _, secret = text.split("_", 2)  # the secret itself may hold underscores
     assert [] == [line for line in logged if secret in line or secret[:8] in line]
@@ -117,7 +117,7 @@ def test_a_fault_says_where_it_is_and_nothing_that_people_wrote(faulty: Running)
     logged = written_since(before, faulty.log)
     assert [] == [line for line in logged if MARK in line.lower()]
     others = [json.loads(line) for line in logged if "faulty_gateway.py" not in line]
-    assert {("tool_call", "INTERNAL_ERROR")} == {(each["message"], each["code"]) for each in others}
+    assert {("tool_call", "INTERNAL_ERROR")} == {(line["message"], line["code"]) for line in others}
     assert (500, False) == (health.status_code, MARK in health.text)
 
 

@@ -66,8 +66,8 @@ def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     assert ("UNAVAILABLE", {"tool": "get_chunk"}) == (error["code"], error["details"])
     assert error["retry_after"] > 0
     assert "get_chunk is temporarily unreachable: go on without it, or call" in error["message"]
-    found = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
-    assert found["structuredContent"]["results"]
+    result = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
+    assert result["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
     assert TOOL_NAMES == [tool["name"] for tool in listed]
     parts = parts_of(maimed.running)

@@ -36,7 +36,7 @@ async def client(inline: Running, request: pytest.FixtureRequest) -> AsyncIterat
 async def test_the_prompts_and_their_arguments_are_listed(client: Client) -> None:
     prompts = (await client.list_prompts()).prompts
     assert {
-        prompt.name: [(each.name, each.required) for each in prompt.arguments or []]
+        prompt.name: [(argument.name, argument.required) for argument in prompt.arguments or []]
         for prompt in prompts
     } == ARGUMENTS
     for prompt in prompts:
@@ -48,16 +48,16 @@ async def test_the_prompts_and_their_arguments_are_listed(client: Client) -> Non
 async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) -> None:
     given = {argument: "Käse 🧀" for argument, required in ARGUMENTS[name] if required}
     written = await client.get_prompt(name, given)
-    [said] = written.messages
-    assert ("user", "text") == (said.role, said.content.type)
+    [message] = written.messages
+    assert ("user", "text") == (message.role, message.content.type)
     assert written.description
-    text = said.content.model_dump()["text"]
+    text = message.content.model_dump()["text"]
     assert len(given) <= text.count('"Käse 🧀"')
     assert "Cite title and author" in text
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "given", "message"),
     [
         ("no_such_prompt", {}, "no prompt 'no_such_prompt'. The prompts are: explore_topic, "),
         ("compare_sources", {"first_source": "A"}, "compare_sources needs second_source."),
@@ -67,9 +67,9 @@ async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) ->
     ],
 )
 async def test_a_prompt_that_cannot_be_written_says_why(
-    client: Client, name: str, given: dict[str, str], said: str
+    client: Client, name: str, given: dict[str, str], message: str
 ) -> None:
     with pytest.raises(MCPError) as caught:
         await client.get_prompt(name, given)
     assert INVALID_PARAMS == caught.value.code
-    assert said in caught.value.message
+    assert message in caught.value.message

@@ -52,9 +52,9 @@ async def test_a_chunk_is_a_resource_that_says_what_the_tool_says(
     client: Client, library: Library
 ) -> None:
     [template] = [
-        each
-        for each in (await client.list_resource_templates()).resource_templates
-        if each.uri_template == CHUNK
+        template
+        for template in (await client.list_resource_templates()).resource_templates
+        if template.uri_template == CHUNK
     ]
     assert ("chunk", "application/json") == (template.name, template.mime_type)
     for chunk in (library.chunks[0], library.chunks[-1]):
@@ -70,11 +70,11 @@ async def test_every_listed_resource_can_be_read(client: Client) -> None:
     while listed.next_cursor:
         listed = await client.list_resources(cursor=listed.next_cursor)
         pages.append(listed)
-    resources = [each for page in pages for each in page.resources]
-    for each in resources:
-        assert each.name
-        assert value_of(await client.read_resource(each.uri))
-    assert len({each.uri for each in resources}) == len(resources)
+    resources = [resource for page in pages for resource in page.resources]
+    for resource in resources:
+        assert resource.name
+        assert value_of(await client.read_resource(resource.uri))
+    assert len({resource.uri for resource in resources}) == len(resources)
 
 
 @pytest.mark.parametrize(
@@ -108,20 +108,20 @@ async def test_hits_and_related_chunks_carry_links_that_can_be_read(
         arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(tool, arguments)
     text, *links = result.content
-    found = (result.structured_content or {})[items]
+    entries = (result.structured_content or {})[items]
     assert "text" == text.type
-    assert found
-    assert [each.model_dump(exclude_none=True) for each in links] == [
+    assert entries
+    assert [link.model_dump(exclude_none=True) for link in links] == [
         {
             "type": "resource_link",
-            "uri": f"carrel://chunk/{each['chunk_id']}",
-            "name": each["title"],
+            "uri": f"carrel://chunk/{entry['chunk_id']}",
+            "name": entry["title"],
             "mime_type": "application/json",
         }
-        for each in found
+        for entry in entries
     ]
     read = value_of(await client.read_resource(links[0].model_dump()["uri"]))
-    assert found[0]["chunk_id"] == read["chunk_id"]
+    assert entries[0]["chunk_id"] == read["chunk_id"]
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
@@ -147,8 +147,8 @@ async def test_resources_may_be_kept_five_minutes_and_are_private(
 
 
 async def test_nobody_can_subscribe_and_nothing_says_so(carrel: Running) -> None:
-    found = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
-    assert {"tools", "prompts", "resources", "completions"} == found.keys()
-    assert "true" not in json.dumps(found)
+    capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
+    assert {"tools", "prompts", "resources", "completions"} == capabilities.keys()
+    assert "true" not in json.dumps(capabilities)
     asked = message("resources/subscribe", uri="carrel://chunk/a")
     assert -32601 == post(carrel.endpoint, asked).json()["error"]["code"]

@@ -16,7 +16,7 @@ from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.authorized_calls import bearer, trusting
+from tests.support.authorized_calls import authorization_header, trusting_context
 from tests.support.cloud_run.cloud import SCHEDULER, cloud
 from tests.support.knowledge import in_chunks
 from tests.support.source_files import book, export, written
@@ -82,8 +82,8 @@ def client(served: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncCl
     """Who calls a job's function; by default Cloud Scheduler."""
     return httpx2.AsyncClient(
         base_url=served.urls[name],
-        headers=bearer(served, account, name),
-        verify=trusting(served),
+        headers=authorization_header(served, account, name),
+        verify=trusting_context(served),
         timeout=60,
     )
 

@@ -55,8 +55,8 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
     async with Client(server, mode=mode) as client:
         assert version == client.protocol_version
         names = [tool.name for tool in (await client.list_tools()).tools]
-        found = await client.call_tool("search_kb", {"query": "熟成したチーズ 🧀", "limit": 1})
-        [hit] = (found.structured_content or {})["results"]
+        result = await client.call_tool("search_kb", {"query": "熟成したチーズ 🧀", "limit": 1})
+        [hit] = (result.structured_content or {})["results"]
         read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
         failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
     assert TOOL_NAMES == names
@@ -65,7 +65,7 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
 
 
 def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
-    said = [
+    messages = [
         initialize(HANDSHAKE[0]),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {**call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
@@ -83,10 +83,10 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
     ) as process:
         assert process.stdin
         assert process.stdout
-        for line in said:
+        for line in messages:
             process.stdin.write(json.dumps(line) + "\n")
             process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for line in said if "id" in line]
+        answers = [json.loads(process.stdout.readline()) for line in messages if "id" in line]
         rest, logged = process.communicate(timeout=60)
     assert {1, 2, 3, 4} == {answer["id"] for answer in answers}
     assert ("2.0",) * 4 == tuple(answer["jsonrpc"] for answer in answers)
@@ -132,8 +132,8 @@ async def put_in(note: Path, where: dict[str, str]) -> None:
 
 async def titles(client: Client) -> list[str]:
     """What a client finds about tea."""
-    found = await client.call_tool("search_kb", {"query": "how hot for green tea"})
-    return [hit["title"] for hit in (found.structured_content or {})["results"]]
+    result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
+    return [hit["title"] for hit in (result.structured_content or {})["results"]]
 
 
 def await_end_of_database(state: StateFolder) -> None:

@@ -17,7 +17,7 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import assert_fits, call, message, post
+from tests.support.mcp_wire import assert_matches_schema, call, message, post
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str,
     block = result.content[0]
     assert block.type == "text"
     answer = dict(result.structured_content or {})
-    assert_fits(answer, schemas[name] or {})
+    assert_matches_schema(answer, schemas[name] or {})
     assert json.loads(block.text) == answer
     assert {"success", "data", "error"} == set(answer)
     assert (result.is_error, answer["data"] is None) == (not answer["success"],) * 2
@@ -154,10 +154,10 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
             refusal["error"]["code"],
             refusal["error"]["details"]["reason"],
         )
-        assert refusal["error"]["retry_after"] > 0
-        tools = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
-        schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
-        assert_fits(refusal, schemas["complete_task"])
+        assert refused["error"]["retry_after"] > 0
+        listed = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        schemas = {tool["name"]: tool["outputSchema"] for tool in listed}
+        assert_matches_schema(refused, schemas["complete_task"])
 
 
 async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:

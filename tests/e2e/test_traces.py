@@ -19,8 +19,7 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
-from tests.support.ports import free_port
+from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, call, post
 from tests.support.tool_calls import ANNA
 from tests.support.traces import DOWN, sample
 
@@ -84,7 +83,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, d
     assert not result.is_error, text_of(result)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     data = dict(result.structured_content or {})
-    assert_fits(data, schemas[name] or {})
+    assert_matches_schema(data, schemas[name] or {})
     return text_of(result), data
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.knowledge import BAKING
-from tests.support.mcp_wire import TOOL_NAMES, assert_fits
-from tests.support.typescript_clients import talk
+from tests.support.mcp_wire import TOOL_NAMES, assert_matches_schema
+from tests.support.typescript_clients import run_client
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import Running
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     "client",
-    ["auto", *(pytest.param(each, marks=pytest.mark.slow) for each in ("2026-07-28", "v1"))],
+    ["auto", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("2026-07-28", "v1"))],
 )
 def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, client: str) -> None:
-    heard = talk("client.mjs", carrel.endpoint, client, {})
+    heard = run_client("client.mjs", carrel.endpoint, client, {})
     schemas = {tool["name"]: tool["outputSchema"] for tool in heard["tools"]}
     assert TOOL_NAMES == list(schemas)
-    assert_fits(heard["search"]["structuredContent"], schemas["search_kb"])
-    assert_fits(heard["chunk"]["structuredContent"], schemas["get_chunk"])
+    assert_matches_schema(heard["search"]["structuredContent"], schemas["search_kb"])
+    assert_matches_schema(heard["chunk"]["structuredContent"], schemas["get_chunk"])
     assert BAKING.sections[1].text == heard["chunk"]["structuredContent"]["content"]
     assert heard["chunk"]["_meta"]["carrel/receipt"]["round_trips"] == 2
     assert heard["failure"]["isError"] is True
@@ -36,7 +36,7 @@ def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running)
     """Both ways of running at once: the pauses alone take 17 seconds."""
     with ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(talk, "pauses.mjs", running.endpoint, "v1", {})
+            pool.submit(run_client, "pauses.mjs", running.endpoint, "v1", {})
             for running in (inline, functions)
         ]
     assert [{"answered": [1.9, 2.1, 3, 10]}] * 2 == [run.result() for run in runs]

@@ -1,4 +1,4 @@
-"""An authorization server for tests, its programs' requests, and a person who approves."""
+"""An authorization server for tests, with the requests of programs and a person who approves."""
 
 from __future__ import annotations
 
@@ -38,66 +38,66 @@ PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@examp
 
 
 @dataclass
-class Documents:
-    """Clients with a document, and an error where documents cannot be had."""
+class FakeDocuments:
+    """A lookup of client documents, or an error for every lookup."""
 
-    known: dict[str, OAuthClientMetadata] = field(default_factory=dict)
+    published: dict[str, OAuthClientMetadata] = field(default_factory=dict)
     error: Exception | None = None
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """The client with this id."""
-        self.asked.append(client_id)
+        """Return the client with this id."""
+        self.requests.append(client_id)
         if self.error:
             raise self.error
-        return self.known.get(client_id)
+        return self.published.get(client_id)
 
     def add(self, client_id: str, *redirect_uris: str) -> str:
-        """Let somebody publish one."""
+        """Publish a document for this id."""
         document = {"client_name": "Published", "redirect_uris": redirect_uris}
-        self.known[client_id] = OAuthClientMetadata.model_validate(document)
+        self.published[client_id] = OAuthClientMetadata.model_validate(document)
         return client_id
 
 
 @dataclass
-class Limit:
-    """Counts tries, and refuses them with an error once there is one."""
+class FakeLimit:
+    """A rate limit that records attempts, and raises `error` if it is set."""
 
-    tries: list[str] = field(default_factory=list)
+    attempts: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     async def __call__(self, address: str) -> None:
-        """Count one."""
-        self.tries.append(address)
+        """Record an attempt."""
+        self.attempts.append(address)
         if self.error:
             raise self.error
 
 
 @dataclass
 class AuthorizationServer:
-    """An authorization server with its database, and programs that use it.
+    """An authorization server with its database, and the requests that programs send to it.
 
     Attributes:
-        access: The real thing.
-        http: A program's connection.
-        time: What time it is here.
-        documents: Published clients.
-        limit: How often anybody registers.
+        access: The real access services.
+        http: An HTTP client of a program.
+        clock: The server's clock.
+        documents: The published client documents.
+        limit: The rate limit of registrations and document lookups.
         banned: E-mail addresses that may no longer sign in.
-        error: What goes wrong when it is asked who may.
+        error: An error to raise when the server asks whether a person may still sign in.
         timeout: Seconds for a request.
     """
 
     access: Access
-    time: SettableClock
-    documents: Documents = field(default_factory=Documents)
-    limit: Limit = field(default_factory=Limit)
+    clock: SettableClock
+    documents: FakeDocuments = field(default_factory=FakeDocuments)
+    limit: FakeLimit = field(default_factory=FakeLimit)
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Serve its endpoints."""
+        """Serve the endpoints."""
         self.app = Starlette(
             routes=program_routes(
                 self.access, self.documents, self.still_allowed, self.limit, timeout=self.timeout
@@ -108,109 +108,116 @@ class AuthorizationServer:
 
     @property
     def store(self) -> AccessStore:
-        """What is stored."""
+        """The server's database."""
         return AccessStore(self.access.connection)
 
     @property
     def approvals(self) -> Approvals:
-        """Who makes codes."""
+        """The service that makes codes."""
         keyring, connection = self.access.keyring, self.access.connection
-        return Approvals(keyring, connection, ISSUER, self.time)
+        return Approvals(keyring, connection, ISSUER, self.clock)
 
     def still_allowed(self, proof: Proof) -> bool:
-        """Whether somebody may still sign in."""
+        """Tell whether a person may still sign in."""
         if self.error:
             raise self.error
         return proof.email not in self.banned
 
     async def register(self, **metadata: Any) -> OAuthClientInformationFull:
-        """Register a program, and read the answer as the official client does."""
+        """Register a program, and parse the response as the official client does."""
         body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
         answer = await self.http.post("/register", json=body)
         assert (201, "no-store") == (answer.status_code, answer.headers["cache-control"])
         return OAuthClientInformationFull.model_validate_json(answer.content)
 
     async def authorize(self, client_id: str, **changes: str | None) -> httpx2.Response:
-        """Ask for authorization as a browser does; None leaves a parameter out."""
-        return await self.http.get("/authorize", params=asking(client_id, **changes))
+        """Request authorization as a browser does; None leaves a parameter out."""
+        return await self.http.get("/authorize", params=make_parameters(client_id, **changes))
 
-    async def asked(self, client_id: str, **changes: str | None) -> AuthorizationRequest:
-        """What the person is asked, when a program asks for authorization."""
+    async def request_of(self, client_id: str, **changes: str | None) -> AuthorizationRequest:
+        """Request authorization, and return the request that the consent page receives."""
         answer = await self.authorize(client_id, **changes)
         assert 302 == answer.status_code, answer.text
         page = urlsplit(answer.headers["location"])
         assert f"{ISSUER}/consent" == f"{page.scheme}://{page.netloc}{page.path}"
         sealed = parse_qs(page.query)["request"][0]
-        return unseal(self.access.keyring, sealed, self.time)
+        return unseal(self.access.keyring, sealed, self.clock)
 
-    async def code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
-        """The code that a program gets when the person approves."""
-        request = await self.asked(client_id, **changes)
+    async def issue_code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
+        """Return the code that a program receives when the person approves."""
+        request = await self.request_of(client_id, **changes)
         location = await self.approvals.approve(request, proof, FULL_ACCESS)
         return parse_qs(urlsplit(location).query)["code"][0]
 
-    async def token(self, client: OAuthClientInformationFull, **fields: str) -> httpx2.Response:
-        """Ask the token endpoint, with the client's own credentials."""
-        mine = {"client_id": client.client_id}
+    async def post_token(
+        self, client: OAuthClientInformationFull, **fields: str
+    ) -> httpx2.Response:
+        """Post to the token endpoint with the client's own credentials."""
+        credentials = {"client_id": client.client_id}
         if client.client_secret:
-            mine["client_secret"] = client.client_secret
-        return await self.http.post("/token", data=mine | fields)
+            credentials["client_secret"] = client.client_secret
+        return await self.http.post("/token", data=credentials | fields)
 
     async def exchange(
         self, client: OAuthClientInformationFull, code: str, /, **changes: str
     ) -> httpx2.Response:
-        """Bring a code."""
+        """Exchange a code."""
         fields = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": REDIRECT,
             "code_verifier": VERIFIER,
         }
-        return await self.token(client, **(fields | changes))
+        return await self.post_token(client, **(fields | changes))
 
     async def refresh(
         self, client: OAuthClientInformationFull, token: str | None, **changes: str
     ) -> httpx2.Response:
-        """Bring a refresh token."""
+        """Exchange a refresh token."""
         fields = {"grant_type": "refresh_token", "refresh_token": token or ""}
-        return await self.token(client, **(fields | changes))
+        return await self.post_token(client, **(fields | changes))
 
-    async def signed_in(
+    async def sign_in(
         self, client: OAuthClientInformationFull, proof: Proof = PERSON
     ) -> OAuthToken:
-        """The tokens of a program whose person approved."""
-        return tokens_in(await self.exchange(client, await self.code(client.client_id, proof)))
+        """Return the tokens of a program after a person approved it."""
+        return parse_tokens(
+            await self.exchange(client, await self.issue_code(client.client_id, proof))
+        )
 
-    async def lets_in(self, access_token: str) -> bool:
-        """Whether calls with this token are answered."""
+    async def accepts_token(self, access_token: str) -> bool:
+        """Tell whether calls with this access token are accepted."""
         token = self.access.tokens.read(access_token)
         account = await self.store.accounts.get(token.user_id)
         return account.accepts(token.made_at, token.grant_id)
 
-    async def documents_of(self, collection: str) -> list[dict[str, Any]]:
-        """All that is stored in a collection."""
+    async def list_documents(self, collection: str) -> list[dict[str, Any]]:
+        """Return all documents of a collection."""
         stream = self.access.connection.client.collection(collection).stream()
-        return [{"id": seen.id, **(seen.to_dict() or {})} async for seen in stream]
+        return [{"id": snapshot.id, **(snapshot.to_dict() or {})} async for snapshot in stream]
 
 
 @asynccontextmanager
 async def authorization_server(
     project: str, *secrets: str, seconds: float = 10.0
 ) -> AsyncIterator[AuthorizationServer]:
-    """A server with a database of its own."""
-    kept = [SecretStr(secret) for secret in secrets or ["s" * 32]]
+    """Serve an authorization server with this project's database."""
+    access_secrets = [SecretStr(secret) for secret in secrets or ["s" * 32]]
     settings = Settings(
-        google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
+        google_cloud_project=project,
+        public_url=ISSUER,
+        access_secrets=access_secrets,
+        trusted_proxies=0,
     )
-    time = SettableClock(NOON)
-    opened = AuthorizationServer(Access(settings, time), time, timeout=seconds)
-    async with opened.http:
-        yield opened
-    await opened.access.connection.aclose()
+    clock = SettableClock(NOON)
+    server = AuthorizationServer(Access(settings, clock), clock, timeout=seconds)
+    async with server.http:
+        yield server
+    await server.access.connection.aclose()
 
 
-def asking(client_id: str, **changes: str | None) -> dict[str, str]:
-    """The parameters of an authorization request."""
+def make_parameters(client_id: str, **changes: str | None) -> dict[str, str]:
+    """Return the parameters of an authorization request."""
     parameters = {
         "client_id": client_id,
         "redirect_uri": REDIRECT,
@@ -225,32 +232,32 @@ def asking(client_id: str, **changes: str | None) -> dict[str, str]:
 
 
 def challenge(verifier: str) -> str:
-    """What a verifier hashes to."""
+    """Return the code challenge of a verifier."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def tokens_in(answer: httpx2.Response) -> OAuthToken:
-    """The tokens of an answer, read as the official client does."""
+def parse_tokens(answer: httpx2.Response) -> OAuthToken:
+    """Parse the tokens of a response as the official client does."""
     assert 200 == answer.status_code, answer.text
     assert "no-store" == answer.headers["cache-control"]
     return OAuthToken.model_validate_json(answer.content)
 
 
-def error_in(answer: httpx2.Response) -> tuple[int, str]:
-    """The status and the code of an answer that is an error and tells no more than that."""
+def parse_error(answer: httpx2.Response) -> tuple[int, str]:
+    """Return the status and the code of an error response that says nothing else."""
     assert "no-store" == answer.headers["cache-control"]
     assert set(answer.json()) <= {"error", "error_description", "state"}
     return answer.status_code, answer.json()["error"]
 
 
-def query_of(location: str) -> dict[str, str]:
-    """What an address carries in its query."""
+def parse_query(location: str) -> dict[str, str]:
+    """Return the parameters in the query of a URL."""
     return {name: value for name, [value] in parse_qs(urlsplit(location).query).items()}
 
 
-def corrupted(text: str) -> Iterator[str]:
-    """The same text with one character changed, at each place; and cut, and extended."""
-    for place, each in enumerate(text):
-        yield f"{text[:place]}{'a' if each != 'a' else 'b'}{text[place + 1 :]}"
+def corruptions(text: str) -> Iterator[str]:
+    """Yield the text with each character changed in turn, and truncated, and extended."""
+    for index, character in enumerate(text):
+        yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"
     yield from (text[:-1], text[1:], f"{text}a", f"{text}.", f" {text}", f"{text}\n", "", ".")

@@ -1,4 +1,4 @@
-"""Calling functions that answer only whom they should."""
+"""Calls to functions that require an ID token."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 _IDENTITY = "/computeMetadata/v1/instance/service-accounts/default/identity"
 
 
-def token(running: Cloud, account: str, audience: str) -> str:
-    """An ID token, as the metadata server gives it to who runs as this service account."""
+def fetch_id_token(cloud: Cloud, account: str, audience: str) -> str:
+    """Fetch an ID token of a service account from its metadata server."""
     response = httpx2.get(
-        f"http://{running.metadata[account]}{_IDENTITY}",
+        f"http://{cloud.metadata[account]}{_IDENTITY}",
         params={"audience": audience, "format": "full"},
         headers={"Metadata-Flavor": "Google"},
     )
     return response.raise_for_status().text
 
 
-def bearer(running: Cloud, account: str, name: str) -> dict[str, str]:
-    """The header by which a service account calls a function."""
-    return {"authorization": f"Bearer {token(running, account, running.urls[name])}"}
+def authorization_header(cloud: Cloud, account: str, name: str) -> dict[str, str]:
+    """Return the header with which a service account calls a function."""
+    return {"authorization": f"Bearer {fetch_id_token(cloud, account, cloud.urls[name])}"}
 
 
-def trusting(running: Cloud) -> ssl.SSLContext:
-    """What a client needs to know to believe that a function is one."""
-    return ssl.create_default_context(cafile=running.trusted)
+def trusting_context(cloud: Cloud) -> ssl.SSLContext:
+    """Make a TLS context that trusts the cloud's certificate."""
+    return ssl.create_default_context(cafile=cloud.trusted)

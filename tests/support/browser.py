@@ -1,8 +1,8 @@
 """Headless Chromium, for tests that need a person's browser.
 
-A Chromium or Chrome of this machine is used where there is one, else the one that the npm package
-`@sparticuz/chromium` holds, which needs no root and nothing installed, but Linux on x86-64. The
-tests that ask for a browser are skipped, with the reason, where neither can be had.
+An installed Chromium or Chrome is used if there is one, otherwise the one in the npm package
+`@sparticuz/chromium`, which runs on Linux on x86-64 without root or installed libraries. Tests that
+need a browser are skipped, with the reason, if neither is available.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from playwright.async_api import ConsoleMessage, Page, Playwright
 
 PACKAGE: Final = Path(__file__).with_name("chromium")
-PATIENCE: Final = 60_000
-"""Milliseconds that anything on a page may take."""
+TIMEOUT: Final = 60_000
+"""Milliseconds for each action on a page."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ON_A_MAC: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 _QUIET: Final = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update")
@@ -48,11 +48,11 @@ _PACKED: Final = ("chromium.br", "al2023.tar.br", "fonts.tar.br")
 
 @dataclass(frozen=True)
 class Program:
-    """A Chromium that can be started.
+    """A Chromium executable.
 
     Attributes:
-        path: Where it is.
-        environment: What it needs beside this process's own variables.
+        path: The executable.
+        environment: Variables that it needs beside this process's own.
     """
 
     path: Path
@@ -61,27 +61,27 @@ class Program:
 
 @dataclass
 class Browser:
-    """A window of a person who has never been anywhere. Its cookies are its own.
+    """A browser window with a fresh profile.
 
     Attributes:
-        page: For all that has no word here.
-        complaints: What the browser wrote as errors: scripts, policies, missing files.
-        requests: The address of each request so far, redirects and apps included.
+        page: Playwright's page, for everything without a method here.
+        complaints: Errors in the console: scripts, policies, missing files.
+        requests: The URL of each request, including redirects and app links.
     """
 
     page: Page
-    complaints: list[str] = field(default_factory=list)
+    console_errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Listen from the start."""
-        self.page.set_default_timeout(PATIENCE)
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        """Start to record events."""
+        self.page.set_default_timeout(TIMEOUT)
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.console_errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     async def open(self, url: str) -> int | None:
-        """Go to an address; return the status of what answers."""
+        """Open a URL; return the response's status."""
         response = await self.page.goto(url)
         return response.status if response else None
 
@@ -94,32 +94,32 @@ class Browser:
         await self.page.get_by_role("button", name=name, exact=True).click()
 
     async def arrive(self, beginning: str) -> str:
-        """Wait until the browser is at an address that begins so; return the whole."""
+        """Wait until the URL starts with `beginning`; return the URL."""
         await self.page.wait_for_url(lambda url: url.startswith(beginning))
         return self.page.url
 
-    async def sees(self, text: str) -> None:
-        """Wait until this can be read on the page."""
+    async def wait_for_text(self, text: str) -> None:
+        """Wait until a text is visible."""
         await self.page.get_by_text(text).first.wait_for()
 
-    async def read(self) -> str:
-        """All that can be read on the page."""
+    async def read_text(self) -> str:
+        """Return the visible text of the page."""
         return await self.page.inner_text("body")
 
     async def cookies(self) -> dict[str, Any]:
-        """The cookies, by name, with all their attributes."""
-        return {str(each.get("name")): each for each in await self.page.context.cookies()}
+        """Return the cookies by name, with all their attributes."""
+        return {str(cookie.get("name")): cookie for cookie in await self.page.context.cookies()}
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.complaints.append(message.text)
+            self.console_errors.append(message.text)
 
 
 class Browsers:
-    """Opens windows."""
+    """Opens browser windows."""
 
     def __init__(self, chromium: Chromium) -> None:
-        """Of this Chromium."""
+        """Use this Chromium."""
         self._chromium = chromium
 
     @asynccontextmanager
@@ -131,7 +131,7 @@ class Browsers:
         width: int = 1024,
         height: int = 800,
     ) -> AsyncIterator[Browser]:
-        """A window of its own until the block ends; its size is in CSS pixels."""
+        """Open a window with a fresh profile; the size is in CSS pixels."""
         context = await self._chromium.new_context(
             java_script_enabled=scripts,
             color_scheme=scheme,
@@ -146,24 +146,24 @@ class Browsers:
 
 @pytest.fixture(scope="session")
 async def browsers() -> AsyncIterator[Browsers]:
-    """Headless Chromium, started once."""
+    """Headless Chromium, started once per session."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        chromium = await _started(playwright)
+        chromium = await _launch(playwright)
         yield Browsers(chromium)
         await chromium.close()
 
 
 @pytest.fixture
 async def browser(browsers: Browsers) -> AsyncIterator[Browser]:
-    """A window."""
+    """A window with a fresh profile."""
     async with browsers.window() as window:
         yield window
 
 
-async def _started(playwright: Playwright) -> Chromium:
-    """The first Chromium that starts: one that is found may be another's empty shell."""
+async def _launch(playwright: Playwright) -> Chromium:
+    """Launch the first Chromium that starts, since an executable may be only a placeholder."""
     from playwright.async_api import Error
 
     reasons = []
@@ -179,12 +179,12 @@ async def _started(playwright: Playwright) -> Chromium:
                 reasons.append(f"{program.path}: {error.message.partition(chr(10))[0]}")
     except NotInstalled as error:
         reasons.append(str(error))
-    pytest.skip(f"no Chromium starts here; {'; '.join(reasons)}")
+    pytest.skip(f"no Chromium starts; {'; '.join(reasons)}")
 
 
 def _programs() -> Iterator[Program]:
-    for found in filter(None, map(shutil.which, _NAMES)):
-        yield Program(Path(found))
+    for path in filter(None, map(shutil.which, _NAMES)):
+        yield Program(Path(path))
     if _ON_A_MAC.exists():
         yield Program(_ON_A_MAC)
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
@@ -196,11 +196,11 @@ def _from_npm(folder: Path) -> Program:
     unpacked = folder / "unpacked"
     if not unpacked.exists():
         packed = folder / "node_modules" / "@sparticuz" / "chromium" / "bin"
-        # Elsewhere first: another process may be doing the same, or this one be stopped.
+        # Unpacked elsewhere first, since another process may do the same, or this one be stopped.
         with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as name:
-            made = _unpack(packed, Path(name) / "made")
-            with suppress(OSError):  # the other process was faster
-                made.rename(unpacked)
+            temporary = _unpack(packed, Path(name) / "unpacked")
+            with suppress(OSError):  # another process was faster
+                temporary.rename(unpacked)
     fonts = unpacked / "fonts.conf"
     libraries = {"LD_LIBRARY_PATH": str(unpacked / "lib"), "FONTCONFIG_FILE": str(fonts)}
     return Program(unpacked / "chromium", libraries)

@@ -1,4 +1,4 @@
-"""A person who signs in: they read the page, paste their key, and press a button."""
+"""A person at the consent page, who pastes a key and presses a button."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FOUND, _SEE_OTHER = 302, 303
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """Where the browser was sent in the end.
+class ConsentResult:
+    """The final redirect of the browser.
 
     Attributes:
-        address: The whole address.
+        address: The URL.
         answer: The parameters in its query.
     """
 
@@ -27,15 +27,15 @@ class Returned:
     answer: dict[str, str]
 
 
-def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow") -> Returned:
-    """Go where a program sends the browser, and decide there."""
+def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow") -> ConsentResult:
+    """Open the page that a program sends the browser to, and submit a decision."""
     with httpx2.Client(timeout=60) as browser:
-        sent = browser.get(authorize)
-        assert _FOUND == sent.status_code, sent.text
-        page = browser.get(sent.headers["location"])
+        redirect = browser.get(authorize)
+        assert _FOUND == redirect.status_code, redirect.text
+        page = browser.get(redirect.headers["location"])
         fields = {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
-        answer = {**fields, "key": key, "decision": decision}
-        done = browser.post(str(page.url.join("/consent")), data=answer)
-        assert _SEE_OTHER == done.status_code, done.text
-    address = done.headers["location"]
-    return Returned(address, dict(parse_qsl(urlsplit(address).query)))
+        form = {**fields, "key": key, "decision": decision}
+        response = browser.post(str(page.url.join("/consent")), data=form)
+        assert _SEE_OTHER == response.status_code, response.text
+    address = response.headers["location"]
+    return ConsentResult(address, dict(parse_qsl(urlsplit(address).query)))

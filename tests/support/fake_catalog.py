@@ -37,9 +37,9 @@ BOOK = ResourceTemplate(
 )
 
 
-def declared(name: str, **more: Any) -> Declaration:
-    """A tool that takes and returns anything."""
-    usual: dict[str, Any] = {
+def make_tool(name: str, **changes: Any) -> Declaration:
+    """Declare a tool that takes and returns anything."""
+    defaults: dict[str, Any] = {
         "title": name,
         "description": "Exists for tests.",
         "inputSchema": {"type": "object"},
@@ -48,55 +48,57 @@ def declared(name: str, **more: Any) -> Declaration:
         "tier": Tier.PUBLIC,
         "timeout": 5.0,
     }
-    return Declaration(name=name, **(usual | more))
+    return Declaration(name=name, **(defaults | changes))
 
 
 CATALOG = Catalog(
     [
-        declared("get_shelf", resource=SHELF),
-        declared("get_book", resource=BOOK, links=Links(items="like", uri=BOOK.uri, name="title")),
-        declared(
+        make_tool("get_shelf", resource=SHELF),
+        make_tool("get_book", resource=BOOK, links=Links(items="like", uri=BOOK.uri, name="title")),
+        make_tool(
             "list_shelves", links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True)
         ),
-        declared("list_books", links=Links(items="books", uri=BOOK.uri, name="title", listed=True)),
-        declared("complete_name", internal=True, completes=["shelf", "author"]),
+        make_tool(
+            "list_books", links=Links(items="books", uri=BOOK.uri, name="title", listed=True)
+        ),
+        make_tool("complete_name", internal=True, completes=["shelf", "author"]),
     ]
 )
 
 
-def calls_to(dispatcher: Dispatcher) -> CallPipeline:
+def make_pipeline(dispatcher: Dispatcher) -> CallPipeline:
     """Make a pipeline for a visitor without rate limits, whose free calls store nothing."""
     return Access(Settings(access_secrets=[SecretStr("s" * 32)])).pipeline(dispatcher)
 
 
-def served(
+def make_server(
     dispatcher: Dispatcher, catalog: Catalog = CATALOG, prompts: Sequence[Prompt] = PROMPTS
 ) -> Server[Any]:
-    """A server whose one client is whom `carrel stdio` has, the machine's owner."""
+    """Make a server whose only visitor is the machine's owner, as with `carrel stdio`."""
     owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
-    return mcp_server(catalog, calls_to(dispatcher), prompts, local_visitor=owner)
+    return mcp_server(catalog, make_pipeline(dispatcher), prompts, local_visitor=owner)
 
 
 class FakeDispatcher:
-    """A dispatcher that answers by itself, and remembers who was asked what.
+    """A dispatcher that answers by itself, and records calls.
 
     Attributes:
-        asked: The tool and the arguments of each call so far.
+        calls: The tool and the arguments of each call.
     """
 
     def __init__(self, answer: Callable[[str, dict[str, Any]], Answer]) -> None:
-        """Answer with what this makes of a tool's name and arguments."""
+        """Answer with the result of `answer` for a tool's name and arguments."""
         self._answer = answer
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Answer a call."""
-        self.asked.append((tool.name, request.arguments))
+        self.calls.append((tool.name, request.arguments))
         answer = self._answer(tool.name, request.arguments)
         if isinstance(answer, CarrelError):
             return CallAnswer.failed(answer)
         return CallAnswer(result=answer, receipt=Receipt(documents_read=7))
 
     async def health(self) -> dict[str, str]:
-        """Say that all is well."""
+        """Report no parts."""
         return {}

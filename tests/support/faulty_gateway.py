@@ -1,4 +1,4 @@
-"""A gateway with faults that nobody foresaw: what it raises quotes what people sent."""
+"""A gateway with internal errors whose messages quote the request."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 
-class Faulty:
-    """A dispatcher that breaks."""
+class FaultyDispatcher:
+    """A dispatcher that always raises."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Quote the call."""
+        """Raise an error that quotes the call."""
         raise RuntimeError(tool.name, request.arguments)
 
     async def health(self) -> dict[str, str]:
-        """Quote somebody."""
+        """Raise an error that quotes private text."""
         raise RuntimeError(MARK)
 
 
-handle = gateway(Settings(), Faulty(), Catalog.load())
+handle = gateway(Settings(), FaultyDispatcher(), Catalog.load())

@@ -1,4 +1,4 @@
-"""A gateway whose tools leave out what they should say."""
+"""A gateway whose tools omit required fields from their results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 
-class Forgetful:
-    """A dispatcher that answers every call, and says less than was declared."""
+class ForgetfulDispatcher:
+    """A dispatcher whose results lack fields of the output schema."""
 
     async def call(self, _tool: Declaration, _request: CallRequest) -> CallAnswer:
-        """Say one thing."""
+        """Answer with a single field."""
         return CallAnswer(result={"chunks": 1})
 
     async def health(self) -> dict[str, str]:
-        """Be well."""
+        """Report a healthy tool."""
         return {"get_stats": "ok"}
 
 
-handle = gateway(Settings(), Forgetful(), Catalog.load())
+handle = gateway(Settings(), ForgetfulDispatcher(), Catalog.load())

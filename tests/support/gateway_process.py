@@ -1,4 +1,4 @@
-"""A running Carrel: the gateway and its tools as processes of their own."""
+"""Running gateways: the gateway, and its tools in the same process or in their own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
 SECRET = "a-secret-of-tests-that-opens-nothing"
-"""What the gateways of tests sign and hash with."""
+"""The secret of the gateways in tests."""
 MARK = "zyzzyva"
-"""A word that stands nowhere but in what people wrote."""
+"""A word that occurs only in private text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Library:
     """A filled knowledge base that tests only read.
 
     Attributes:
-        project: Its Google Cloud project.
-        chunks: What it holds.
+        project: The Google Cloud project.
+        chunks: The stored chunks.
     """
 
     project: str
@@ -42,18 +42,18 @@ class Library:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a function needs to serve it."""
+        """The environment of a function that serves it."""
         return {"GOOGLE_CLOUD_PROJECT": self.project}
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A gateway that answers.
+    """A running gateway.
 
     Attributes:
-        gateway: Its process.
-        tools: The tools that are processes of their own, by name.
-        log: Where all of them write.
+        gateway: The gateway's process.
+        tools: The processes of tools that have their own, by name.
+        log: The log file of all processes.
     """
 
     gateway: ServerProcess
@@ -62,26 +62,26 @@ class Running:
 
     @property
     def url(self) -> str:
-        """The gateway's address."""
+        """The gateway's URL."""
         return self.gateway.url
 
     @property
     def endpoint(self) -> str:
-        """The MCP endpoint."""
+        """The URL of the MCP endpoint."""
         return f"{self.gateway.url}/mcp"
 
 
 @contextmanager
 def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iterator[Running]:
-    """Serve a gateway of the checkout until the block ends, with its tools in its process.
+    """Serve a gateway from the checkout, with its tools in the same process.
 
     Args:
-        source: Its `main.py`.
-        environment: Beats what would be set for it.
-        log: Where it writes.
+        source: The gateway's `main.py`.
+        environment: Variables that override the defaults.
+        log: The log file.
     """
-    with _running(
-        lambda all_of_it: checkout_program(source, all_of_it), environment, log
+    with _serve_gateway(
+        lambda variables: checkout_program(source, variables), environment, log
     ) as gateway:
         yield Running(gateway, {}, log)
 
@@ -90,22 +90,22 @@ def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iter
 def run_deployed_gateway(
     environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[Running]:
-    """Serve the gateway that is deployed until the block ends, with its tools in a cloud."""
-    program = tools.gateway if tools else lambda all_of_it: deployed("gateway", all_of_it)
-    with _running(program, environment, log) as gateway:
+    """Serve the deployed gateway, with its tools in a cloud stand-in."""
+    program = tools.gateway if tools else lambda variables: deployed("gateway", variables)
+    with _serve_gateway(program, environment, log) as gateway:
         yield Running(gateway, tools.functions if tools else {}, log)
 
 
 @contextmanager
-def _running(
+def _serve_gateway(
     program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
 ) -> Iterator[ServerProcess]:
     port = free_port()
-    usual = {
+    defaults = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
         "ACCESS_SECRETS": json.dumps([SECRET]),
         "LOCAL_USER": "local",
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }
-    with serve(program({**usual, **environment}), port=port, log=log) as gateway:
+    with serve(program({**defaults, **environment}), port=port, log=log) as gateway:
         yield gateway

@@ -1,4 +1,4 @@
-"""The way over Google and back, as a browser without eyes goes it."""
+"""Sign-in with Google, step by step, with an HTTP client as the browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx2
 from pydantic import SecretStr
 
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET
-from tests.support.sign_in_app import SignInApp, hidden_in
+from tests.support.sign_in_app import SignInApp, hidden_fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,42 +21,44 @@ ADA: Final = "ada@example.com"
 DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs", "/token"
 
 
-def letting_in_ada(settings: Settings, google: FakeGoogle) -> Settings:
-    """The settings of an owner whose people sign in there, and who has named Ada."""
-    by_google = {
+def admit_ada(settings: Settings, google: FakeGoogle) -> Settings:
+    """Change settings to use this Google, and to admit Ada."""
+    changes = {
         "google_client_id": CLIENT_ID,
         "google_client_secret": SecretStr(CLIENT_SECRET),
         "google_issuer": google.issuer,
         "allowed_emails": (ADA.upper(),),
     }
-    return settings.model_copy(update=by_google)
+    return settings.model_copy(update=changes)
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
-    """The pages, and a browser that has not seen them."""
+async def open_sign_in_app(
+    settings: Settings,
+) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
+    """Open the sign-in pages, with a new browser."""
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
         yield sign_in_app, browser
     await sign_in_app.access.aclose()
 
 
-async def leave(sign_in_app: SignInApp, browser: httpx2.AsyncClient) -> httpx2.Response:
+async def press_continue(sign_in_app: SignInApp, browser: httpx2.AsyncClient) -> httpx2.Response:
     """Press the button that leads to Google."""
-    page = await browser.get(sign_in_app.address())
-    return await browser.post("/consent", data={**hidden_in(page), "decision": "allow"})
+    page = await browser.get(sign_in_app.consent_path())
+    return await browser.post("/consent", data={**hidden_fields(page), "decision": "allow"})
 
 
-async def at_google(address: str) -> str:
-    """Sign in there; return where it sends the browser, below our public address."""
-    async with httpx2.AsyncClient() as elsewhere:
-        answer = await elsewhere.get(address)
-    return answer.headers["location"].removeprefix("http://localhost:8080")
+async def visit_google(address: str) -> str:
+    """Sign in at Google; return the path and query that it redirects the browser to."""
+    async with httpx2.AsyncClient() as client:
+        response = await client.get(address)
+    return response.headers["location"].removeprefix("http://localhost:8080")
 
 
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
-    """Go there and come back; return the answer, and how many grants there are."""
-    async with opened(settings) as (sign_in_app, browser):
-        way = await leave(sign_in_app, browser)
-        answer = await browser.get(await at_google(way.headers["location"]))
-        return answer, await sign_in_app.grants()
+    """Go to Google and come back; return the last response and the number of grants."""
+    async with open_sign_in_app(settings) as (sign_in_app, browser):
+        redirect = await press_continue(sign_in_app, browser)
+        response = await browser.get(await visit_google(redirect.headers["location"]))
+        return response, await sign_in_app.count_grants()

@@ -1,4 +1,4 @@
-"""A server on the web, as far as the gateway can tell: https, with a name of its own."""
+"""An HTTPS server that the gateway takes for one on the public internet."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ URL = f"https://{HOST}/oauth/client.json"
 
 @dataclass(frozen=True)
 class Page:
-    """What the server answers.
+    """A response of the server.
 
     Attributes:
-        body: The whole body, unless it drips.
+        body: The body, or the part that an endless one repeats.
         status: The HTTP status.
-        headers: Headers beside the usual ones, or in their place.
-        endless: Whether the body is sent again and again until the client leaves.
+        headers: Headers in addition to the usual ones, or instead of them.
+        endless: Whether the body is repeated until the client disconnects.
         pause: Seconds before each part.
     """
 
@@ -44,13 +44,13 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a request said.
+class ReceivedRequest:
+    """A request that the server received.
 
     Attributes:
-        target: Its path and query.
-        headers: Its headers, with names in lower case.
-        sni: The name that the TLS handshake asked for.
+        target: The path and query.
+        headers: The headers, with names in lower case.
+        sni: The server name in the TLS handshake.
     """
 
     target: str
@@ -62,20 +62,20 @@ class DocumentServer(ThreadingHTTPServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
-        page: What it answers from now on.
-        asked: The requests so far.
-        arrived: Set once there was one.
+        page: The response to every request.
+        requests: The requests so far.
+        arrived: Set after the first request.
         gate: Requests wait until it is set.
     """
 
     daemon_threads = True
-    request_queue_size = 128  # or a sixth client at once tries again after a second
+    request_queue_size = 128  # by default, a sixth concurrent client would wait for a second
 
     def __init__(self, certificate: Path, page: Page | None = None) -> None:
         """Open the port."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.page = page or Page()
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.arrived = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
@@ -89,16 +89,16 @@ class DocumentServer(ThreadingHTTPServer):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens."""
+        """The address and port that it listens on."""
         return Endpoint("127.0.0.1", self.server_port)
 
     def __enter__(self) -> Self:
-        """Start answering."""
+        """Start to serve."""
         self._loop.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and let hanging requests go."""
+        """Stop, and release waiting requests."""
         self.closing.set()
         self.gate.set()
         self.shutdown()
@@ -106,7 +106,7 @@ class DocumentServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing of clients that leave."""
+        """Do not log clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,11 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.server.names[-1] if self.server.names else None
         headers = {key.lower(): value for key, value in self.headers.items()}
-        _, target, _ = self.requestline.split()  # self.path has been tidied up
-        self.server.asked.append(Asked(target, headers, name))
+        _, target, _ = self.requestline.split()  # self.path is normalized
+        self.server.requests.append(ReceivedRequest(target, headers, name))
         self.server.arrived.set()
         self.server.gate.wait()
-        with contextlib.suppress(OSError):  # the client may have left
+        with contextlib.suppress(OSError):  # the client may have disconnected
             self._send(self.server.page)
 
     def _send(self, page: Page) -> None:
@@ -135,11 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log."""
 
 
 def write_named_certificate(path: Path, *names: str) -> Path:
-    """Write a key and a certificate for these names, which signs itself."""
+    """Write a key and a self-signed certificate for these names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
     now = datetime.now(UTC)
@@ -152,7 +152,7 @@ def write_named_certificate(path: Path, *names: str) -> Path:
         .not_valid_before(now - timedelta(minutes=1))
         .not_valid_after(now + timedelta(hours=1))
         .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(each) for each in names]), critical=False
+            x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False
         )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -163,8 +163,8 @@ def write_named_certificate(path: Path, *names: str) -> Path:
     return path
 
 
-def at(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
-    """A resolver that knows one host, and vouches for where it is."""
+def resolver_for(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
+    """Make a resolver that knows one host, and trusts its addresses."""
 
     async def resolve(host: str) -> list[Endpoint]:
         if host != HOST:
@@ -174,7 +174,7 @@ def at(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
     return resolve
 
 
-def fetching(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
-    """A fetcher for which the server is a public one, with a certificate to be trusted."""
+def make_fetcher(server: DocumentServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
+    """Make a fetcher that takes the server for a public one and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
-    return SafeFetch(at(server.endpoint), tls, seconds)
+    return SafeFetch(resolver_for(server.endpoint), tls, seconds)

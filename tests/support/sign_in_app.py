@@ -1,4 +1,4 @@
-"""Sign-in without the rest of the gateway: its pages, over a database of one's own."""
+"""The sign-in pages without the rest of the gateway, with a test's own database."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SECRET: Final = "a secret that only this test has: 32"
 USER: Final = "ada@example.com"
-ASKED: Final = AuthorizationRequest(
+REQUEST: Final = AuthorizationRequest(
     client_id="client-1",
     client_name="Claude",
     redirect_uri="https://claude.example/callback",
@@ -40,98 +40,98 @@ ASKED: Final = AuthorizationRequest(
     state="client's own",
     code_challenge="E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
 )
-"""What a well-behaved program asks for."""
+"""The request of a well-behaved program."""
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
 @dataclass
-class TriesByAddress:
-    """Counts tries to sign in.
+class FakeLoginLimit:
+    """A rate limit of sign-in attempts.
 
     Attributes:
-        seen: From where they came.
-        most: How many there may be.
+        attempts: The network addresses of the attempts.
+        max_attempts: How many are allowed.
     """
 
-    seen: list[str] = field(default_factory=list)
-    most: int = 1_000
+    attempts: list[str] = field(default_factory=list)
+    max_attempts: int = 1_000
 
     async def __call__(self, address: str) -> None:
-        """Count one."""
-        self.seen.append(address)
-        if len(self.seen) > self.most:
-            raise RateLimited("Too many tries. Wait a minute.", retry_after=60)
+        """Count an attempt."""
+        self.attempts.append(address)
+        if len(self.attempts) > self.max_attempts:
+            raise RateLimited("Too many attempts. Wait a minute.", retry_after=60)
 
 
 class SignInApp:
-    """The pages of sign-in, with what they stand on.
+    """The sign-in pages and the services behind them.
 
     Attributes:
-        settings: As the gateway has them.
-        keyring: As the gateway has it.
-        access: The database, for the event loop that answers.
-        clock: To be turned.
-        tries: To be limited.
-        app: The pages.
+        settings: The gateway's settings.
+        keyring: The gateway's keyring.
+        access: The database connection.
+        clock: The clock, which tests set.
+        login_limit: The rate limit, which tests set.
+        app: The ASGI app with the pages.
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Put the pages together as the gateway does."""
+        """Assemble the pages as the gateway does."""
         self.settings = settings
         self.keyring = Keyring([SecretStr(SECRET)])
         self.access = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
-        self.tries = TriesByAddress()
+        self.login_limit = FakeLoginLimit()
         issuer, resource = issuer_of(settings), resource_of(settings)
         tokens = AccessTokens(self.keyring, issuer, resource, self.clock)
-        by_google = bool(settings.google_client_id)
-        google = GoogleSignIn(settings, self.keyring, self.clock) if by_google else None
+        has_google = bool(settings.google_client_id)
+        google = GoogleSignIn(settings, self.keyring, self.clock) if has_google else None
         consent = Consent(
             settings=settings,
             keyring=self.keyring,
             callers=Callers(settings, self.keyring, tokens, self.access, self.clock),
             approvals=Approvals(self.keyring, self.access, issuer, self.clock),
             clock=self.clock,
-            login_limit=self.tries,
+            login_limit=self.login_limit,
             google=google,
         )
         self.app = Starlette(routes=consent.routes())
 
     def client(self) -> httpx2.AsyncClient:
-        """A browser without eyes: it keeps cookies, and follows nothing."""
+        """Make a client that keeps cookies and follows no redirects."""
         return httpx2.AsyncClient(
             transport=httpx2.ASGITransport(self.app), base_url=issuer_of(self.settings)
         )
 
-    def sealed(self, asked: AuthorizationRequest = ASKED) -> str:
-        """What stands in the address of the consent page."""
-        return seal(self.keyring, asked, self.clock)
+    def sealed(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Seal a request."""
+        return seal(self.keyring, request, self.clock)
 
-    def address(self, asked: AuthorizationRequest = ASKED) -> str:
-        """The consent page's address, below the public one."""
-        return f"/consent?request={quote(self.sealed(asked))}"
+    def consent_path(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Return the path and query of the consent page."""
+        return f"/consent?request={quote(self.sealed(request))}"
 
-    def url(self, asked: AuthorizationRequest = ASKED) -> str:
-        """The consent page's address."""
-        return issuer_of(self.settings) + self.address(asked)
+    def consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
+        """Return the URL of the consent page."""
+        return issuer_of(self.settings) + self.consent_path(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
-        """A key of `USER`: its text and its id."""
+        """Create a key for `USER`; return its text and its id."""
         text, key = new_key(self.keyring, USER, "a key", scopes, created_at=self.clock())
         await AccessStore(self.access).keys.add(key)
         return text, key.key_id
 
-    async def grants(self) -> int:
-        """How many grants there are."""
+    async def count_grants(self) -> int:
+        """Count the stored grants."""
         snapshots = AccessStore(self.access).database.collection("oauth_grants").stream()
-        return len([each async for each in snapshots])
+        return len([snapshot async for snapshot in snapshots])
 
 
-def hidden_in(page: httpx2.Response) -> dict[str, str]:
-    """The hidden fields of a page's form."""
+def hidden_fields(page: httpx2.Response) -> dict[str, str]:
+    """Return the hidden fields of a page's form."""
     return {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
 
 
-def asking(**changed: object) -> AuthorizationRequest:
-    """What a program asks for that is in some way different."""
-    return replace(ASKED, **changed)  # type: ignore[arg-type]  # as given
+def make_request(**changes: object) -> AuthorizationRequest:
+    """Make a request that differs from `REQUEST`."""
+    return replace(REQUEST, **changes)  # type: ignore[arg-type]  # as given

@@ -1,4 +1,4 @@
-"""The official TypeScript clients, which most applications that speak MCP are built on."""
+"""The official TypeScript clients, on which most MCP applications are built."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE: Final = ROOT / "tests" / "support" / "typescript"
-SECONDS: Final = 60
+TIMEOUT: Final = 60
 
 
-def talk(script: str, endpoint: str, client: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Run one of the scripts with one of the clients, and return what it printed.
+def run_client(
+    script: str, endpoint: str, client: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Run a script with a client, and return the JSON that it prints.
 
-    The test is skipped where the clients cannot be installed.
+    The test is skipped if the clients cannot be installed.
     """
     try:
         folder = installed(PACKAGE)
     except NotInstalled as error:
         pytest.skip(str(error))
-    done = subprocess.run(
+    process = subprocess.run(
         ["node", "--input-type=module", "-", endpoint, client],
         input=(PACKAGE / script).read_text("utf-8"),
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=TIMEOUT,
         check=False,
     )
-    assert (0, "") == (done.returncode, done.stderr), done.stderr
-    heard: dict[str, Any] = json.loads(done.stdout)
-    return heard
+    assert (0, "") == (process.returncode, process.stderr), process.stderr
+    output: dict[str, Any] = json.loads(process.stdout)
+    return output

@@ -1,4 +1,4 @@
-"""Web sites on this machine, for a browser to go to."""
+"""Web sites on this machine, for a browser to visit."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def serving(
-    app_at: Callable[[str], Starlette], *, certificate: Path | None = None
+    make_app: Callable[[str], Starlette], *, certificate: Path | None = None
 ) -> AsyncIterator[str]:
-    """Serve the app that `app_at` makes for its own address; yields that address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        host = f"127.0.0.1:{listening.getsockname()[1]}"
+    """Serve the app that `make_app` makes for its URL; yield the URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
         url = f"{'https' if certificate else 'http'}://{host}"
         config = uvicorn.Config(
-            app_at(url), log_level="critical", ssl_certfile=certificate, lifespan="off"
+            make_app(url), log_level="critical", ssl_certfile=certificate, lifespan="off"
         )
         server = uvicorn.Server(config)
-        running = asyncio.create_task(server.serve([listening]))
+        task = asyncio.create_task(server.serve([listener]))
         assert await asyncio.to_thread(is_listening, host)
         yield url
         server.should_exit = True
-        await running
+        await task
 
 
 def page(html: str) -> Starlette:
-    """A site that answers everything with one page."""
+    """Make a site that answers every request with this page."""
 
     async def answer(_request: Request) -> Response:
         return HTMLResponse(f"<!doctype html><title>A site</title>{html}")
@@ -50,8 +50,8 @@ def page(html: str) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
 
 
-def way_to(address: str) -> Starlette:
-    """A site that sends everybody on."""
+def redirect_to(address: str) -> Starlette:
+    """Make a site that redirects every request."""
 
     async def answer(_request: Request) -> Response:
         return RedirectResponse(address)

@@ -28,8 +28,8 @@ def account(realm: str) -> Look:
     """Looks at an account."""
 
     def look(user: str) -> Account:
-        found: Account = in_access(realm, lambda store: store.accounts.get(user))
-        return found
+        stored: Account = in_access(realm, lambda store: store.accounts.get(user))
+        return stored
 
     return look
 
@@ -51,8 +51,8 @@ def notes(running: Running, key: str) -> list[str]:
 
 
 def receipt(result: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = result["_meta"]["carrel/receipt"]
-    return told
+    details: dict[str, Any] = result["_meta"]["carrel/receipt"]
+    return details
 
 
 def test_a_call_is_charged_what_it_did_cost(
@@ -103,8 +103,8 @@ def test_a_call_of_unknown_end_is_paid_when_it_is_sent_again(
     key = make_key(user)
     asked = {"text": "once", "then": then, "idempotency_key": "k"}
     assert write(gateway, key, **asked)["isError"]
-    held = account(user)
-    assert (FUNDS, [PRICE]) == (held.balance, [hold.amount for hold in held.held.values()])
+    before = account(user)
+    assert (FUNDS, [PRICE]) == (before.balance, [hold.amount for hold in before.held.values()])
     again = write(gateway, key, **asked)
     assert (4, True) == (receipt(again)["price"], receipt(again)["replayed"])
     after = account(user)
@@ -121,7 +121,9 @@ def test_a_call_sent_many_times_at_once_is_charged_once(
     def send(running: Running) -> None:
         answers.append(write(running, key, text="only", idempotency_key="k"))
 
-    threads = [threading.Thread(target=send, args=[each]) for each in (gateway, open_gateway) * 3]
+    threads = [
+        threading.Thread(target=send, args=[running]) for running in (gateway, open_gateway) * 3
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -150,8 +152,8 @@ def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
     write(gateway, key, text="secret words", idempotency_key="k")
 
     async def records(store: Any) -> list[dict[str, Any]]:
-        found = await store.database.find(store.database.collection("calls").limit(1_000))
-        return [each.to_dict() for each in found if each.get("user_id") == "money.record"]
+        records = await store.database.find(store.database.collection("calls").limit(1_000))
+        return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
 
     [record] = in_access(realm, records)
     assert ("write_note", "settled", "ok", 12) == (

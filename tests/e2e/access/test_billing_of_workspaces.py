@@ -61,7 +61,7 @@ class House:
         """The results of the same call sent several times, to each of two gateways in turn."""
         with ThreadPoolExecutor(4) as threads:
             sent = [threads.submit(self.ask, key, number % 2, **arguments) for number in range(4)]
-        return [each.result() for each in sent]
+        return [future.result() for future in sent]
 
     def account(self, user: str) -> tuple[int, list[int]]:
         """What a user has, and what of it is set aside."""
@@ -187,7 +187,7 @@ def test_what_is_pending_is_paid_once_and_its_first_answer_free(
 def test_a_call_sent_many_times_at_once_is_charged_once(twins: House, make_key: MakeKey) -> None:
     key = make_key("materials.once")
     results = twins.at_once(key, materials=TEXT, idempotency_key="k")
-    contents_told = [each["structuredContent"]["contexts"] for each in results]
+    contents_told = [result["structuredContent"]["contexts"] for result in results]
     assert [contents_told[0]] * 4 == contents_told
     assert (FUNDS - PRICE, []) == twins.account("materials.once")
 
@@ -198,7 +198,7 @@ def test_materials_brought_many_times_at_once_cost_once_each(
 ) -> None:
     key = make_key("materials.many")
     results = twins.at_once(key, materials=TEXT)
-    assert [("ready", PRICE)] * 4 == [told(each) for each in results]
+    assert [("ready", PRICE)] * 4 == [told(result) for result in results]
     assert (FUNDS - 4 * PRICE, []) == twins.account("materials.many")
 
 
@@ -209,6 +209,6 @@ def test_an_answer_that_was_paid_for_is_had_for_nothing_once(
     key = make_key("materials.prepaid")
     document = twins.ask(key, materials=LONG)["structuredContent"]["document"]
     results = twins.at_once(key, document=document)
-    answered = [told(each)[0] for each in results].count("ready")
+    answered = [told(result)[0] for result in results].count("ready")
     assert answered  # one embeds; the others are told that it waits, for nothing
     assert (FUNDS - answered * PRICE, []) == twins.account("materials.prepaid")

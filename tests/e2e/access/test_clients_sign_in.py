@@ -14,9 +14,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
-from tests.support.consent_page import Returned, decide
+from tests.support.consent_page import ConsentResult, decide
 from tests.support.fakes.token_storage import Memory
-from tests.support.typescript_clients import talk
+from tests.support.typescript_clients import run_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ class Browser:
         """Sit before it with a key."""
         self._key = key
         self.visits: list[str] = []
-        self._returned: Returned | None = None
+        self._returned: ConsentResult | None = None
 
     async def go(self, address: str) -> None:
         """Go there, allow, and come back."""
@@ -102,7 +102,9 @@ async def test_an_hour_later_the_client_refreshes_without_its_person(
 def test_the_typescript_clients_sign_in_call_and_refresh(
     gateway: Running, make_key: MakeKey, kind: str
 ) -> None:
-    heard = talk("sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")})
+    heard = run_client(
+        "sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")}
+    )
     assert (True, 1) == (heard["refused"], heard["visits"])
     assert gateway.url == heard["iss"]
     assert "carrel:read carrel:write" == heard["scope"]

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from shared.core.caller import Scope
-from tests.support.consent_page import Returned, decide
+from tests.support.consent_page import ConsentResult, decide
 from tests.support.mcp_wire import HANDSHAKE, call, initialize, message, post
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ class Claude:
         [issuer] = resource["authorization_servers"]
         server = httpx2.get(f"{issuer}/.well-known/oauth-authorization-server").json()
         assert issuer == server["issuer"]
-        wanted = {
+        expected = {
             "client_name": "Claude",
             "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
         }
-        registered = httpx2.post(server["registration_endpoint"], json=wanted)
+        registered = httpx2.post(server["registration_endpoint"], json=expected)
         assert 201 == registered.status_code
         assert "client_secret" not in registered.json()
         return cls(endpoint, server, resource["resource"], registered.json()["client_id"])
 
-    def ask(self, key: str, verifier: str, **other: str) -> Returned:
+    def ask(self, key: str, verifier: str, **other: str) -> ConsentResult:
         """Send the person to the browser."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
         asked = {
@@ -113,9 +113,9 @@ def claude(gateway: Running) -> Claude:
 def signed_in(claude: Claude, key: str) -> dict[str, Any]:
     verifier = secrets.token_urlsafe(48)
     returned = claude.ask(key, verifier)
-    found = claude.exchange(returned.answer["code"], verifier)
-    assert 200 == found.status_code, found.text
-    tokens: dict[str, Any] = found.json()
+    response = claude.exchange(returned.answer["code"], verifier)
+    assert 200 == response.status_code, response.text
+    tokens: dict[str, Any] = response.json()
     return tokens
 
 
@@ -135,7 +135,7 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
     assert 200 == claude.status(later["access_token"])
 
     assert 200 == claude.revoke(later["refresh_token"]).status_code
-    assert [401, 401] == [claude.status(each["access_token"]) for each in (tokens, later)]
+    assert [401, 401] == [claude.status(issued["access_token"]) for issued in (tokens, later)]
     assert "invalid_grant" == claude.refresh(later["refresh_token"]).json()["error"]
 
 
@@ -175,7 +175,7 @@ def test_two_sessions_may_refresh_but_an_old_token_ends_both(
     assert 200 == claude.status(newest["access_token"])
     assert "invalid_grant" == claude.refresh(first).json()["error"]
     assert "invalid_grant" == claude.refresh(newest["refresh_token"]).json()["error"]
-    assert [401] * 3 == [claude.status(each["access_token"]) for each in (one, other, newest)]
+    assert [401] * 3 == [claude.status(issued["access_token"]) for issued in (one, other, newest)]
 
 
 def test_a_key_that_only_reads_signs_in_for_reading(

@@ -119,16 +119,16 @@ def test_a_task_keeps_its_notes_apart(gateway: Running, make_key: MakeKey) -> No
     key = make_key("tasks")
     for task in ("one", "two"):
         called(gateway, f"{task}@{key}", "write_note", text=task)
-    found = called(gateway, f"one@{key}", "read_notes")
-    assert ["one"] == found["structuredContent"]["texts"]
+    notes = called(gateway, f"one@{key}", "read_notes")
+    assert ["one"] == notes["structuredContent"]["texts"]
 
 
 def test_the_key_decides_the_user_and_no_argument_does(gateway: Running, make_key: MakeKey) -> None:
     anna, eve = make_key("anna.decides"), make_key("eve.decides")
     called(gateway, anna, "write_note", text="mine")
     for identity in ("anna.decides", "users/anna.decides", "../anna.decides"):
-        found = called(gateway, f"{identity}@{eve}", "read_notes")
-        assert [] == found["structuredContent"]["texts"]
+        notes = called(gateway, f"{identity}@{eve}", "read_notes")
+        assert [] == notes["structuredContent"]["texts"]
     refused = called(gateway, eve, "read_notes", user_id="anna.decides")
     assert refused["isError"]
 
@@ -152,16 +152,16 @@ def test_a_tool_that_needs_more_names_all_scopes_it_needs(
     else:
         response = post(gateway.endpoint, call("write_note", {"text": "x"}), bearer(key))
     assert 403 == response.status_code
-    told = challenge(response)
-    assert ("insufficient_scope", "carrel:read carrel:write") == (told["error"], told["scope"])
+    header = challenge(response)
+    assert ("insufficient_scope", "carrel:read carrel:write") == (header["error"], header["scope"])
     assert "needs a credential with the scopes" in response.json()["error"]["message"]
     assert [] == called(gateway, key, "read_notes")["structuredContent"]["texts"]
 
 
 def test_a_stranger_sees_and_calls_what_is_public(open_gateway: Running) -> None:
     assert PUBLIC == tools(open_gateway)
-    found = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
-    assert ["Welcome."] == found["structuredContent"]["texts"]
+    result = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
+    assert ["Welcome."] == result["structuredContent"]["texts"]
 
 
 @pytest.mark.parametrize("tool", ["read_notes", "write_note"])

@@ -46,16 +46,16 @@ def test_everybody_reads_what_they_wrote_and_nothing_else(
             answer = ask(gateway, keys[user], task, "write_note", text=text, idempotency_key=text)
             assert not answer.get("isError"), answer
             mine.append(text)
-        found = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
-        assert mine == [text for text in found if text.split()[1] == str(run)]
-        assert all(text.split()[0] == user for text in found)
+        texts = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
+        assert mine == [text for text in texts if text.split()[1] == str(run)]
+        assert all(text.split()[0] == user for text in texts)
 
 
 def ask(
     running: Running, key: str, task: str | None, tool: str, /, **arguments: Any
 ) -> dict[str, Any]:
-    shown = f"{task}@{key}" if task else key
-    headers: dict[str, str | None] = {"authorization": f"Bearer {shown}"}
+    credential = f"{task}@{key}" if task else key
+    headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
     response = post(running.endpoint, call(tool, arguments), headers)
     assert 200 == response.status_code, response.text
     result: dict[str, Any] = response.json()["result"]

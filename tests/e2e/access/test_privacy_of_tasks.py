@@ -71,17 +71,17 @@ class Person:
         if tool == "add_task":
             task = self.tasks[len(self.tasks) + 1] = Task(arguments["title"])
             return task
-        found = self.tasks.get(int(arguments["task_id"]))
-        if found is None or (found.deleted and tool != "restore_task"):
+        stored = self.tasks.get(int(arguments["task_id"]))
+        if stored is None or (stored.deleted and tool != "restore_task"):
             return None
         match tool:
             case "complete_task":
-                found.completed = arguments.get("completed", True)
+                stored.completed = arguments.get("completed", True)
             case "update_task":
-                found.title = arguments["title"]
+                stored.title = arguments["title"]
             case _:
-                found.deleted = tool == "delete_task"
-        return found
+                stored.deleted = tool == "delete_task"
+        return stored
 
 
 @dataclass
@@ -97,7 +97,9 @@ class House:
         response = self.carrel.ask(who.key, tool, **arguments)
         assert 200 == response.status_code, response.text
         assert [] == [
-            each.mark for each in self.people if each is not who and each.mark in response.text
+            person.mark
+            for person in self.people
+            if person is not who and person.mark in response.text
         ]
         answer: dict[str, Any] = response.json()["result"]["structuredContent"]
         return answer
@@ -117,24 +119,24 @@ class House:
 
     def look(self, who: Person, arguments: dict[str, Any]) -> None:
         """List tasks, also from where somebody else's list goes on."""
-        for wanted, cursor in [(arguments, None), *self.cursors]:
+        for request, cursor in [(arguments, None), *self.cursors]:
             more = {"cursor": cursor} if cursor else {}
-            data = self.told(who, "list_tasks", **wanted, **more)["data"]
-            assert all(who.mark in each["title"] for each in data["tasks"])
+            data = self.told(who, "list_tasks", **request, **more)["data"]
+            assert all(who.mark in task["title"] for task in data["tasks"])
             if "next_cursor" in data and not cursor:
-                self.cursors.append((wanted, data["next_cursor"]))
+                self.cursors.append((request, data["next_cursor"]))
 
     def assert_whole(self, who: Person) -> None:
         """Their list is what they made of it."""
-        for shown in ("all", "deleted"):
-            data = self.told(who, "list_tasks", status=shown)["data"]
-            found = {
-                int(each["task_id"]): (each["title"], each["status"]) for each in data["tasks"]
+        for status in ("all", "deleted"):
+            data = self.told(who, "list_tasks", status=status)["data"]
+            listed = {
+                int(task["task_id"]): (task["title"], task["status"]) for task in data["tasks"]
             }
-            assert found == {
+            assert listed == {
                 number: (task.title, task.status)
                 for number, task in who.tasks.items()
-                if task.deleted == (shown == "deleted")
+                if task.deleted == (status == "deleted")
             }
 
 

@@ -109,8 +109,8 @@ class Commons:
         response = self.carrel.ask(self.keys[who], tool, **arguments)
         everything = (response.text + str(response.headers)).lower()
         assert [] == [name for name in NAMES if name in everything]
-        hidden = [each for each in self.traces if each.withdrawn and each.owner != who]
-        assert [] == [told for each in hidden for told in each.told if told in everything]
+        hidden = [trace for trace in self.traces if trace.withdrawn and trace.owner != who]
+        assert [] == [text for trace in hidden for text in trace.told if text in everything]
         return response
 
     def code(self, who: int, tool: str, /, **arguments: Any) -> str:
@@ -119,19 +119,19 @@ class Commons:
 
     def contribute(self, who: int, **more: str) -> str:
         """Somebody contributes a trace like no other."""
-        asked, tag, *told = (word() for _ in range(6))
+        asked, tag, *texts = (word() for _ in range(6))
         response = self.told(
             who,
             "contribute_trace",
-            title=f"{asked} {told[0]}",
-            context_text=f"An error in {told[1]}",
-            solution_text=f"What worked was {told[2]} {told[3]}",
+            title=f"{asked} {texts[0]}",
+            context_text=f"An error in {texts[1]}",
+            solution_text=f"What worked was {texts[2]} {texts[3]}",
             tags=[tag],
             **more,
         )
         if (code := make_code(response)) == "ok":
             trace_id = response.json()["result"]["structuredContent"]["trace_id"]
-            self.traces.append(Trace(trace_id, who, asked, tag, told))
+            self.traces.append(Trace(trace_id, who, asked, tag, texts))
         return code
 
     def step(self, caller: int, what: str, number: int) -> None:
@@ -160,12 +160,12 @@ class Commons:
 
     def vote(self, who: int, trace: Trace, *, down: bool) -> None:
         """Somebody votes, and says why."""
-        said = word()
-        against = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": said}
+        comment = word()
+        against = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": comment}
         expected = self.unless_refused(who, trace, own="FORBIDDEN", other="ok")
         arguments = {"trace_id": trace.trace_id} | (against if down else {"vote_type": "up"})
         assert expected == self.code(who, "vote_trace", **arguments)
-        trace.told.append(said)
+        trace.told.append(comment)
 
     def amend(self, who: int, trace: Trace) -> None:
         """Somebody changes what it says."""
@@ -204,8 +204,8 @@ class Commons:
             assert (trace.revision, who == trace.owner) == (read["revision"], read["yours"])
             assert trace.told[0] in read["title"]
         for search in ({"query": trace.asked}, {"tags": [trace.tag]}):
-            found = self.told(who, "search_traces", **search, include_flagged=True).json()
-            hits = found["result"]["structuredContent"]["results"]
+            page = self.told(who, "search_traces", **search, include_flagged=True).json()
+            hits = page["result"]["structuredContent"]["results"]
             assert trace.withdrawn != (trace.trace_id in {hit["trace_id"] for hit in hits})
         tags = self.told(who, "list_tags", prefix=trace.tag[:2], limit=300)
         assert trace.withdrawn != (trace.tag in tags.text)
@@ -237,7 +237,7 @@ def assert_logged_nobody_but_callers(logged: str) -> None:
     """A line about a call names who called, in one field; no line names anybody else."""
     lines = logged.splitlines()
     calls = [entry_of(line)["jsonPayload"] for line in lines if f'"{EVENT}"' in line]
-    assert {*PEOPLE, None} >= {each.pop("user") for each in calls}
+    assert {*PEOPLE, None} >= {entry.pop("user") for entry in calls}
     others = [line for line in lines if f'"{EVENT}"' not in line]
     everything = (json.dumps(calls) + str(others)).lower()
     assert [] == [name for name in NAMES if name in everything]

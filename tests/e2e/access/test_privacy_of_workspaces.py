@@ -75,16 +75,16 @@ def answer(response: httpx2.Response) -> dict[str, Any]:
     assert 200 == response.status_code, response.text
     result = response.json()["result"]
     assert not result.get("isError"), result
-    told: dict[str, Any] = result["structuredContent"]
-    return told
+    content: dict[str, Any] = result["structuredContent"]
+    return content
 
 
 def error(response: httpx2.Response) -> dict[str, Any]:
     assert 200 == response.status_code, response.text
     result = response.json()["result"]
     assert result["isError"]
-    told: dict[str, Any] = json.loads(result["content"][0]["text"])["error"]
-    return told
+    failure: dict[str, Any] = json.loads(result["content"][0]["text"])["error"]
+    return failure
 
 
 @dataclass
@@ -103,7 +103,7 @@ class House:
         response = self.carrel.ask(credential, TOOL, top_k=20, **named, **arguments)
         everything = response.text + str(response.headers)
         assert [] == [
-            each.mark for each in self.people if each is not who and each.mark in everything
+            person.mark for person in self.people if person is not who and person.mark in everything
         ]
         return response
 
@@ -117,17 +117,17 @@ class House:
         match what:
             case "bring" | "bring equal":
                 text = EQUAL if what == "bring equal" else f"{who.mark} {number}\n\n{who.mark}."
-                found = answer(self.told(who, identity, task, query=question, materials=text))
-                assert (expected, text in mine) == (found["task_id"], found["known"])
+                result = answer(self.told(who, identity, task, query=question, materials=text))
+                assert (expected, text in mine) == (result["task_id"], result["known"])
                 mine.add(text)
                 who.texts.append(text)
-                assert_from(found, {text})
+                assert_from(result, {text})
             case "document":
-                others = [text for each in self.people for text in each.texts]
+                others = [text for person in self.people for text in person.texts]
                 document = content_id(others[number % len(others)])
                 response = self.told(who, identity, task, query=question, document=document)
-                if held := {text for text in mine if content_id(text) == document}:
-                    assert_from(answer(response), held)
+                if matching := {text for text in mine if content_id(text) == document}:
+                    assert_from(answer(response), matching)
                 else:
                     never = self.told(who, identity, task, query=question, document=UNKNOWN)
                     assert "NOT_FOUND" == error(never)["code"]
@@ -140,11 +140,13 @@ class House:
                     assert "NOT_FOUND" == error(response)["code"]
 
 
-def assert_from(told: dict[str, Any], texts: set[str]) -> None:
+def assert_from(result: dict[str, Any], texts: set[str]) -> None:
     """All passages of these texts, and no other."""
     passages = {passage for text in texts for passage in text.split("\n\n")}
-    assert passages == set(told["contexts"])
-    assert {content_id(text) for text in texts} >= {each["document"] for each in told["passages"]}
+    assert passages == set(result["contexts"])
+    assert {content_id(text) for text in texts} >= {
+        passage["document"] for passage in result["passages"]
+    }
 
 
 @settings(
@@ -195,11 +197,11 @@ def test_the_task_is_that_named_or_the_keys_or_the_default(
     key = make_key("materials.tasks")
     text = f"{identity} and {task} make {expected}."
     named = {"task_id": task} if task else {}
-    told = answer(
+    result = answer(
         carrel.ask(shown(key, identity), TOOL, query="What do they make?", materials=text, **named)
     )
-    assert (expected, [text]) == (told["task_id"], told["contexts"])
-    again = {"query": "What?", "document": told["document"], "task_id": expected}
+    assert (expected, [text]) == (result["task_id"], result["contexts"])
+    again = {"query": "What?", "document": result["document"], "task_id": expected}
     assert [text] == answer(carrel.ask(key, TOOL, **again))["contexts"]
 
 
@@ -209,13 +211,13 @@ def test_empty_tasks_are_an_error_and_nobody_names_a_user(
     key = make_key("materials.careful")
     arguments = {"query": "Who?", "materials": EQUAL}
     for task in ("", " \n"):
-        told = error(carrel.ask(shown(key, "notes"), TOOL, **arguments, task_id=task))
-        assert ("VALIDATION_ERROR", ["task_id"]) == (told["code"], list(told["details"]))
+        failure = error(carrel.ask(shown(key, "notes"), TOOL, **arguments, task_id=task))
+        assert ("VALIDATION_ERROR", ["task_id"]) == (failure["code"], list(failure["details"]))
     for name in ("user_id", "user", "path"):
-        told = error(carrel.ask(key, TOOL, **arguments, **{name: "m0.a"}))
-        assert ("VALIDATION_ERROR", [name]) == (told["code"], list(told["details"]))
-    told = error(carrel.ask(key, TOOL, query="Who?", scope="task"))
-    assert "NOT_FOUND" == told["code"]
+        failure = error(carrel.ask(key, TOOL, **arguments, **{name: "m0.a"}))
+        assert ("VALIDATION_ERROR", [name]) == (failure["code"], list(failure["details"]))
+    failure = error(carrel.ask(key, TOOL, query="Who?", scope="task"))
+    assert "NOT_FOUND" == failure["code"]
 
 
 def test_strangers_and_keys_that_only_read_bring_and_ask_nothing(

@@ -77,7 +77,7 @@ def test_who_calls_too_often_is_told_when_to_come_again(
 ) -> None:
     key = make_key("limits.often")
     answers = [ask(pair[0], "read_notes", key) for _ in range(2 * LIMIT)]
-    refused = next(each for each in answers if is_limited(each))
+    refused = next(answer for answer in answers if is_limited(answer))
     error = refused.json()["result"]["content"][0]["text"]
     assert f"the limit is {LIMIT} calls to tools that read per minute" in error
     assert int(refused.headers["retry-after"]) >= 1

@@ -44,13 +44,13 @@ async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Conn
     for amount in (500, -200, 50):
         await store.accounts.credit(ANNA, amount, NOON)
     assert (await store.accounts.get(ANNA)).balance == 350
-    noted = [each.get("amount") async for each in _credits(access).stream()]
+    noted = [credit.get("amount") async for credit in _credits(access).stream()]
     assert [-200, 50, 500] == sorted(noted)
 
 
 async def test_credits_at_once_are_all_kept(access: Connection) -> None:
     stores = [AccessStore(access) for _ in range(8)]
-    await asyncio.gather(*(each.accounts.credit(ANNA, 1, NOON) for each in stores))
+    await asyncio.gather(*(store.accounts.credit(ANNA, 1, NOON) for store in stores))
     assert (await stores[0].accounts.get(ANNA)).balance == 8
 
 
@@ -94,8 +94,8 @@ async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None
     await store.accounts.set_budget(ANNA, 7)
     await store.accounts.set_budget(ANNA, amount)
     expected = Account(user_id=ANNA, balance=100, monthly_budget=amount, month="2024-05")
-    found = await store.accounts.get(ANNA)
-    assert expected == found
+    account = await store.accounts.get(ANNA)
+    assert expected == account
 
 
 async def test_a_budget_below_zero_is_refused(store: AccessStore) -> None:
@@ -107,7 +107,7 @@ async def test_revoking_ends_what_was_made_until_now_and_nothing_later(store: Ac
     await store.accounts.revoke(ANNA, NOON)
     account = await store.accounts.get(ANNA)
     moments = [NOON - timedelta(seconds=1), NOON, NOON + timedelta(microseconds=1)]
-    assert [account.accepts(each) for each in moments] == [False, False, True]
+    assert [account.accepts(moment) for moment in moments] == [False, False, True]
 
 
 async def test_money_and_rights_are_kept_apart(store: AccessStore) -> None:

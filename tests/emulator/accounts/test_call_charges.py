@@ -178,7 +178,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(access: C
 async def test_the_same_call_at_once_holds_its_money_once(access: Connection) -> None:
     gateways = [AccessStore(access) for _ in range(6)]
     await asyncio.gather(
-        *(each.calls.reserve(BILL, str(name), NOON) for name, each in enumerate(gateways))
+        *(gateway.calls.reserve(BILL, str(name), NOON) for name, gateway in enumerate(gateways))
     )
     assert await money(gateways[0]) == (100, 70)
 
@@ -274,7 +274,9 @@ async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connecti
             return 0
         return await gateway.calls.settle(bill, 30, SOON)
 
-    charged = await asyncio.gather(*(run(number, each) for number, each in enumerate(gateways)))
+    charged = await asyncio.gather(
+        *(run(number, gateway) for number, gateway in enumerate(gateways))
+    )
     assert [0] * 17 + [30] * 3 == sorted(charged)
     assert await money(gateways[0]) == (10, 10)
 

@@ -87,9 +87,9 @@ async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
 
     monkeypatch.setattr(api, "commit", refuse_once)
     await store.keys.revoke(KEY.key_id, NOON)
-    found = await store.keys.get(KEY.key_id)
-    assert found
-    assert NOON == found.revoked_at
+    stored = await store.keys.get(KEY.key_id)
+    assert stored
+    assert NOON == stored.revoked_at
 
 
 async def test_what_is_no_key_is_not_revoked(store: AccessStore) -> None:

@@ -35,7 +35,7 @@ async def test_a_lease_costs_a_read_and_a_write(limits: Limits, meter: Meter) ->
 
 async def test_leases_empty_the_bucket(limits: Limits) -> None:
     leases = [await limits.lease("read-1", TWENTY, NOON) for _ in range(8)]
-    assert [each.tokens for each in leases] == [3, 3, 3, 3, 3, 3, 2, 0]
+    assert [lease.tokens for lease in leases] == [3, 3, 3, 3, 3, 3, 2, 0]
     assert leases[-1].more_at == NOON + timedelta(seconds=3)
 
 
@@ -55,8 +55,10 @@ async def test_buckets_of_different_callers_do_not_meet(limits: Limits) -> None:
 
 async def test_leases_at_once_take_no_token_twice(access: Connection) -> None:
     instances = [AccessStore(access).limits for _ in range(10)]
-    leases = await asyncio.gather(*(each.lease("read-1", TWENTY, NOON) for each in instances))
-    assert sum(each.tokens for each in leases) == 20
+    leases = await asyncio.gather(
+        *(instance.lease("read-1", TWENTY, NOON) for instance in instances)
+    )
+    assert sum(lease.tokens for lease in leases) == 20
 
 
 async def test_a_document_may_go_when_its_bucket_is_full(

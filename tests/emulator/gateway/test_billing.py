@@ -118,11 +118,11 @@ async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
     gateways = [LedgerBilling(access, clock) for _ in range(20)]
     bills = [replace(BILL, call_id=f"c{number}") for number in range(20)]
     answers = await asyncio.gather(
-        *(each.reserve(bill) for each, bill in zip(gateways, bills, strict=True)),
+        *(gateway.reserve(bill) for gateway, bill in zip(gateways, bills, strict=True)),
         return_exceptions=True,
     )
-    let_in = [each for each in answers if isinstance(each, Reservation)]
-    denied = [each for each in answers if isinstance(each, PaymentRequired)]
+    let_in = [answer for answer in answers if isinstance(answer, Reservation)]
+    denied = [answer for answer in answers if isinstance(answer, PaymentRequired)]
     assert (3, 17) == (len(let_in), len(denied))
 
 

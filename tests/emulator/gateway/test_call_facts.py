@@ -19,7 +19,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.tool import Effect
-from tests.support.fake_catalog import declared, served
+from tests.support.fake_catalog import make_server, make_tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WRITING = declared("write_down", effect=Effect.WRITE)
+WRITING = make_tool("write_down", effect=Effect.WRITE)
 NOTES = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}
 TOLD = Receipt(documents_read=3, task="essay", notes=NOTES)
 ARGUMENTS = {"idempotency_key": "k"}
@@ -120,7 +120,7 @@ async def test_the_hash_of_a_task_is_another_under_another_secret(
 
 
 async def test_clients_do_not_see_what_was_noted() -> None:
-    async with Client(served(Teller(TOLD)), mode="2026-07-28") as client:
+    async with Client(make_server(Teller(TOLD)), mode="2026-07-28") as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         read = await client.read_resource("carrel://book/b")
     for meta in (called.meta, read.meta):

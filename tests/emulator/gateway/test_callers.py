@@ -178,9 +178,9 @@ async def test_a_keys_last_use_is_written_once_an_hour(
     for minutes in (0, 30, 90):
         time.now = NOON + timedelta(minutes=minutes)
         await caller_with(access, text)
-    found = await store.keys.get(key.key_id)
-    assert found
-    assert NOON + timedelta(minutes=90) == found.used_at
+    stored = await store.keys.get(key.key_id)
+    assert stored
+    assert NOON + timedelta(minutes=90) == stored.used_at
 
 
 async def test_concurrent_calls_with_a_key_write_its_use_once(

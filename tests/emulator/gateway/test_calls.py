@@ -16,15 +16,15 @@ from shared.core.errors import PaymentRequired
 from shared.core.settings import Settings
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
-from tests.support.fake_catalog import FakeDispatcher, declared
+from tests.support.fake_catalog import FakeDispatcher, make_tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.anyio
 
-WRITING = declared("write_down", effect=Effect.WRITE)
-PRICED = declared("look_up", price=1_000)
+WRITING = make_tool("write_down", effect=Effect.WRITE)
+PRICED = make_tool("look_up", price=1_000)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
     assert answer.error
     assert "UNAUTHORIZED" == answer.error.code
     assert (401, None, frozenset({Scope.READ})) == stranger.response.challenge
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls
 
 
 async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
@@ -71,4 +71,4 @@ async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
     answer = await access.pipeline(dispatcher).call(PRICED, {}, anna)
     assert answer.error
     assert PaymentRequired.code == answer.error.code
-    assert (None, []) == (anna.response.challenge, dispatcher.asked)
+    assert (None, []) == (anna.response.challenge, dispatcher.calls)

@@ -16,7 +16,7 @@ from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
-from tests.support.fake_catalog import declared
+from tests.support.fake_catalog import make_tool
 from tests.support.faulty_tool_server import Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CALLERS = {
     "openai_key_of_caller": True,
     "openai_api_key": SecretStr("of the deployment"),
 }
-TOOL = declared("try_out")
+TOOL = make_tool("try_out")
 
 
 @asynccontextmanager

@@ -98,7 +98,7 @@ async def state(access: Connection) -> PaymentState | None:
 
 
 def keys(asked: list[Asked]) -> list[str]:
-    return [each.key for each in asked]
+    return [request.key for request in asked]
 
 
 async def test_a_call_is_reserved_and_settled_at_the_service(
@@ -402,5 +402,5 @@ async def test_a_caller_who_leaves_says_nothing_of_the_service(
 
 def says_nothing_of(service: FakeBilling, error: CarrelError) -> bool:
     """Whether an error tells nothing of the service's answer or address."""
-    told = json.dumps(error.to_wire())
-    return all(each not in told for each in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))
+    text = json.dumps(error.to_wire())
+    return all(secret not in text for secret in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))

@@ -79,7 +79,7 @@ async def passed(limits: CallLimits, visitor: Visitor, effect: Effect, calls: in
     answers = await asyncio.gather(
         *(limits.take(visitor, effect) for _ in range(calls)), return_exceptions=True
     )
-    assert all(each is None or isinstance(each, RateLimited) for each in answers)
+    assert all(answer is None or isinstance(answer, RateLimited) for answer in answers)
     return answers.count(None)
 
 
@@ -167,7 +167,9 @@ async def test_many_instances_together_keep_the_limit(
     instances = [instance() for _ in range(5)]
     rounds = []
     for _ in range(3):
-        counts = await asyncio.gather(*(passed(each, ANNA, Effect.READ, 40) for each in instances))
+        counts = await asyncio.gather(
+            *(passed(instance, ANNA, Effect.READ, 40) for instance in instances)
+        )
         rounds.append(sum(counts))
         clock.now += MINUTE
     assert rounds == [60, 60, 60]
@@ -257,7 +259,7 @@ async def test_no_interleaving_of_instances_breaks_the_guarantee(
     let_through: list[datetime] = []
     for pause, calls in steps:
         clock.now += timedelta(seconds=pause)
-        waits = await asyncio.gather(*(instances[each].take("a", rate) for each in calls))
+        waits = await asyncio.gather(*(instances[index].take("a", rate) for index in calls))
         assert all(wait is None or wait > timedelta(0) for wait in waits)
         let_through += [clock.now] * waits.count(None)
     for first, start in enumerate(let_through):

@@ -20,7 +20,7 @@ from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimite
 from shared.core.settings import Settings
 from shared.runtime.tool import Links
 from tests.support.clock import NOON, SettableClock
-from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
+from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def refused(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPError:
     """The error of a read."""
-    async with Client(served(dispatcher), mode=mode) as client:
+    async with Client(make_server(dispatcher), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource(uri)
     return caught.value
@@ -52,7 +52,7 @@ async def refused(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPError:
 @both_eras
 async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda _, arguments: {**arguments, "title": "Käse"})
-    async with Client(served(dispatcher), mode=mode) as client:
+    async with Client(make_server(dispatcher), mode=mode) as client:
         read = await client.read_resource("carrel://book/b-1")
     [content] = read.contents
     assert content.model_dump(exclude_none=True) == {
@@ -60,12 +60,12 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
         "mime_type": "application/json",
         "text": '{"book_id":"b-1","title":"Käse"}',
     }
-    assert [("get_book", {"book_id": "b-1"})] == dispatcher.asked
+    assert [("get_book", {"book_id": "b-1"})] == dispatcher.calls
     assert 7 == (read.meta or {})[RECEIPT]["documents_read"]
 
 
 async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
-    async with Client(served(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
+    async with Client(make_server(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
     assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
 
@@ -89,7 +89,7 @@ async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: st
     assert (NOT_FOUND[mode], {"uri": uri[:2_000]}) == (error.code, error.data)
     assert f"Valid URIs look like: {BOOK.uri}, {SHELF.uri}" in error.message
     assert len(error.message) < 400
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls
 
 
 @both_eras
@@ -139,7 +139,7 @@ async def test_a_rate_limit_says_when_to_come_again(
     )
     access, anna = Access(settings, SettableClock(NOON)), Visitor(Caller.of("anna"), "user:anna")
     calls = access.pipeline(FakeDispatcher(lambda *_: {}))
-    catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
+    catalog = Catalog([make_tool("list_books", resource=BOOK, links=LISTED)])
     async with Client(mcp_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")
         with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
@@ -151,23 +151,23 @@ async def test_a_rate_limit_says_when_to_come_again(
 
 @both_eras
 async def test_templates_say_what_can_be_read(mode: str) -> None:
-    async with Client(served(FakeDispatcher(unused)), mode=mode) as client:
+    async with Client(make_server(FakeDispatcher(unused)), mode=mode) as client:
         listed = (await client.list_resource_templates()).resource_templates
-    assert [each.model_dump(exclude_none=True) for each in listed] == [
+    assert [template.model_dump(exclude_none=True) for template in listed] == [
         {
-            "name": each.name,
-            "title": each.title,
-            "uri_template": each.uri,
-            "description": each.description,
+            "name": template.name,
+            "title": template.title,
+            "uri_template": template.uri,
+            "description": template.description,
             "mime_type": "application/json",
         }
-        for each in (BOOK, SHELF)
+        for template in (BOOK, SHELF)
     ]
 
 
 @both_eras
 async def test_without_resources_the_lists_are_empty(mode: str) -> None:
-    server = served(FakeDispatcher(unused), Catalog([declared("try_out")]))
+    server = make_server(FakeDispatcher(unused), Catalog([make_tool("try_out")]))
     async with Client(server, mode=mode) as client:
         assert [] == (await client.list_resources()).resources
         assert [] == (await client.list_resource_templates()).resource_templates
@@ -177,18 +177,18 @@ async def test_without_resources_the_lists_are_empty(mode: str) -> None:
 
 async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
     dispatcher = FakeDispatcher(unused)
-    async with Client(served(dispatcher), mode=MODERN) as client:
+    async with Client(make_server(dispatcher), mode=MODERN) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         with pytest.raises(MCPError, match="no tool 'complete_name'") as caught:
             await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
     assert "complete_name" not in names
     assert f"The tools are: {', '.join(names)}." in caught.value.message
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls
 
 
 async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"title": "Käse", "like": []})
-    async with Client(served(dispatcher), mode=MODERN) as client:
+    async with Client(make_server(dispatcher), mode=MODERN) as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         [content] = (await client.read_resource("carrel://book/b")).contents
     assert called.structured_content == json.loads(content.model_dump()["text"])

@@ -22,10 +22,10 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     VERIFIER,
-    asking,
     challenge,
-    corrupted,
-    query_of,
+    corruptions,
+    make_parameters,
+    parse_query,
 )
 from tests.support.clock import SettableClock
 
@@ -51,7 +51,7 @@ async def test_approval_without_proof_is_impossible(
 ) -> None:
     with pytest.raises(Unauthorized):
         await server.approvals.approve(REQUEST, cast("Any", proof), FULL_ACCESS)
-    assert [] == await server.documents_of("oauth_grants")
+    assert [] == await server.list_documents("oauth_grants")
 
 
 @pytest.mark.parametrize(
@@ -82,20 +82,20 @@ async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, m
         "code": "c",
         "prompt": "none",
     }
-    fields = asking(client.client_id) | tempting
+    fields = make_parameters(client.client_id) | tempting
     for path in ("/authorize", "/token", "/register", "/revoke"):
         place = {"params": fields} if method == "GET" else {"data": fields}
         answer = await server.http.request(method, path, **cast("Any", place))
-        assert "code" not in query_of(answer.headers.get("location", ""))
-    assert [] == await server.documents_of("oauth_grants")
+        assert "code" not in parse_query(answer.headers.get("location", ""))
+    assert [] == await server.list_documents("oauth_grants")
 
 
 @pytest.mark.anyio
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
     location = await server.approvals.approve(REQUEST, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?")
-    assert {"code", "state", "iss"} == set(query_of(location))
-    assert ("a state", ISSUER) == (query_of(location)["state"], query_of(location)["iss"])
+    assert {"code", "state", "iss"} == set(parse_query(location))
+    assert ("a state", ISSUER) == (parse_query(location)["state"], parse_query(location)["iss"])
 
 
 @pytest.mark.anyio
@@ -103,7 +103,7 @@ async def test_what_stood_in_the_redirect_address_stays_there(server: Authorizat
     request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
     location = await server.approvals.approve(request, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
-    assert "state" not in query_of(location)
+    assert "state" not in parse_query(location)
 
 
 @pytest.mark.anyio
@@ -114,13 +114,13 @@ async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
         "error_description": "The person refused.",
         "state": "a state",
         "iss": ISSUER,
-    } == query_of(location)
+    } == parse_query(location)
 
 
 @pytest.mark.anyio
 async def test_nobody_hands_on_more_than_they_hold(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
-    [grant] = await server.documents_of("oauth_grants")
+    [grant] = await server.list_documents("oauth_grants")
     assert ["carrel:read"] == grant["scopes"]
 
 
@@ -131,14 +131,14 @@ async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
     asked = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
         await server.approvals.approve(asked, PERSON, frozenset({Scope.READ}))
-    assert [] == await server.documents_of("oauth_grants")
+    assert [] == await server.list_documents("oauth_grants")
 
 
 @pytest.mark.anyio
 async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServer) -> None:
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
-    [grant] = await server.documents_of("oauth_grants")
+    [grant] = await server.list_documents("oauth_grants")
     assert "0123456789ab" == grant["proof"]["key_id"]
 
 
@@ -156,7 +156,7 @@ def test_a_sealed_request_that_was_changed_is_refused() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
-    for text in (*corrupted(sealed), forged):
+    for text in (*corruptions(sealed), forged):
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, time)
 

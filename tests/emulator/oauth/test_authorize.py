@@ -13,11 +13,11 @@ from tests.support.authorization_server import (
     REDIRECT,
     RESOURCE,
     VERIFIER,
-    asking,
     challenge,
-    error_in,
-    query_of,
-    tokens_in,
+    make_parameters,
+    parse_error,
+    parse_query,
+    parse_tokens,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ HTML = {"accept": "text/html,application/xhtml+xml"}
 
 async def test_the_person_is_asked_what_the_program_asked_for(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
-    request = await server.asked(client.client_id, scope="carrel:read")
+    request = await server.request_of(client.client_id, scope="carrel:read")
     assert ("Reading Room", REDIRECT) == (request.client_name, request.redirect_uri)
     assert (frozenset({Scope.READ}), "a state") == (request.scopes, request.state)
     assert (challenge(VERIFIER), True) == (request.code_challenge, request.redirect_uri_given)
@@ -42,13 +42,15 @@ async def test_without_a_scope_all_are_asked_for(
     server: AuthorizationServer, scope: str | None
 ) -> None:
     client = await server.register()
-    request = await server.asked(client.client_id, scope=scope)
+    request = await server.request_of(client.client_id, scope=scope)
     assert FULL_ACCESS == request.scopes
 
 
 async def test_the_only_redirect_address_need_not_be_named(server: AuthorizationServer) -> None:
     client = await server.register()
-    request = await server.asked(client.client_id, redirect_uri=None, resource=None, state=None)
+    request = await server.request_of(
+        client.client_id, redirect_uri=None, resource=None, state=None
+    )
     assert (REDIRECT, False, None) == (
         request.redirect_uri,
         request.redirect_uri_given,
@@ -76,10 +78,10 @@ async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
 ) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, **change)
-    told = query_of(answer.headers["location"])
+    parameters = parse_query(answer.headers["location"])
     assert (302, True) == (answer.status_code, answer.headers["location"].startswith(REDIRECT))
-    assert (error, ISSUER) == (told["error"], told["iss"])
-    assert asking("", **change)["state"] == told["state"]
+    assert (error, ISSUER) == (parameters["error"], parameters["iss"])
+    assert make_parameters("", **change)["state"] == parameters["state"]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,8 @@ async def test_our_resource_may_be_written_in_other_ways(
     server: AuthorizationServer, resource: str
 ) -> None:
     client = await server.register()
-    code = await server.code(client.client_id, resource=resource)
-    tokens_in(await server.exchange(client, code, resource=resource))
+    code = await server.issue_code(client.client_id, resource=resource)
+    parse_tokens(await server.exchange(client, code, resource=resource))
 
 
 @pytest.mark.parametrize(
@@ -109,17 +111,17 @@ async def test_our_resource_may_be_written_in_other_ways(
 async def test_another_resource_is_not_ours(server: AuthorizationServer, resource: str) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, resource=resource)
-    assert "invalid_target" == query_of(answer.headers["location"])["error"]
+    assert "invalid_target" == parse_query(answer.headers["location"])["error"]
 
 
 async def test_an_unknown_program_is_told_so_without_a_redirect(
     server: AuthorizationServer,
 ) -> None:
-    known = await server.register()
-    unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{known.client_id}a", "a/b"]
+    client = await server.register()
+    unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{client.client_id}a", "a/b"]
     for client_id in ["", *unknown]:
         answer = await server.authorize(client_id)
-        assert (400, "invalid_request") == error_in(answer)
+        assert (400, "invalid_request") == parse_error(answer)
         assert "location" not in answer.headers
 
 
@@ -147,7 +149,7 @@ async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
     client = await server.register()
     for scope in ("carrel:read", "nonsense"):
         answer = await server.authorize(client.client_id, redirect_uri=redirect_uri, scope=scope)
-        assert (400, "invalid_request") == error_in(answer)
+        assert (400, "invalid_request") == parse_error(answer)
         assert "location" not in answer.headers
 
 
@@ -160,14 +162,14 @@ async def test_of_a_loopback_address_the_port_is_free(
     registered = (await server.register(redirect_uris=[uri])).client_id
     client_id = server.documents.add(PUBLISHED, uri) if published else registered
     asked = f"http://{host}:49152/callback"
-    assert asked == (await server.asked(client_id, redirect_uri=asked)).redirect_uri
+    assert asked == (await server.request_of(client_id, redirect_uri=asked)).redirect_uri
     for other in (
         f"http://{host}:49152/other",
         f"https://{host}/callback",
         "http://10.0.0.1/callback",
     ):
         answer = await server.authorize(client_id, redirect_uri=other)
-        assert (400, "invalid_request") == error_in(answer)
+        assert (400, "invalid_request") == parse_error(answer)
 
 
 async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
@@ -175,38 +177,43 @@ async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
 ) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for asked in ("http://localhost:3000", "http://localhost:3000/"):
-        request = await server.asked(client.client_id, redirect_uri=asked)
+        request = await server.request_of(client.client_id, redirect_uri=asked)
         assert "http://localhost:3000/" == request.redirect_uri
 
 
 async def test_an_app_gets_the_answer_through_its_own_scheme(server: AuthorizationServer) -> None:
     uri = "cursor://anysphere.cursor-mcp/oauth/callback"
     client = await server.register(redirect_uris=[uri])
-    request = await server.asked(client.client_id, redirect_uri=uri)
+    request = await server.request_of(client.client_id, redirect_uri=uri)
     location = server.approvals.deny(request)
     assert location.startswith(f"{uri}?error=access_denied&")
 
 
 async def test_what_is_there_twice_or_no_form_is_refused(server: AuthorizationServer) -> None:
     client = await server.register()
-    fields = asking(client.client_id)
+    fields = make_parameters(client.client_id)
     twice = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
-    assert (400, "invalid_request") == error_in(await server.http.get("/authorize", params=twice))
+    assert (400, "invalid_request") == parse_error(
+        await server.http.get("/authorize", params=twice)
+    )
     files = {name: (None, value) for name, value in fields.items()}
     answer = await server.http.post("/authorize", files=files)
-    assert (400, "invalid_request") == error_in(answer)
+    assert (400, "invalid_request") == parse_error(answer)
 
 
 async def test_a_form_asks_as_well_as_an_address(server: AuthorizationServer) -> None:
     client = await server.register()
-    answer = await server.http.post("/authorize", data=asking(client.client_id))
+    answer = await server.http.post("/authorize", data=make_parameters(client.client_id))
     assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
 async def test_a_browser_shows_words_that_cannot_be_markup(server: AuthorizationServer) -> None:
     client = await server.register()
-    hostile = asking("<script>alert(1)</script>")
-    for parameters in (hostile, asking(client.client_id, redirect_uri="javascript:alert(1)")):
+    hostile = make_parameters("<script>alert(1)</script>")
+    for parameters in (
+        hostile,
+        make_parameters(client.client_id, redirect_uri="javascript:alert(1)"),
+    ):
         answer = await server.http.get("/authorize", params=parameters, headers=HTML)
         assert (400, True) == (answer.status_code, "<h1>" in answer.text)
         assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -217,40 +224,42 @@ async def test_only_those_are_counted_who_have_us_look_at_a_document(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
-    server.limit.tries.clear()
+    server.limit.attempts.clear()
     await server.authorize(client.client_id)
-    assert [] == server.limit.tries
+    assert [] == server.limit.attempts
     await server.authorize(server.documents.add(PUBLISHED, REDIRECT))
-    assert ["1.2.3.4"] == server.limit.tries
+    assert ["1.2.3.4"] == server.limit.attempts
     server.limit.error = RateLimited("Too often.", retry_after=60)
-    server.documents.asked.clear()
+    server.documents.requests.clear()
     answer = await server.authorize(PUBLISHED)
-    assert (429, "temporarily_unavailable") == error_in(answer)
-    assert ("60", []) == (answer.headers["retry-after"], server.documents.asked)
+    assert (429, "temporarily_unavailable") == parse_error(answer)
+    assert ("60", []) == (answer.headers["retry-after"], server.documents.requests)
 
 
 async def test_a_published_client_has_safe_redirects_only(
     server: AuthorizationServer,
 ) -> None:
     server.documents.add(PUBLISHED, "http://program.example/back", "data:text/html,x", REDIRECT)
-    await server.asked(PUBLISHED)
+    await server.request_of(PUBLISHED)
     for uri in ("http://program.example/back", "data:text/html,x"):
         answer = await server.authorize(PUBLISHED, redirect_uri=uri)
-        assert (400, "invalid_request") == error_in(answer)
+        assert (400, "invalid_request") == parse_error(answer)
 
 
 async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationServer) -> None:
     server.documents.add(PUBLISHED, REDIRECT)
-    document = server.documents.known[PUBLISHED]
-    server.documents.known[PUBLISHED] = document.model_copy(update={"client_name": "n" * 60_000})
-    assert "n" * 100 == (await server.asked(PUBLISHED)).client_name
+    document = server.documents.published[PUBLISHED]
+    server.documents.published[PUBLISHED] = document.model_copy(
+        update={"client_name": "n" * 60_000}
+    )
+    assert "n" * 100 == (await server.request_of(PUBLISHED)).client_name
 
 
 async def test_a_document_out_of_reach_is_a_reason_to_try_again(
     server: AuthorizationServer,
 ) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
-    page = await server.http.get("/authorize", params=asking(PUBLISHED), headers=HTML)
+    page = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
     assert (503, "60") == (page.status_code, page.headers["retry-after"])
     assert "You cannot sign in right now" in page.text
     assert "Try again in a minute." in page.text
@@ -271,8 +280,8 @@ async def test_what_goes_wrong_here_is_said_without_a_stack(
 ) -> None:
     server.documents.error = error
     answer = await server.authorize(PUBLISHED)
-    assert expected == error_in(answer)
-    browser = await server.http.get("/authorize", params=asking(PUBLISHED), headers=HTML)
+    assert expected == parse_error(answer)
+    browser = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
     assert (expected[0], True) == (browser.status_code, "<h1>" in browser.text)
-    told = answer.text + browser.text + "".join(capsys.readouterr())
-    assert "a secret of somebody's" not in told
+    output = answer.text + browser.text + "".join(capsys.readouterr())
+    assert "a secret of somebody's" not in output

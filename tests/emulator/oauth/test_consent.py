@@ -10,7 +10,7 @@ import pytest
 from functions.gateway.oauth.authorization import grant_id_of_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
-from tests.support.sign_in_app import ASKED, USER, SignInApp, asking, hidden_in
+from tests.support.sign_in_app import REQUEST, USER, SignInApp, hidden_fields, make_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ async def form_in(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
     """Look at the page, and return its form as it would be sent by Allow."""
     page = await browser.get(address)
     assert 200 == page.status_code
-    return {**hidden_in(page), "decision": "allow"}
+    return {**hidden_fields(page), "decision": "allow"}
 
 
 async def send(
@@ -54,7 +54,7 @@ async def send(
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "changes",
     [
         {},
         {"key": ""},
@@ -68,26 +68,29 @@ async def send(
     ],
 )
 async def test_nobody_gets_a_code_without_a_proof(
-    sign_in_app: SignInApp, browser: httpx2.AsyncClient, shown: dict[str, str]
+    sign_in_app: SignInApp, browser: httpx2.AsyncClient, changes: dict[str, str]
 ) -> None:
     await sign_in_app.make_key()
-    answer = await send(browser, await form_in(browser, sign_in_app.address()) | shown)
+    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | changes)
     assert 401 == answer.status_code
     assert "location" not in answer.headers
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_a_key_lets_its_user_in_with_what_was_asked(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, key_id = await sign_in_app.make_key()
-    answer = await send(browser, await form_in(browser, sign_in_app.address()) | {"key": key})
+    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
     assert 303 == answer.status_code
     where, _, query = answer.headers["location"].partition("?")
-    told = parse_qs(query)
+    parameters = parse_qs(query)
     assert BACK == where
-    assert (["client's own"], [sign_in_app.settings.public_url]) == (told["state"], told["iss"])
-    grant_id = grant_id_of_code(sign_in_app.keyring, told["code"][0], ASKED.client_id)
+    assert (["client's own"], [sign_in_app.settings.public_url]) == (
+        parameters["state"],
+        parameters["iss"],
+    )
+    grant_id = grant_id_of_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
     assert grant_id is not None
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
     assert grant is not None
@@ -99,7 +102,7 @@ async def test_a_key_with_blanks_around_it_is_the_same_key(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     answer = await send(
-        browser, await form_in(browser, sign_in_app.address()) | {"key": f" {key}\n"}
+        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": f" {key}\n"}
     )
     assert 303 == answer.status_code
 
@@ -108,9 +111,9 @@ async def test_a_key_hands_on_no_more_than_it_allows(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    answer = await send(browser, await form_in(browser, sign_in_app.address()) | {"key": key})
+    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-    grant_id = grant_id_of_code(sign_in_app.keyring, code, ASKED.client_id)
+    grant_id = grant_id_of_code(sign_in_app.keyring, code, REQUEST.client_id)
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert frozenset({Scope.READ}) == grant.scopes
@@ -120,18 +123,18 @@ async def test_a_key_that_allows_nothing_of_it_is_told_so(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    address = sign_in_app.address(asking(scopes=frozenset({Scope.WRITE})))
+    address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
     answer = await send(browser, await form_in(browser, address) | {"key": key})
     assert 403 == answer.status_code
     assert "has none of the scopes that the program asks for" in answer.text
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_a_wrong_key_is_never_shown_again(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     answer = await send(
-        browser, await form_in(browser, sign_in_app.address()) | {"key": "carrel_secret_typo"}
+        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "carrel_secret_typo"}
     )
     assert 401 == answer.status_code
     assert "secret_typo" not in answer.text
@@ -142,7 +145,7 @@ async def test_a_wrong_key_is_said_in_plain_words(
 ) -> None:
     """The page shows the message as it is: marks of code would show as backticks."""
     answer = await send(
-        browser, await form_in(browser, sign_in_app.address()) | {"key": "carrel_typo"}
+        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "carrel_typo"}
     )
     assert "This key is not valid" in answer.text
     assert "create another one with carrel keys create." in answer.text
@@ -153,8 +156,10 @@ async def test_after_a_wrong_key_the_same_page_takes_the_right_one(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    again = await send(browser, await form_in(browser, sign_in_app.address()) | {"key": "wrong"})
-    form = {**hidden_in(again), "decision": "allow", "key": key}
+    again = await send(
+        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "wrong"}
+    )
+    form = {**hidden_fields(again), "decision": "allow", "key": key}
     assert 303 == (await send(browser, form)).status_code
 
 
@@ -163,64 +168,64 @@ async def test_a_revoked_key_lets_nobody_in(
 ) -> None:
     key, key_id = await sign_in_app.make_key()
     await AccessStore(sign_in_app.access).keys.revoke(key_id, sign_in_app.clock())
-    answer = await send(browser, await form_in(browser, sign_in_app.address()) | {"key": key})
-    assert (401, 0) == (answer.status_code, await sign_in_app.grants())
+    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
+    assert (401, 0) == (answer.status_code, await sign_in_app.count_grants())
 
 
 async def test_deny_needs_no_key_and_tells_the_program(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await form_in(browser, sign_in_app.address())
+    form = await form_in(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "deny"})
     assert 303 == answer.status_code
     assert answer.headers["location"].startswith(f"{BACK}?error=access_denied&")
-    assert (0, []) == (await sign_in_app.grants(), sign_in_app.tries.seen)
+    assert (0, []) == (await sign_in_app.count_grants(), sign_in_app.login_limit.attempts)
 
 
 async def test_an_answer_that_is_neither_is_none(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address())
+    form = await form_in(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "", "key": key})
-    assert (400, 0) == (answer.status_code, await sign_in_app.grants())
+    assert (400, 0) == (answer.status_code, await sign_in_app.count_grants())
 
 
 async def test_tries_are_counted_by_address_and_limited(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    sign_in_app.tries.most = 1
+    sign_in_app.login_limit.max_attempts = 1
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address())
+    form = await form_in(browser, sign_in_app.consent_path())
     assert 401 == (await send(browser, form | {"key": "wrong"})).status_code
     answer = await send(browser, form | {"key": key})
     assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
-    assert "Too many tries. Wait a minute." in answer.text
-    assert ["127.0.0.1"] * 2 == sign_in_app.tries.seen
-    assert 0 == await sign_in_app.grants()
+    assert "Too many attempts. Wait a minute." in answer.text
+    assert ["127.0.0.1"] * 2 == sign_in_app.login_limit.attempts
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_a_form_from_another_browser_is_refused(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address()) | {"key": key}
+    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     async with sign_in_app.client() as other:
         without_cookie = await send(other, form)
-        await form_in(other, sign_in_app.address())
+        await form_in(other, sign_in_app.consent_path())
         with_its_own = await send(other, form)
     assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 async def test_a_form_counts_for_the_request_that_it_was_made_for(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address())
-    other = sign_in_app.sealed(asking(redirect_uri="https://evil.example/"))
+    form = await form_in(browser, sign_in_app.consent_path())
+    other = sign_in_app.sealed(make_request(redirect_uri="https://evil.example/"))
     answer = await send(browser, form | {"key": key, "request": other})
-    assert (403, 0) == (answer.status_code, await sign_in_app.grants())
+    assert (403, 0) == (answer.status_code, await sign_in_app.count_grants())
 
 
 @pytest.mark.parametrize("field", ["form", "request"])
@@ -228,9 +233,9 @@ async def test_a_form_without_its_fields_is_refused(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, field: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address()) | {"key": key}
+    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     del form[field]
-    assert (403, 0) == ((await send(browser, form)).status_code, await sign_in_app.grants())
+    assert (403, 0) == ((await send(browser, form)).status_code, await sign_in_app.count_grants())
 
 
 @pytest.mark.parametrize(
@@ -247,9 +252,9 @@ async def test_a_form_that_another_site_sent_is_refused(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address()) | {"key": key}
+    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     assert 403 == (await send(browser, form, **headers)).status_code
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:8080"])
@@ -257,7 +262,7 @@ async def test_a_form_from_the_page_itself_is_taken(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, origin: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.address()) | {"key": key}
+    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     answer = await send(browser, form, origin=origin, sec_fetch_site="same-origin")
     assert 303 == answer.status_code
 
@@ -265,7 +270,7 @@ async def test_a_form_from_the_page_itself_is_taken(
 async def test_a_form_may_name_its_character_set(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await form_in(browser, sign_in_app.address()) | {"decision": "deny"}
+    form = await form_in(browser, sign_in_app.consent_path()) | {"decision": "deny"}
     named = "application/x-www-form-urlencoded;charset=UTF-8"
     assert 303 == (await send(browser, form, content_type=named)).status_code
 
@@ -274,13 +279,13 @@ async def test_a_request_that_waited_too_long_says_to_start_again(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    address = sign_in_app.address()
+    address = sign_in_app.consent_path()
     form = await form_in(browser, address) | {"key": key}
     sign_in_app.clock.advance(minutes=11)
     for answer in (await browser.get(address), await send(browser, form)):
         assert 400 == answer.status_code
         assert "Start again from the program" in answer.text
-    assert 0 == await sign_in_app.grants()
+    assert 0 == await sign_in_app.count_grants()
 
 
 @pytest.mark.parametrize("query", ["", "?request=", "?request=x.y", "?request=a&request=b"])

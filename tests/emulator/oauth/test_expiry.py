@@ -17,8 +17,8 @@ from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     NOON,
     PERSON,
-    error_in,
-    tokens_in,
+    parse_error,
+    parse_tokens,
 )
 
 if TYPE_CHECKING:
@@ -34,23 +34,23 @@ INVALID = (400, "invalid_grant")
 async def test_a_revoked_person_gets_nothing_more(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
-    token = (await server.signed_in(client)).refresh_token
-    await server.store.accounts.revoke(PERSON.user_id, server.time.now)
-    assert INVALID == error_in(await server.exchange(client, code))
-    assert INVALID == error_in(await server.refresh(client, token))
-    server.time.advance(seconds=1)
-    await server.signed_in(client)
+    code = await server.issue_code(client.client_id)
+    token = (await server.sign_in(client)).refresh_token
+    await server.store.accounts.revoke(PERSON.user_id, server.clock.now)
+    assert INVALID == parse_error(await server.exchange(client, code))
+    assert INVALID == parse_error(await server.refresh(client, token))
+    server.clock.advance(seconds=1)
+    await server.sign_in(client)
 
 
 async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    token = (await server.signed_in(client)).refresh_token
-    other = await server.signed_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
+    token = (await server.sign_in(client)).refresh_token
+    other = await server.sign_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
     server.banned.add(PERSON.email)
-    assert INVALID == error_in(await server.refresh(client, token))
-    tokens_in(await server.refresh(client, other.refresh_token))
+    assert INVALID == parse_error(await server.refresh(client, token))
+    parse_tokens(await server.refresh(client, other.refresh_token))
 
 
 async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
@@ -59,12 +59,12 @@ async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
     _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON)
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
-    token = (await server.signed_in(client, proof)).refresh_token
-    token = tokens_in(await server.refresh(client, token)).refresh_token
-    code = await server.code(client.client_id, proof)
+    token = (await server.sign_in(client, proof)).refresh_token
+    token = parse_tokens(await server.refresh(client, token)).refresh_token
+    code = await server.issue_code(client.client_id, proof)
     await server.store.keys.revoke(key.key_id, NOON)
-    assert INVALID == error_in(await server.refresh(client, token))
-    assert INVALID == error_in(await server.exchange(client, code))
+    assert INVALID == parse_error(await server.refresh(client, token))
+    assert INVALID == parse_error(await server.exchange(client, code))
 
 
 async def test_what_a_key_proved_ends_with_it_at_once(
@@ -72,8 +72,8 @@ async def test_what_a_key_proved_ends_with_it_at_once(
 ) -> None:
     _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=NOON)
     await server.store.keys.add(key)
-    tokens = await server.signed_in(client, Proof(user_id="ada", kind="key", key_id=key.key_id))
-    others = await server.signed_in(client)
+    tokens = await server.sign_in(client, Proof(user_id="ada", kind="key", key_id=key.key_id))
+    others = await server.sign_in(client)
     _, sign_ins = await revoke_key(server.store, key.key_id)
     assert 1 == sign_ins
     callers = server.access.callers
@@ -91,9 +91,9 @@ async def test_no_token_outlives_the_key_that_it_comes_from(
     )
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id, expires_at=ends)
-    tokens = await server.signed_in(client, proof)
+    tokens = await server.sign_in(client, proof)
     assert 600 == tokens.expires_in
-    server.time.advance(minutes=10)
+    server.clock.advance(minutes=10)
     with pytest.raises(Unauthorized):
         await server.access.callers.identify(Credential(tokens.access_token), "")
 
@@ -105,11 +105,14 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
     _, key = new_key(server.access.keyring, "ada", "laptop", FULL_ACCESS, created_at=future)
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
-    by_key, by_google = await server.signed_in(client, proof), await server.signed_in(client)
+    by_key, by_google = (
+        await server.sign_in(client, proof),
+        await server.sign_in(client),
+    )
     assert (1, 1) == await revoke_user(server.store, "ada")
     assert (0, 1) == await revoke_user(server.store, PERSON.user_id)
     for tokens in (by_key, by_google):
-        assert INVALID == error_in(await server.refresh(client, tokens.refresh_token))
+        assert INVALID == parse_error(await server.refresh(client, tokens.refresh_token))
         with pytest.raises(Unauthorized):
             await server.access.callers.identify(Credential(tokens.access_token), "")
 
@@ -122,5 +125,5 @@ async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
     unknown = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)
     for proof in (unknown, anothers):
-        code = await server.code(client.client_id, proof)
-        assert INVALID == error_in(await server.exchange(client, code))
+        code = await server.issue_code(client.client_id, proof)
+        assert INVALID == parse_error(await server.exchange(client, code))

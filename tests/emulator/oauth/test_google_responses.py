@@ -14,11 +14,11 @@ from tests.support.google_sign_in import (
     DISCOVERY,
     KEYS,
     TOKEN,
-    at_google,
-    leave,
-    letting_in_ada,
-    opened,
+    admit_ada,
+    open_sign_in_app,
+    press_continue,
     sign_in,
+    visit_google,
 )
 from tests.support.sign_in_app import SignInApp
 
@@ -40,7 +40,7 @@ def google() -> Iterator[FakeGoogle]:
 @pytest.fixture
 def with_google(settings: Settings, google: FakeGoogle) -> Settings:
     """The settings of an owner who lets Ada in."""
-    return letting_in_ada(settings, google)
+    return admit_ada(settings, google)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ async def test_a_token_that_google_did_not_sign_lets_nobody_in(
 async def test_clocks_may_differ_by_a_minute(
     with_google: Settings, google: FakeGoogle, minutes: float, status: int
 ) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
         google.now = sign_in_app.clock().timestamp() - 60 * minutes
-        way = await leave(sign_in_app, browser)
-        answer = await browser.get(await at_google(way.headers["location"]))
+        way = await press_continue(sign_in_app, browser)
+        answer = await browser.get(await visit_google(way.headers["location"]))
     assert status == answer.status_code
 
 
@@ -117,8 +117,8 @@ async def test_while_google_is_down_the_page_says_only_that(
         google.statuses[path] = 500
     else:
         google.bodies[path] = body
-    async with opened(with_google) as (sign_in_app, browser):
-        answer = await leave(sign_in_app, browser)
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        answer = await press_continue(sign_in_app, browser)
     assert (503, "30") == (answer.status_code, answer.headers["retry-after"])
     assert "Google does not answer as expected" in answer.text
     assert google.issuer not in answer.text
@@ -127,10 +127,10 @@ async def test_while_google_is_down_the_page_says_only_that(
 async def test_another_issuer_in_the_place_of_google_is_not_believed(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    said = google.discovery() | {"issuer": "https://evil.example"}
-    google.bodies[DISCOVERY] = json.dumps(said).encode()
-    async with opened(with_google) as (sign_in_app, browser):
-        assert 503 == (await leave(sign_in_app, browser)).status_code
+    document = google.discovery() | {"issuer": "https://evil.example"}
+    google.bodies[DISCOVERY] = json.dumps(document).encode()
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        assert 503 == (await press_continue(sign_in_app, browser)).status_code
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
@@ -144,7 +144,7 @@ async def test_a_token_endpoint_out_of_order_lets_nobody_in(
 
 
 async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: FakeGoogle) -> None:
-    google.pause = 0.5
+    google.delay = 0.5
     sign_in_app = SignInApp(with_google)
     provider = OpenIdProvider(google.issuer, sign_in_app.clock, timeout=0.1)
     with pytest.raises(Unavailable, match="Google does not answer"):
@@ -155,28 +155,28 @@ async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: Fa
 
 async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:
     settings = with_google.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
-    async with opened(settings) as (sign_in_app, browser):
-        assert 503 == (await leave(sign_in_app, browser)).status_code
+    async with open_sign_in_app(settings) as (sign_in_app, browser):
+        assert 503 == (await press_continue(sign_in_app, browser)).status_code
 
 
 async def test_what_google_publishes_is_read_once_an_hour(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
         for _ in range(3):
-            await leave(sign_in_app, browser)
-        assert [DISCOVERY, KEYS] == google.asked
+            await press_continue(sign_in_app, browser)
+        assert [DISCOVERY, KEYS] == google.requests
         sign_in_app.clock.advance(minutes=61)
-        await leave(sign_in_app, browser)
-    assert [DISCOVERY, KEYS] * 2 == google.asked
+        await press_continue(sign_in_app, browser)
+    assert [DISCOVERY, KEYS] * 2 == google.requests
 
 
 async def test_a_key_that_google_has_just_made_is_fetched(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         google.change_key("key-2")
         answer = await browser.get(back)
     assert 303 == answer.status_code
-    assert 2 == google.asked.count(KEYS)
+    assert 2 == google.requests.count(KEYS)

@@ -17,13 +17,13 @@ from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     ADA,
     TOKEN,
-    at_google,
-    leave,
-    letting_in_ada,
-    opened,
+    admit_ada,
+    open_sign_in_app,
+    press_continue,
     sign_in,
+    visit_google,
 )
-from tests.support.sign_in_app import ASKED, SignInApp, hidden_in
+from tests.support.sign_in_app import REQUEST, SignInApp, hidden_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,17 +43,17 @@ def google() -> Iterator[FakeGoogle]:
 @pytest.fixture
 def with_google(settings: Settings, google: FakeGoogle) -> Settings:
     """The settings of an owner who lets Ada in."""
-    return letting_in_ada(settings, google)
+    return admit_ada(settings, google)
 
 
 async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        way = await leave(sign_in_app, browser)
-        answer = await browser.get(await at_google(way.headers["location"]))
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        way = await press_continue(sign_in_app, browser)
+        answer = await browser.get(await visit_google(way.headers["location"]))
         assert (303, 303) == (way.status_code, answer.status_code)
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-        grant_id = grant_id_of_code(sign_in_app.keyring, code, ASKED.client_id)
+        grant_id = grant_id_of_code(sign_in_app.keyring, code, REQUEST.client_id)
         grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert (ADA, FULL_ACCESS) == (grant.user_id, grant.scopes)
@@ -65,7 +65,7 @@ async def test_google_is_asked_for_the_email_and_to_select_an_account(
 ) -> None:
     await sign_in(with_google)
     await sign_in(with_google)
-    first, second = google.questions
+    first, second = google.authorization_requests
     expected = {
         "client_id": CLIENT_ID,
         "redirect_uri": "http://localhost:8080/signin/google",
@@ -80,29 +80,29 @@ async def test_google_is_asked_for_the_email_and_to_select_an_account(
 
 
 async def test_the_page_offers_google_and_no_field_for_a_key(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        page = await browser.get(sign_in_app.address())
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        page = await browser.get(sign_in_app.consent_path())
     assert "Continue with Google" in page.text
     assert 'name="key"' not in page.text
 
 
 async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
         key, _ = await sign_in_app.make_key()
-        form = hidden_in(await browser.get(sign_in_app.address()))
+        form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
-        assert 0 == await sign_in_app.grants()
+        assert 0 == await sign_in_app.count_grants()
     assert "/o/oauth2/v2/auth" == urlsplit(answer.headers["location"]).path
 
 
 async def test_deny_tells_the_program_without_asking_google(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        form = hidden_in(await browser.get(sign_in_app.address()))
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
-    assert [] == google.asked
+    assert [] == google.requests
 
 
 @pytest.mark.parametrize(
@@ -149,56 +149,58 @@ async def test_who_is_not_on_the_list_reads_which_account_was_refused(
 async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google.model_copy(update={"allowed_emails": ()})) as (
+    async with open_sign_in_app(with_google.model_copy(update={"allowed_emails": ()})) as (
         sign_in_app,
         browser,
     ):
-        answer = await leave(sign_in_app, browser)
+        answer = await press_continue(sign_in_app, browser)
     assert 403 == answer.status_code
     assert "ALLOWED_EMAILS" in answer.text
-    assert [] == google.asked
+    assert [] == google.requests
 
 
 async def test_a_sign_in_that_another_browser_began_is_refused(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        way = await leave(sign_in_app, browser)
-        back = await at_google(way.headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        way = await press_continue(sign_in_app, browser)
+        back = await visit_google(way.headers["location"])
         async with sign_in_app.client() as stranger:
             without_cookie = await stranger.get(back)
-            await stranger.get(sign_in_app.address())
+            await stranger.get(sign_in_app.consent_path())
             with_its_own = await stranger.get(back)
-        assert 0 == await sign_in_app.grants()
+        assert 0 == await sign_in_app.count_grants()
     assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
     assert "started in another browser" in with_its_own.text
-    assert TOKEN not in google.asked
+    assert TOKEN not in google.requests
 
 
 @pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
 async def test_a_state_that_we_did_not_make_is_refused(with_google: Settings, state: str) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        await browser.get(sign_in_app.address())
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        await browser.get(sign_in_app.consent_path())
         answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
     assert answer.status_code in (400, 403)
 
 
 async def test_the_code_of_another_sign_in_is_refused(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        mine = await at_google((await leave(sign_in_app, browser)).headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        mine = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         async with sign_in_app.client() as other:
-            theirs = await at_google((await leave(sign_in_app, other)).headers["location"])
+            theirs = await visit_google(
+                (await press_continue(sign_in_app, other)).headers["location"]
+            )
         stolen = httpx2.URL(theirs).params["code"]
         answer = await browser.get(httpx2.URL(mine).copy_set_param("code", stolen))
-        assert 0 == await sign_in_app.grants()
+        assert 0 == await sign_in_app.count_grants()
     assert 401 == answer.status_code
 
 
 async def test_coming_back_twice_counts_once(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         first, second = [await browser.get(back) for _ in range(2)]
-        assert 1 == await sign_in_app.grants()
+        assert 1 == await sign_in_app.count_grants()
     assert (303, 401) == (first.status_code, second.status_code)
 
 
@@ -213,8 +215,8 @@ async def test_who_gives_up_at_google_may_try_again(
 
 
 async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         sign_in_app.clock.advance(minutes=11)
         answer = await browser.get(back)
     assert 400 == answer.status_code
@@ -222,11 +224,11 @@ async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: 
 
 
 async def test_going_and_coming_back_count_as_tries(with_google: Settings) -> None:
-    async with opened(with_google) as (sign_in_app, browser):
-        sign_in_app.tries.most = 1
-        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
+    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+        sign_in_app.login_limit.max_attempts = 1
+        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         answer = await browser.get(back)
-        assert 0 == await sign_in_app.grants()
+        assert 0 == await sign_in_app.count_grants()
     assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
 
 

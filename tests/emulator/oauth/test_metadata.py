@@ -25,7 +25,7 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     RESOURCE,
-    query_of,
+    parse_query,
 )
 from tests.support.fakes.token_storage import Memory
 
@@ -78,14 +78,14 @@ async def test_programs_read_whose_tokens_the_endpoint_takes(
 
 async def test_web_pages_may_read_it_too(server: AuthorizationServer) -> None:
     page = {"origin": "https://page.example"}
-    asking = page | {
+    make_parameters = page | {
         "access-control-request-method": "GET",
         "access-control-request-headers": "mcp-protocol-version",
     }
     path = "/.well-known/oauth-protected-resource/mcp"
     for answer in (
         await server.http.get(path, headers=page),
-        await server.http.options(path, headers=asking),
+        await server.http.options(path, headers=make_parameters),
     ):
         assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])
 
@@ -100,13 +100,13 @@ class Browser:
 
     async def open(self, url: str) -> None:
         """Follow the program's link, and approve."""
-        parameters = query_of(url)
-        asked = await self._server.asked(parameters.pop("client_id"), **parameters)
+        parameters = parse_query(url)
+        asked = await self._server.request_of(parameters.pop("client_id"), **parameters)
         self._location = await self._server.approvals.approve(asked, PERSON, FULL_ACCESS)
 
     async def back(self) -> AuthorizationCodeResult:
         """What the program finds in the address where the browser ended."""
-        return AuthorizationCodeResult.model_validate(query_of(self._location))
+        return AuthorizationCodeResult.model_validate(parse_query(self._location))
 
 
 def guard(server: AuthorizationServer) -> None:
@@ -117,8 +117,8 @@ def guard(server: AuthorizationServer) -> None:
             token = request.headers.get("authorization", "").removeprefix("Bearer ")
             return JSONResponse({"user": server.access.tokens.read(token).user_id})
         except Unauthorized:
-            told = {"www-authenticate": challenge(server.access.settings, FULL_ACCESS)}
-            return JSONResponse({}, status_code=401, headers=told)
+            headers = {"www-authenticate": challenge(server.access.settings, FULL_ACCESS)}
+            return JSONResponse({}, status_code=401, headers=headers)
 
     server.app.routes.append(Route("/mcp", answer, methods=["POST"]))
 
@@ -151,4 +151,4 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     assert before.refresh_token != kept.tokens.refresh_token
     assert kept.client
     assert published == (document == kept.client.client_id)
-    assert (not published) == bool(await server.documents_of("oauth_clients"))
+    assert (not published) == bool(await server.list_documents("oauth_clients"))

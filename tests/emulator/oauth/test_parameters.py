@@ -43,7 +43,7 @@ async def send(
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
-    ("content_type", "body", "said"),
+    ("content_type", "body", "message"),
     [
         ("application/json", b"{}", "Send the parameters as"),
         ("text/plain", b"state=a", "Send the parameters as"),
@@ -51,15 +51,19 @@ async def send(
         (FORM, b"state=a&state=b", "is repeated"),
         (FORM, b"state=a&state=a", "is repeated"),
         (FORM, b"state=\xff\xfe", "are not valid"),
-        (FORM, b"&".join(b"a%d=b" % each for each in range(101)), "are not valid"),
+        (FORM, b"&".join(b"a%d=b" % number for number in range(101)), "are not valid"),
     ],
 )
 async def test_what_is_no_plain_form_is_refused_in_words(
-    endpoints: dict[str, httpx2.AsyncClient], path: str, content_type: str, body: bytes, said: str
+    endpoints: dict[str, httpx2.AsyncClient],
+    path: str,
+    content_type: str,
+    body: bytes,
+    message: str,
 ) -> None:
     answer = await send(endpoints, path, body, content_type)
     assert 400 == answer.status_code
-    assert said in answer.text
+    assert message in answer.text
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -74,7 +78,7 @@ async def test_a_form_that_is_too_large_is_not_read(
 async def test_an_empty_value_is_none_and_twenty_parameters_are_fine(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
-    many = b"&".join(b"a%d=b" % each for each in range(20))
+    many = b"&".join(b"a%d=b" % number for number in range(20))
     answer = await send(endpoints, path, b"state=&state=a&" + many, f"{FORM};charset=UTF-8")
     assert not any(words in answer.text for words in ("is repeated", "are not valid"))
 

@@ -11,7 +11,7 @@ from functions.gateway.oauth.client_id_metadata import parse_client
 from functions.gateway.oauth.redirect_uris import Destination, is_registered, parse_redirect_uri
 from functions.gateway.oauth.safe_fetch import DocumentRejected
 from shared.core.errors import InvalidInput
-from tests.support.authorization_server import REDIRECT, error_in
+from tests.support.authorization_server import REDIRECT, parse_error
 from tests.support.https_server import URL
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def test_safe_addresses_can_be_registered_published_and_shown(
 @pytest.mark.parametrize("uri", UNSAFE)
 async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
-    assert 400 == error_in(answer)[0]
+    assert 400 == parse_error(answer)[0]
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
     with pytest.raises(DocumentRejected):
         parse_client(json.dumps(document).encode(), URL)

@@ -9,7 +9,12 @@ from pydantic import SecretStr
 
 from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
-from tests.support.authorization_server import REDIRECT, authorization_server, error_in, tokens_in
+from tests.support.authorization_server import (
+    REDIRECT,
+    authorization_server,
+    parse_error,
+    parse_tokens,
+)
 
 if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
@@ -17,9 +22,9 @@ if TYPE_CHECKING:
 
 async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
-    told = error_in(await server.http.post("/register", json=body))
-    assert [] == await server.documents_of("oauth_clients")
-    return told
+    error = parse_error(await server.http.post("/register", json=body))
+    assert [] == await server.list_documents("oauth_clients")
+    return error
 
 
 @pytest.mark.anyio
@@ -31,7 +36,7 @@ async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationSer
     )
     secret = client.client_secret or ""
     assert len(secret) == 43
-    [stored] = await server.documents_of("oauth_clients")
+    [stored] = await server.list_documents("oauth_clients")
     assert (client.client_id, ["https://program.example/back"]) == (
         stored["id"],
         stored["redirect_uris"],
@@ -56,13 +61,15 @@ async def test_a_program_learns_how_to_authenticate(
         client.token_endpoint_auth_method,
         client.client_secret is not None,
     )
-    await server.signed_in(client)
+    await server.sign_in(client)
 
 
 @pytest.mark.anyio
 async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationServer) -> None:
-    wanted = ["authorization_code", "implicit", "client_credentials"]
-    client = await server.register(grant_types=wanted, scope="openid", response_types=["code", "x"])
+    grant_types = ["authorization_code", "implicit", "client_credentials"]
+    client = await server.register(
+        grant_types=grant_types, scope="openid", response_types=["code", "x"]
+    )
     assert ["authorization_code", "refresh_token"] == client.grant_types
     assert (["code"], "carrel:read carrel:write") == (client.response_types, client.scope)
 
@@ -71,7 +78,10 @@ async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationSe
 @pytest.mark.parametrize(
     ("metadata", "error"),
     [
-        ({"redirect_uris": [f"{REDIRECT}/{each}" for each in range(11)]}, "invalid_redirect_uri"),
+        (
+            {"redirect_uris": [f"{REDIRECT}/{number}" for number in range(11)]},
+            "invalid_redirect_uri",
+        ),
         ({"redirect_uris": ["data:,x"]}, "invalid_redirect_uri"),
         ({"redirect_uris": []}, "invalid_client_metadata"),
         ({"redirect_uris": None}, "invalid_redirect_uri"),
@@ -95,7 +105,7 @@ async def test_what_nobody_gets_is_refused(
 )
 async def test_what_is_no_registration_is_refused(server: AuthorizationServer, body: bytes) -> None:
     answer = await server.http.post("/register", content=body)
-    assert (400, "invalid_client_metadata") == error_in(answer)
+    assert (400, "invalid_client_metadata") == parse_error(answer)
 
 
 @pytest.mark.anyio
@@ -108,17 +118,17 @@ async def test_a_body_that_is_too_large_is_not_read(server: AuthorizationServer)
 async def test_registering_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
-    assert (429, "temporarily_unavailable") == error_in(answer)
-    assert ("30", ["1.2.3.4"]) == (answer.headers["retry-after"], server.limit.tries)
-    assert [] == await server.documents_of("oauth_clients")
+    assert (429, "temporarily_unavailable") == parse_error(answer)
+    assert ("30", ["1.2.3.4"]) == (answer.headers["retry-after"], server.limit.attempts)
+    assert [] == await server.list_documents("oauth_clients")
 
 
 @pytest.mark.anyio
 async def test_an_unused_registration_is_forgotten_after_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
-    server.time.advance(hours=23, minutes=59)
-    await server.asked(client.client_id)
-    server.time.advance(minutes=1)
+    server.clock.advance(hours=23, minutes=59)
+    await server.request_of(client.client_id)
+    server.clock.advance(minutes=1)
     assert 400 == (await server.authorize(client.client_id)).status_code
 
 
@@ -127,15 +137,15 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
-    token = (await server.signed_in(client)).refresh_token
+    token = (await server.sign_in(client)).refresh_token
     for _ in range(4):
-        server.time.advance(days=29)
-        token = tokens_in(await server.refresh(client, token)).refresh_token
-    server.time.advance(days=89, hours=23)
-    await server.asked(client.client_id)
-    server.time.advance(hours=1)
+        server.clock.advance(days=29)
+        token = parse_tokens(await server.refresh(client, token)).refresh_token
+    server.clock.advance(days=89, hours=23)
+    await server.request_of(client.client_id)
+    server.clock.advance(hours=1)
     assert 400 == (await server.authorize(client.client_id)).status_code
-    assert (401, "invalid_client") == error_in(await server.refresh(client, token))
+    assert (401, "invalid_client") == parse_error(await server.refresh(client, token))
 
 
 @pytest.mark.anyio
@@ -143,14 +153,14 @@ async def test_a_registration_in_use_is_written_once_a_day(server: Authorization
     client = await server.register()
     ends = []
     for hours in (1, 1, 23):
-        await server.signed_in(client)
-        [stored] = await server.documents_of("oauth_clients")
+        await server.sign_in(client)
+        [stored] = await server.list_documents("oauth_clients")
         ends.append(stored["expires_at"])
-        server.time.advance(hours=hours)
+        server.clock.advance(hours=hours)
     assert ends[0] == ends[1] == ends[2]
-    server.time.advance(seconds=1)
-    await server.signed_in(client)
-    [stored] = await server.documents_of("oauth_clients")
+    server.clock.advance(seconds=1)
+    await server.sign_in(client)
+    [stored] = await server.list_documents("oauth_clients")
     assert ends[0] < stored["expires_at"]
 
 
@@ -170,10 +180,10 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
 async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
     async with authorization_server(project, "o" * 32) as old:
         client = await old.register()
-        code = await old.code(client.client_id)
+        code = await old.issue_code(client.client_id)
     async with authorization_server(project, "n" * 32, "o" * 32) as both:
-        token = tokens_in(await both.exchange(client, code)).refresh_token
-        token = tokens_in(await both.refresh(client, token)).refresh_token
+        token = parse_tokens(await both.exchange(client, code)).refresh_token
+        token = parse_tokens(await both.refresh(client, token)).refresh_token
     async with authorization_server(project, "n" * 32) as new:
-        assert (401, "invalid_client") == error_in(await new.refresh(client, token))
+        assert (401, "invalid_client") == parse_error(await new.refresh(client, token))
     assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.authorization_server import error_in, tokens_in
+from tests.support.authorization_server import parse_error, parse_tokens
 
 if TYPE_CHECKING:
     import httpx2
@@ -43,12 +43,12 @@ async def test_either_token_ends_the_whole_sign_in(
 ) -> None:
     method = "none" if public else "client_secret_post"
     client = await server.register(token_endpoint_auth_method=method)
-    tokens = await server.signed_in(client)
+    tokens = await server.sign_in(client)
     given_back = getattr(tokens, kind)
     assert is_done(await revoke(server, client, given_back, token_type_hint=hint))
-    assert not await server.lets_in(tokens.access_token)
+    assert not await server.accepts_token(tokens.access_token)
     answer = await server.refresh(client, tokens.refresh_token)
-    assert (400, "invalid_grant") == error_in(answer)
+    assert (400, "invalid_grant") == parse_error(answer)
     assert is_done(await revoke(server, client, given_back))
 
 
@@ -56,35 +56,35 @@ async def test_what_is_no_token_of_the_programs_is_none_to_give_back(
     server: AuthorizationServer,
 ) -> None:
     client, other = await server.register(), await server.register()
-    tokens = await server.signed_in(other)
+    tokens = await server.sign_in(other)
     for text in (tokens.access_token, tokens.refresh_token, "x", "a.b.c", "\x00", "ü"):
         assert is_done(await revoke(server, client, text))
-    assert await server.lets_in(tokens.access_token)
-    tokens_in(await server.refresh(other, tokens.refresh_token))
+    assert await server.accepts_token(tokens.access_token)
+    parse_tokens(await server.refresh(other, tokens.refresh_token))
 
 
 async def test_who_does_not_say_who_it_is_gives_nothing_back(server: AuthorizationServer) -> None:
     client = await server.register()
-    tokens = await server.signed_in(client)
+    tokens = await server.sign_in(client)
     for changes in ({"client_secret": None}, {"client_secret": "x"}, {"client_id": "x"}):
         thief = client.model_copy(update=changes)
         answer = await revoke(server, thief, tokens.refresh_token)
-        assert (401, "invalid_client") == error_in(answer)
-    assert await server.lets_in(tokens.access_token)
+        assert (401, "invalid_client") == parse_error(answer)
+    assert await server.accepts_token(tokens.access_token)
 
 
 async def test_a_request_without_a_token_or_a_form_is_refused(server: AuthorizationServer) -> None:
     client = await server.register()
-    assert (400, "invalid_request") == error_in(await revoke(server, client, None))
+    assert (400, "invalid_request") == parse_error(await revoke(server, client, None))
     answer = await server.http.post("/revoke", json={"token": "x"})
-    assert (400, "invalid_request") == error_in(answer)
+    assert (400, "invalid_request") == parse_error(answer)
 
 
 async def test_a_rotated_token_ends_the_sign_in_too(server: AuthorizationServer) -> None:
     client = await server.register()
-    first = await server.signed_in(client)
-    second = tokens_in(await server.refresh(client, first.refresh_token))
-    server.time.advance(days=1)
+    first = await server.sign_in(client)
+    second = parse_tokens(await server.refresh(client, first.refresh_token))
+    server.clock.advance(days=1)
     assert is_done(await revoke(server, client, first.refresh_token))
     answer = await server.refresh(client, second.refresh_token)
-    assert (400, "invalid_grant") == error_in(answer)
+    assert (400, "invalid_grant") == parse_error(answer)

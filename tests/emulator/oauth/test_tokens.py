@@ -18,9 +18,9 @@ from tests.support.authorization_server import (
     REDIRECT,
     RESOURCE,
     authorization_server,
-    corrupted,
-    error_in,
-    tokens_in,
+    corruptions,
+    parse_error,
+    parse_tokens,
 )
 from tests.support.ports import free_port
 
@@ -37,27 +37,32 @@ INVALID = (400, "invalid_grant")
 async def test_a_code_becomes_tokens_for_the_person_who_approved(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    tokens = await server.signed_in(client)
+    tokens = await server.sign_in(client)
     assert ("Bearer", 3600, "carrel:read carrel:write") == (
         tokens.token_type,
         tokens.expires_in,
         tokens.scope,
     )
-    said = server.access.tokens.read(tokens.access_token)
+    token = server.access.tokens.read(tokens.access_token)
     assert (PERSON.user_id, client.client_id, FULL_ACCESS) == (
-        said.user_id,
-        said.client_id,
-        said.scopes,
+        token.user_id,
+        token.client_id,
+        token.scopes,
     )
-    assert await server.lets_in(tokens.access_token)
+    assert await server.accepts_token(tokens.access_token)
 
 
 async def test_nothing_stored_opens_anything(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
-    tokens = tokens_in(await server.exchange(client, code))
-    stored = str([await server.documents_of(each) for each in ("oauth_grants", "oauth_clients")])
+    code = await server.issue_code(client.client_id)
+    tokens = parse_tokens(await server.exchange(client, code))
+    stored = str(
+        [
+            await server.list_documents(collection)
+            for collection in ("oauth_grants", "oauth_clients")
+        ]
+    )
     for secret in (code, tokens.access_token, tokens.refresh_token or ""):
         assert secret.rpartition(".")[2] not in stored
 
@@ -90,164 +95,164 @@ async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
     change: dict[str, str],
     error: str,
 ) -> None:
-    code = await server.code(client.client_id)
-    assert (400, error) == error_in(await server.exchange(client, code, **change))
-    tokens_in(await server.exchange(client, code, resource=RESOURCE))
+    code = await server.issue_code(client.client_id)
+    assert (400, error) == parse_error(await server.exchange(client, code, **change))
+    parse_tokens(await server.exchange(client, code, resource=RESOURCE))
 
 
 async def test_a_code_is_good_for_five_minutes(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    early, late = [await server.code(client.client_id) for _ in range(2)]
-    server.time.advance(minutes=4, seconds=59)
-    tokens_in(await server.exchange(client, early))
-    server.time.advance(seconds=1)
-    assert INVALID == error_in(await server.exchange(client, late))
+    early, late = [await server.issue_code(client.client_id) for _ in range(2)]
+    server.clock.advance(minutes=4, seconds=59)
+    parse_tokens(await server.exchange(client, early))
+    server.clock.advance(seconds=1)
+    assert INVALID == parse_error(await server.exchange(client, late))
 
 
 async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
-    tokens = tokens_in(await server.exchange(client, code))
-    assert INVALID == error_in(await server.exchange(client, code, code_verifier="w" * 43))
-    assert await server.lets_in(tokens.access_token)
-    assert INVALID == error_in(await server.exchange(client, code))
-    assert INVALID == error_in(await server.refresh(client, tokens.refresh_token))
-    assert not await server.lets_in(tokens.access_token)
+    code = await server.issue_code(client.client_id)
+    tokens = parse_tokens(await server.exchange(client, code))
+    assert INVALID == parse_error(await server.exchange(client, code, code_verifier="w" * 43))
+    assert await server.accepts_token(tokens.access_token)
+    assert INVALID == parse_error(await server.exchange(client, code))
+    assert INVALID == parse_error(await server.refresh(client, tokens.refresh_token))
+    assert not await server.accepts_token(tokens.access_token)
 
 
 async def test_a_code_used_at_once_by_many_gives_tokens_that_end(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
     won = [answer for answer in answers if answer.status_code == 200]
     assert 1 == len(won)
-    assert [INVALID] * 5 == [error_in(answer) for answer in answers if answer not in won]
-    assert not await server.lets_in(tokens_in(won[0]).access_token)
+    assert [INVALID] * 5 == [parse_error(answer) for answer in answers if answer not in won]
+    assert not await server.accepts_token(parse_tokens(won[0]).access_token)
 
 
 async def test_codes_and_tokens_belong_to_one_program(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     other = await server.register(token_endpoint_auth_method="none")
-    code = await server.code(client.client_id)
-    assert INVALID == error_in(await server.exchange(other, code))
-    tokens = tokens_in(await server.exchange(client, code))
-    assert INVALID == error_in(await server.refresh(other, tokens.refresh_token))
-    tokens_in(await server.refresh(client, tokens.refresh_token))
+    code = await server.issue_code(client.client_id)
+    assert INVALID == parse_error(await server.exchange(other, code))
+    tokens = parse_tokens(await server.exchange(client, code))
+    assert INVALID == parse_error(await server.refresh(other, tokens.refresh_token))
+    parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
 async def test_a_changed_code_or_token_opens_and_ends_nothing(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     refused = {(400, "invalid_grant"), (400, "invalid_request")}
-    for text in list(corrupted(code))[::7]:
-        assert error_in(await server.exchange(client, text)) in refused
-    tokens = tokens_in(await server.exchange(client, code))
-    for text in list(corrupted(tokens.refresh_token or ""))[::7]:
-        assert error_in(await server.refresh(client, text)) in refused
-    tokens_in(await server.refresh(client, tokens.refresh_token))
+    for text in list(corruptions(code))[::7]:
+        assert parse_error(await server.exchange(client, text)) in refused
+    tokens = parse_tokens(await server.exchange(client, code))
+    for text in list(corruptions(tokens.refresh_token or ""))[::7]:
+        assert parse_error(await server.refresh(client, text)) in refused
+    parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
 async def test_a_program_with_a_secret_has_to_show_it(server: AuthorizationServer) -> None:
     client = await server.register()
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     other = await server.register()
     for secret in (None, "", "wrong", other.client_secret, "\x00", "ü" * 43):
         thief = client.model_copy(update={"client_secret": secret})
-        assert (401, "invalid_client") == error_in(await server.exchange(thief, code))
-    tokens_in(await server.exchange(client, code))
+        assert (401, "invalid_client") == parse_error(await server.exchange(thief, code))
+    parse_tokens(await server.exchange(client, code))
 
 
 async def test_an_unknown_program_gets_nothing(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     for client_id in ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__"):
         other = client.model_copy(update={"client_id": client_id})
-        assert (401, "invalid_client") == error_in(await server.exchange(other, code))
+        assert (401, "invalid_client") == parse_error(await server.exchange(other, code))
 
 
 async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
     client_id = server.documents.add("https://claude.example/client.json", REDIRECT)
-    code = await server.code(client_id)
+    code = await server.issue_code(client_id)
     server.documents.error = RuntimeError("their server is down")
     stranger = (await server.register()).model_copy(update={"client_secret": None})
     published = stranger.model_copy(update={"client_id": client_id})
-    tokens = tokens_in(await server.exchange(published, code))
-    tokens_in(await server.refresh(published, tokens.refresh_token))
+    tokens = parse_tokens(await server.exchange(published, code))
+    parse_tokens(await server.refresh(published, tokens.refresh_token))
 
 
 async def test_each_refresh_gives_the_next_refresh_token(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    first = await server.signed_in(client)
-    second = tokens_in(await server.refresh(client, first.refresh_token))
-    third = tokens_in(await server.refresh(client, second.refresh_token, resource=RESOURCE))
-    seen = {each.refresh_token for each in (first, second, third)}
-    assert (3, 3600, first.scope) == (len(seen), third.expires_in, third.scope)
+    first = await server.sign_in(client)
+    second = parse_tokens(await server.refresh(client, first.refresh_token))
+    third = parse_tokens(await server.refresh(client, second.refresh_token, resource=RESOURCE))
+    refresh_tokens = {tokens.refresh_token for tokens in (first, second, third)}
+    assert (3, 3600, first.scope) == (len(refresh_tokens), third.expires_in, third.scope)
 
 
 async def test_a_refresh_may_ask_for_less_and_never_for_more(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id, scope="carrel:read")
-    token = tokens_in(await server.exchange(client, code)).refresh_token
+    code = await server.issue_code(client.client_id, scope="carrel:read")
+    token = parse_tokens(await server.exchange(client, code)).refresh_token
     answer = await server.refresh(client, token, scope="carrel:read carrel:write")
-    assert (400, "invalid_scope") == error_in(answer)
-    both = await server.signed_in(client)
-    less = tokens_in(await server.refresh(client, both.refresh_token, scope="carrel:read"))
+    assert (400, "invalid_scope") == parse_error(answer)
+    both = await server.sign_in(client)
+    less = parse_tokens(await server.refresh(client, both.refresh_token, scope="carrel:read"))
     assert "carrel:read" == less.scope
-    more = tokens_in(await server.refresh(client, less.refresh_token))
+    more = parse_tokens(await server.refresh(client, less.refresh_token))
     assert "carrel:read carrel:write" == more.scope
 
 
 async def test_sessions_that_refresh_at_once_all_get_the_same_token(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    token = (await server.signed_in(client)).refresh_token
+    token = (await server.sign_in(client)).refresh_token
     answers = await asyncio.gather(*(server.refresh(client, token) for _ in range(6)))
-    assert 1 == len({tokens_in(answer).refresh_token for answer in answers})
-    server.time.advance(seconds=60)
-    late = tokens_in(await server.refresh(client, token))
-    assert tokens_in(answers[0]).refresh_token == late.refresh_token
-    assert await server.lets_in(late.access_token)
+    assert 1 == len({parse_tokens(answer).refresh_token for answer in answers})
+    server.clock.advance(seconds=60)
+    late = parse_tokens(await server.refresh(client, token))
+    assert parse_tokens(answers[0]).refresh_token == late.refresh_token
+    assert await server.accepts_token(late.access_token)
 
 
 async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    token = (await server.signed_in(client)).refresh_token
-    newest = tokens_in(await server.refresh(client, token))
-    server.time.advance(seconds=61)
-    assert INVALID == error_in(await server.refresh(client, token))
-    assert INVALID == error_in(await server.refresh(client, newest.refresh_token))
-    assert not await server.lets_in(newest.access_token)
+    token = (await server.sign_in(client)).refresh_token
+    newest = parse_tokens(await server.refresh(client, token))
+    server.clock.advance(seconds=61)
+    assert INVALID == parse_error(await server.refresh(client, token))
+    assert INVALID == parse_error(await server.refresh(client, newest.refresh_token))
+    assert not await server.accepts_token(newest.access_token)
 
 
 async def test_a_token_before_the_last_ends_the_sign_in_at_once(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    first = await server.signed_in(client)
-    second = tokens_in(await server.refresh(client, first.refresh_token))
-    third = tokens_in(await server.refresh(client, second.refresh_token))
-    assert INVALID == error_in(await server.refresh(client, first.refresh_token))
-    assert INVALID == error_in(await server.refresh(client, third.refresh_token))
-    assert not await server.lets_in(third.access_token)
+    first = await server.sign_in(client)
+    second = parse_tokens(await server.refresh(client, first.refresh_token))
+    third = parse_tokens(await server.refresh(client, second.refresh_token))
+    assert INVALID == parse_error(await server.refresh(client, first.refresh_token))
+    assert INVALID == parse_error(await server.refresh(client, third.refresh_token))
+    assert not await server.accepts_token(third.access_token)
 
 
 async def test_the_end_of_one_sign_in_leaves_the_others(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    kept = await server.signed_in(client)
-    code = await server.code(client.client_id)
+    kept = await server.sign_in(client)
+    code = await server.issue_code(client.client_id)
     for _ in range(2):
         await server.exchange(client, code)
-    assert await server.lets_in(kept.access_token)
-    tokens_in(await server.refresh(client, kept.refresh_token))
+    assert await server.accepts_token(kept.access_token)
+    parse_tokens(await server.refresh(client, kept.refresh_token))
 
 
 async def test_what_ended_long_ago_is_forgotten_when_something_ends(
@@ -258,8 +263,8 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
-    server.time.advance(hours=5)  # whose clock is wrong forgets nothing too early
-    code = await server.code(client.client_id)
+    server.clock.advance(hours=5)  # whose clock is wrong forgets nothing too early
+    code = await server.issue_code(client.client_id)
     for _ in range(2):
         await server.exchange(client, code)
     account = await store.accounts.get(PERSON.user_id)
@@ -271,17 +276,17 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
 async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    token = (await server.signed_in(client)).refresh_token
-    server.time.advance(days=29, hours=23)
-    token = tokens_in(await server.refresh(client, token)).refresh_token
-    server.time.advance(days=30)
-    assert INVALID == error_in(await server.refresh(client, token))
+    token = (await server.sign_in(client)).refresh_token
+    server.clock.advance(days=29, hours=23)
+    token = parse_tokens(await server.refresh(client, token)).refresh_token
+    server.clock.advance(days=30)
+    assert INVALID == parse_error(await server.refresh(client, token))
 
 
 async def test_a_repeated_parameter_or_no_form_is_refused(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     fields = {"grant_type": ["authorization_code", "refresh_token"], "client_id": client.client_id}
     for sent in (
         server.http.post("/token", data=fields),
@@ -289,7 +294,7 @@ async def test_a_repeated_parameter_or_no_form_is_refused(
         server.http.post("/token", files={"code": (None, code)}),
         server.http.post("/token"),
     ):
-        assert (400, "invalid_request") == error_in(await sent)
+        assert (400, "invalid_request") == parse_error(await sent)
 
 
 async def test_a_bug_of_ours_is_said_without_a_stack(
@@ -297,10 +302,10 @@ async def test_a_bug_of_ours_is_said_without_a_stack(
     client: OAuthClientInformationFull,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code = await server.code(client.client_id)
+    code = await server.issue_code(client.client_id)
     server.error = RuntimeError(f"a secret of {ISSUER}'s")
     answer = await server.exchange(client, code)
-    assert (500, "server_error") == error_in(answer)
+    assert (500, "server_error") == parse_error(answer)
     assert "a secret" not in answer.text + "".join(capsys.readouterr())
 
 
@@ -309,7 +314,7 @@ async def test_a_database_that_does_not_answer_is_said_in_time(
 ) -> None:
     async with authorization_server(project) as alive:
         client = await alive.register()
-        code = await alive.code(client.client_id)
+        code = await alive.issue_code(client.client_id)
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
     async with authorization_server(project, seconds=0.2) as dead:
         for answer in (
@@ -319,5 +324,5 @@ async def test_a_database_that_does_not_answer_is_said_in_time(
             await dead.http.post("/register", json={"redirect_uris": [REDIRECT]}),
             await dead.http.post("/revoke", data={"client_id": client.client_id}),
         ):
-            assert (503, "temporarily_unavailable") == error_in(answer)
+            assert (503, "temporarily_unavailable") == parse_error(answer)
             assert "5" == answer.headers["retry-after"]

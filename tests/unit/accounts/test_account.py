@@ -50,7 +50,7 @@ def test_a_cancelled_call_costs_nothing() -> None:
 def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
     account = RICH.reserve("a", 10 * DOLLAR, NOON)
     just_before = LATE - timedelta(microseconds=1)
-    assert [account.available(each) for each in (just_before, LATE)] == [0, 10 * DOLLAR]
+    assert [account.available(now) for now in (just_before, LATE)] == [0, 10 * DOLLAR]
 
 
 def test_what_expired_is_charged_no_more() -> None:
@@ -94,7 +94,7 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
     tokyo = timezone(timedelta(hours=9))
     still_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
     june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
-    assert [account.budget_left(each) for each in (still_may, june)] == [0, 10_000]
+    assert [account.budget_left(now) for now in (still_may, june)] == [0, 10_000]
     account = account.reserve("b", 10_000, june).settle("b", 10_000, june)
     assert ("2024-06", 10_000, 980_000) == (account.month, account.spent, account.balance)
 

@@ -54,7 +54,7 @@ def test_a_token_comes_back_after_its_interval() -> None:
     empty = emptied(SIXTY)
     just_before = NOON + timedelta(seconds=1) - timedelta(microseconds=1)
     moments = [just_before, NOON + timedelta(seconds=1), NOON + MINUTE, NOON + 2 * MINUTE]
-    assert [empty.tokens(each) for each in moments] == [0, 1, 60, 60]
+    assert [empty.tokens(now) for now in moments] == [0, 1, 60, 60]
 
 
 def test_what_is_left_is_leased_where_it_is_less_than_a_block() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.runtime.messages import CallRequest
-from tests.support.fake_catalog import declared
+from tests.support.fake_catalog import make_tool
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def declaration() -> Declaration:
     """A tool that has more time than a call of it takes on a busy machine."""
-    return declared("try_out", timeout=40)
+    return make_tool("try_out", timeout=40)
 
 
 @pytest.fixture

@@ -87,8 +87,8 @@ def test_a_token_of_another_deployment_does_not_hold() -> None:
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE"])
 def test_an_unsigned_token_does_not_hold(algorithm: str) -> None:
     header = {**HEADER, "alg": algorithm}
-    parts = [json.dumps(each).encode() for each in (header, CLAIMS)]
-    unsigned = [base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts]
+    parts = [json.dumps(part).encode() for part in (header, CLAIMS)]
+    unsigned = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts]
     for token in (".".join([*unsigned, ""]), ".".join(unsigned), ".".join([*unsigned, "x"])):
         with pytest.raises(Unauthorized, match=r"is not valid|not a key"):
             tokens().read(token)

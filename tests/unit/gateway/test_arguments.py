@@ -10,9 +10,9 @@ import pytest
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls.arguments import MAX_DEPTH, check_arguments
 from shared.core.caller import Caller
-from tests.support.fake_catalog import FakeDispatcher, calls_to, declared
+from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_tool
 
-TOOL = declared("try_out")
+TOOL = make_tool("try_out")
 NUMBER = "not a finite number"
 DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
@@ -57,8 +57,8 @@ def test_of_many_bad_values_the_first_are_named() -> None:
 async def test_a_call_with_such_arguments_reaches_no_tool(value: Any, problem: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     visitor = Visitor(Caller.of("anna"), None)
-    answer = await calls_to(dispatcher).call(TOOL, {"filter": value}, visitor)
+    answer = await make_pipeline(dispatcher).call(TOOL, {"filter": value}, visitor)
     assert answer.error
     assert ("VALIDATION_ERROR", {"filter": problem}) == (answer.error.code, answer.error.details)
     assert f"filter: {problem}. Correct this and call try_out again." in answer.error.message
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls

@@ -10,7 +10,7 @@ from functions.gateway.catalog import Catalog
 from infra.build.discovery import tools
 from shared.core.caller import Caller, Tier
 from shared.runtime.tool import Effect, Links
-from tests.support.fake_catalog import SHELF, declared
+from tests.support.fake_catalog import SHELF, make_tool
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -21,7 +21,7 @@ ANYONE, MEMBER = Caller(), Caller.of("u-1")
 def test_the_catalogue_holds_every_tool_in_order() -> None:
     offered = Catalog.load().tools_for(ANYONE)
     public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
-    assert sorted(public) == [each.name for each in offered]
+    assert sorted(public) == [tool.name for tool in offered]
 
 
 def test_a_declaration_survives_the_catalogue_unchanged() -> None:
@@ -56,8 +56,8 @@ def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> Non
 
 
 def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
-    shelf = declared("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
-    shelves = declared(
+    shelf = make_tool("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
+    shelves = make_tool(
         "list_shelves",
         tier=Tier.REGISTERED,
         links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True),

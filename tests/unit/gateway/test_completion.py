@@ -15,7 +15,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from shared.core.errors import InvalidInput, Unavailable
-from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
+from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
 from tests.support.faulty_tool_server import Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ TWO: list[dict[str, Any]] = [
 ]
 
 
-def names(found: list[dict[str, Any]], total: int) -> Reply:
+def names(items: list[dict[str, Any]], total: int) -> Reply:
     """What the function of the completing tool answers."""
-    return Reply(body=json.dumps({"result": {"names": found, "total": total}}).encode())
+    return Reply(body=json.dumps({"result": {"names": items, "total": total}}).encode())
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ async def find_completer(server: ToolServer, mode: str = "2026-07-28") -> AsyncI
     """A client of a gateway whose completing tool is served by this."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
-        async with Client(served(dispatcher, prompts=[PRAISE]), mode=mode) as client:
+        async with Client(make_server(dispatcher, prompts=[PRAISE]), mode=mode) as client:
             yield client
     finally:
         await dispatcher.aclose()
@@ -147,7 +147,7 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("ref", "message"),
     [
         (PromptReference(name="blame"), "The prompts are: praise."),
         (
@@ -157,11 +157,11 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
     ],
 )
 async def test_an_unknown_prompt_or_template_is_told_the_known_ones(
-    ref: PromptReference | ResourceTemplateReference, said: str
+    ref: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
     error = await refused(names([], 0), ref, "a")
     assert INVALID_PARAMS == error.code
-    assert said in error.message
+    assert message in error.message
 
 
 async def test_a_prefix_that_the_tool_refuses_completes_to_nothing() -> None:
@@ -177,7 +177,7 @@ async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
 
 
 async def test_without_a_completing_tool_nothing_is_completed() -> None:
-    server = served(FakeDispatcher(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
+    server = make_server(FakeDispatcher(lambda *_: {}), Catalog([make_tool("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
     assert [] == result.completion.values

@@ -14,7 +14,14 @@ from functions.gateway.mcp.resource_links import link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from tests.support.fake_catalog import BOOK, CATALOG, SHELF, FakeDispatcher, declared, served
+from tests.support.fake_catalog import (
+    BOOK,
+    CATALOG,
+    SHELF,
+    FakeDispatcher,
+    make_server,
+    make_tool,
+)
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -34,7 +41,7 @@ def without(*names: str) -> Catalog:
 
 async def refusal_of(name: str, catalog: Catalog) -> MCPError:
     """The error of a call."""
-    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
     return caught.value
@@ -49,13 +56,19 @@ def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> N
     other = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
     timed = Catalog([declaration, other]).configured(settings).tools_for(ANNA)
-    assert [60.0, declaration.timeout] == [each.timeout for each in timed]
+    assert [60.0, declaration.timeout] == [tool.timeout for tool in timed]
 
 
 def test_a_deployment_may_give_tools_another_price() -> None:
-    catalog = Catalog([declared("cheap", price=1), declared("dear", price=9), declared("free")])
+    catalog = Catalog(
+        [
+            make_tool("cheap", price=1),
+            make_tool("dear", price=9),
+            make_tool("free"),
+        ]
+    )
     priced = catalog.configured(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
-    assert {"cheap": 1, "dear": 0, "free": 5} == {each.name: each.price for each in priced}
+    assert {"cheap": 1, "dear": 0, "free": 5} == {tool.name: tool.price for tool in priced}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +89,7 @@ def test_a_setting_for_a_tool_that_there_is_not_is_refused(
 
 async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
     catalog = without("get_book")
-    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
     assert ["get_shelf", "list_books", "list_shelves"] == listed
     off, unknown = await refusal_of("get_book", catalog), await refusal_of("get_bock", catalog)
@@ -87,10 +100,10 @@ async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
 
 async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
     async with Client(
-        served(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
+        make_server(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
     ) as client:
         templates = (await client.list_resource_templates()).resource_templates
-        assert [SHELF.uri] == [each.uri_template for each in templates]
+        assert [SHELF.uri] == [template.uri_template for template in templates]
         with pytest.raises(MCPError, match=f"look like: {SHELF.uri}"):
             await client.read_resource("carrel://book/b-1")
 
@@ -98,17 +111,17 @@ async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
 async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
     catalog = without("get_book")
-    async with Client(served(dispatcher, catalog), mode="2026-07-28") as client:
-        found = (await client.list_resources()).resources
-    assert ["carrel://shelf/s"] == [each.uri for each in found]
-    assert ["list_shelves"] == [name for name, _ in dispatcher.asked]
+    async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
+        resources = (await client.list_resources()).resources
+    assert ["carrel://shelf/s"] == [resource.uri for resource in resources]
+    assert ["list_shelves"] == [name for name, _ in dispatcher.calls]
     assert {"get_shelf": None, "list_books": None} == {
-        each.name: each.links for each in catalog.tools_for(ANNA) if each.name != "list_shelves"
+        tool.name: tool.links for tool in catalog.tools_for(ANNA) if tool.name != "list_shelves"
     }
 
 
 async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
-    [book] = [each for each in without("get_shelf").tools_for(ANNA) if each.name == "list_books"]
+    [book] = [tool for tool in without("get_shelf").tools_for(ANNA) if tool.name == "list_books"]
     assert book.links
     [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert "carrel://book/b" == link.uri
@@ -116,7 +129,7 @@ async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
 
 async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
     catalog = without("complete_name")
-    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
+    async with Client(make_server(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
         done = await client.complete(reference, {"name": "shelf_id", "value": "s"})
     assert [] == done.completion.values

@@ -29,9 +29,9 @@ def test_a_token_is_a_bearer_credential_in_whatever_case(scheme: str) -> None:
 
 @pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
 def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
-    found = shown(header)
-    assert Credential(KEY) == found
-    assert found.is_key
+    credential = shown(header)
+    assert Credential(KEY) == credential
+    assert credential.is_key
 
 
 @pytest.mark.parametrize("identity", ["notes", "a@b", "Projekt-7"])
@@ -72,8 +72,8 @@ def test_two_credentials_are_refused() -> None:
 @given(st.text(st.characters(max_codepoint=255)))
 def test_whatever_stands_there_is_a_credential_or_refused(value: str) -> None:
     try:
-        found = shown(("authorization", value))
+        credential = shown(("authorization", value))
     except Unauthorized:
         return
-    assert found
-    assert found.text.isascii()
+    assert credential
+    assert credential.text.isascii()

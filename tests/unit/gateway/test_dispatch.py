@@ -18,7 +18,7 @@ from shared.runtime.messages import WireError
 from shared.runtime.outage_advice import RETRY_AFTER
 from shared.runtime.tool import Effect
 from tests.support.clock import SettableSeconds
-from tests.support.fake_catalog import declared
+from tests.support.fake_catalog import make_tool
 from tests.support.fakes.http_server import HANGS
 from tests.support.faulty_tool_server import WELL, Reply, ToolServer
 from tests.support.ports import free_port
@@ -38,7 +38,7 @@ GOOGLES_ERROR = b'{"error": {"code": 403, "message": "no", "status": "PERMISSION
 
 TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 BROKEN = Reply(500, PAGE, {"Content-Type": "text/html"})
-WRITING = declared("try_out", timeout=40, effect=Effect.WRITE)
+WRITING = make_tool("try_out", timeout=40, effect=Effect.WRITE)
 
 
 class NoTokens(IdTokens):
@@ -304,7 +304,9 @@ async def test_after_the_pause_one_call_probes_the_function(
             probe, *others = await asyncio.gather(*calls)
             assert (await dispatcher.call(WRITING, call_request)).result
     assert probe.result
-    assert [PROBE_RETRY_SECONDS] * 3 == [each.error.retry_after for each in others if each.error]
+    assert [PROBE_RETRY_SECONDS] * 3 == [
+        answer.error.retry_after for answer in others if answer.error
+    ]
     assert FAILURE_THRESHOLD + 2 == len(server.bodies)
 
 
@@ -339,7 +341,7 @@ async def test_a_function_that_fails_does_not_close_the_others(
     with ToolServer(BROKEN) as broken, ToolServer() as well:
         dispatcher = HttpDispatcher({"try_out": broken.url, "other": well.url})
         await fail(dispatcher, call_request)
-        answer = await dispatcher.call(declared("other"), call_request)
+        answer = await dispatcher.call(make_tool("other"), call_request)
         assert {"other": "ok"}.items() <= (await dispatcher.health()).items()
         await dispatcher.aclose()
     assert {"well": True} == answer.result

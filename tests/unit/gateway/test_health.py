@@ -36,7 +36,7 @@ async def test_good_news_is_told_again_without_a_look() -> None:
     dispatcher = Dying()
     health = HealthEndpoint(dispatcher, healthy_ttl=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
-    assert ([each.status_code for each in answers], dispatcher.looks) == ([200, 200, 200], 1)
+    assert ([answer.status_code for answer in answers], dispatcher.looks) == ([200, 200, 200], 1)
 
 
 async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
@@ -65,4 +65,4 @@ async def test_bad_news_is_told_again_without_a_look_too() -> None:
     dispatcher.looks = 1
     health = HealthEndpoint(dispatcher, unhealthy_ttl=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
-    assert ([each.status_code for each in answers], dispatcher.looks) == ([503, 503, 503], 2)
+    assert ([answer.status_code for answer in answers], dispatcher.looks) == ([503, 503, 503], 2)

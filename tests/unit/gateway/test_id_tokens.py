@@ -131,8 +131,10 @@ async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> N
     tokens = IdTokens()
     urls = ["https://a.example", "https://b.example"]
     headers = [await tokens.authorization(url) for url in urls]
-    said = [claims_of(each["authorization"].removeprefix("Bearer "))["aud"] for each in headers]
-    assert (urls, urls) == (said, metadata.audiences)
+    audiences = [
+        claims_of(header["authorization"].removeprefix("Bearer "))["aud"] for header in headers
+    ]
+    assert (urls, urls) == (audiences, metadata.audiences)
 
 
 async def test_nothing_is_fetched_or_sent_over_plain_http(

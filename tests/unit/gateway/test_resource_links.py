@@ -11,9 +11,9 @@ from functions.gateway.mcp.resource_links import expand, match, variable
 from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
-from tests.support.fake_catalog import BOOK, FakeDispatcher, declared, served
+from tests.support.fake_catalog import BOOK, FakeDispatcher, make_server, make_tool
 
-TOOL = declared("list_books")
+TOOL = make_tool("list_books")
 LINKS = Links(items="like", uri=BOOK.uri, name="title")
 BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
 
@@ -73,8 +73,8 @@ def test_an_error_has_no_links() -> None:
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: BOOKS)
-    async with Client(served(dispatcher), mode=mode) as client:
+    async with Client(make_server(dispatcher), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
         assert "resource_link" == link.type
         await client.read_resource(link.uri)
-    assert ("get_book", {"book_id": "a"}) == dispatcher.asked[-1]
+    assert ("get_book", {"book_id": "a"}) == dispatcher.calls[-1]

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.mcp.resources import INVALID_CURSOR, from_cursor, to_cursor
 from shared.core.errors import InvalidInput, Unavailable
-from tests.support.fake_catalog import FakeDispatcher, served
+from tests.support.fake_catalog import FakeDispatcher, make_server
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -29,7 +29,7 @@ def page(field: str, *names: str, following: str | None = None) -> dict[str, Any
     """A page of a tool's list."""
     identifier, name = ("book_id", "title") if field == "books" else ("shelf_id", "label")
     return {
-        field: [{identifier: each.lower(), name: each} for each in names],
+        field: [{identifier: label.lower(), name: label} for label in names],
         "next_cursor": following,
     }
 
@@ -47,7 +47,7 @@ def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
     """All pages."""
-    async with Client(served(dispatcher), mode=mode) as client:
+    async with Client(make_server(dispatcher), mode=mode) as client:
         listed = await client.list_resources()
         pages = [listed.resources]
         while listed.next_cursor:
@@ -58,7 +58,7 @@ async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
 
 async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
     """The error of a page."""
-    async with Client(served(dispatcher)) as client:
+    async with Client(make_server(dispatcher)) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_resources(cursor=cursor)
     return caught.value
@@ -68,9 +68,9 @@ async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
 async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
     dispatcher = FakeDispatcher(library)
     pages = await walked(dispatcher, mode)
-    assert [["A", "B"], ["C"], ["Top"]] == [[each.name for each in page] for page in pages]
+    assert [["A", "B"], ["C"], ["Top"]] == [[resource.name for resource in page] for page in pages]
     assert [("list_books", {}), ("list_books", {"cursor": "2/ü"}), ("list_shelves", {})] == (
-        dispatcher.asked
+        dispatcher.calls
     )
 
 
@@ -90,9 +90,9 @@ async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
 
     dispatcher = FakeDispatcher(no_books)
     assert [["Top"]] == [
-        [each.name for each in page] for page in await walked(dispatcher, "legacy")
+        [resource.name for resource in page] for page in await walked(dispatcher, "legacy")
     ]
-    assert ["list_books", "list_shelves"] == [tool for tool, _ in dispatcher.asked]
+    assert ["list_books", "list_shelves"] == [tool for tool, _ in dispatcher.calls]
 
 
 async def test_an_empty_library_has_one_empty_page() -> None:
@@ -103,8 +103,8 @@ async def test_an_empty_library_has_one_empty_page() -> None:
     "cursor",
     ["", "x", "ü", "abc=", "1" * 5_000, to_cursor("drop_books", None), to_cursor("get_book", "2")]
     + [
-        base64.urlsafe_b64encode(each).decode()
-        for each in (
+        base64.urlsafe_b64encode(cursor).decode()
+        for cursor in (
             b"",
             b"5",
             b"{}",
@@ -119,7 +119,7 @@ async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
     dispatcher = FakeDispatcher(library)
     error = await refused(dispatcher, cursor)
     assert (INVALID_PARAMS, INVALID_CURSOR) == (error.code, error.message)
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls
 
 
 async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:

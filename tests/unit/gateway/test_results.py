@@ -10,11 +10,11 @@ from functions.gateway.mcp.results import to_result
 from shared.core.errors import NotFound, RateLimited
 from shared.runtime.envelope import Envelope
 from shared.runtime.messages import CallAnswer, Receipt
-from tests.support.fake_catalog import declared
+from tests.support.fake_catalog import make_tool
 
 FAMILY = Envelope(codes={"NOT_FOUND": "gone"}, fields={}, other="broken")
-PLAIN = declared("get_book")
-WRAPPED = declared("get_task", envelope=FAMILY)
+PLAIN = make_tool("get_book")
+WRAPPED = make_tool("get_task", envelope=FAMILY)
 
 
 def words(content: object) -> str:

@@ -84,7 +84,7 @@ async def test_calls_at_the_same_time_each_log_their_own_trace(
 ) -> None:
     sent: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
     async with serving(len(sent)) as url:
-        replies = await asyncio.gather(*(asyncio.to_thread(ask, url, each) for each in sent))
+        replies = await asyncio.gather(*(asyncio.to_thread(ask, url, header) for header in sent))
     assert [200] * len(sent) == [reply.status_code for reply in replies]
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")

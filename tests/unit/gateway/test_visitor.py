@@ -14,7 +14,7 @@ from functions.gateway.auth.visitor import Visitor, visitor_of
 from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
-from tests.support.fake_catalog import CATALOG, FakeDispatcher, calls_to, served
+from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline, make_server
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext
@@ -64,7 +64,7 @@ def test_where_one_is_alone_every_request_is_theirs() -> None:
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
-    async with Client(mcp_server(CATALOG, calls_to(dispatcher)), mode=mode) as client:
+    async with Client(mcp_server(CATALOG, make_pipeline(dispatcher)), mode=mode) as client:
         for ask in (
             client.list_tools(),
             client.call_tool("get_book", {"book_id": "b"}),
@@ -73,10 +73,10 @@ async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) 
         ):
             with pytest.raises(MCPError):
                 await ask
-    assert [] == dispatcher.asked
+    assert [] == dispatcher.calls
 
 
 @pytest.mark.anyio
 async def test_a_server_that_is_told_who_is_there_answers_them() -> None:
-    async with Client(served(FakeDispatcher(lambda *_: {}))) as client:
+    async with Client(make_server(FakeDispatcher(lambda *_: {}))) as client:
         assert (await client.list_tools()).tools

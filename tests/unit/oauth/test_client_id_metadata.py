@@ -17,8 +17,8 @@ from tests.support.https_server import (
     URL,
     DocumentServer,
     Page,
-    at,
-    fetching,
+    make_fetcher,
+    resolver_for,
     write_named_certificate,
 )
 from tests.support.ports import free_port
@@ -74,7 +74,7 @@ def server(tmp_path: Path) -> Iterator[DocumentServer]:
 @pytest.fixture
 def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
     """Reaches that server."""
-    return fetching(server, tmp_path / "client.pem")
+    return make_fetcher(server, tmp_path / "client.pem")
 
 
 @pytest.fixture
@@ -162,9 +162,9 @@ async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
 async def test_a_document_is_fetched_once_for_many_who_ask_at_once(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    found = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
-    assert ["Claude Code"] * 20 == [client.client_name for client in found if client]
-    assert 1 == len(server.asked)
+    clients = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
+    assert ["Claude Code"] * 20 == [client.client_name for client in clients if client]
+    assert 1 == len(server.requests)
 
 
 @pytest.mark.anyio
@@ -178,7 +178,7 @@ async def test_whoever_asked_first_may_leave_without_the_others(
     server.gate.set()
     client = await second
     assert client
-    assert (True, 1) == (first.cancelled(), len(server.asked))
+    assert (True, 1) == (first.cancelled(), len(server.requests))
 
 
 @pytest.mark.anyio
@@ -223,10 +223,10 @@ async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
     await documents.get(URL)
     clock.advance(seconds=seconds - 0.001)
     await documents.get(URL)
-    assert 1 == len(server.asked)
+    assert 1 == len(server.requests)
     clock.advance(seconds=0.001)
     await documents.get(URL)
-    assert 2 == len(server.asked)
+    assert 2 == len(server.requests)
 
 
 @pytest.mark.anyio
@@ -237,7 +237,7 @@ async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
     server.page = page_of(DOCUMENT, cache_control=cache_control)
     assert await documents.get(URL)
     assert await documents.get(URL)
-    assert 2 == len(server.asked)
+    assert 2 == len(server.requests)
 
 
 @pytest.mark.anyio
@@ -249,7 +249,7 @@ async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
     server.page = page_of(DOCUMENT)
     clock.advance(seconds=59.9)
     assert None is await documents.get(URL)
-    assert 1 == len(server.asked)
+    assert 1 == len(server.requests)
     clock.advance(seconds=0.1)
     assert await documents.get(URL)
 
@@ -264,7 +264,7 @@ async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
         with pytest.raises(Unavailable, match="Try again in a minute") as caught:
             await documents.get(URL)
         assert 60 == caught.value.retry_after
-    assert 1 == len(server.asked)
+    assert 1 == len(server.requests)
     server.page = page_of(DOCUMENT)
     clock.advance(minutes=1)
     assert await documents.get(URL)
@@ -275,14 +275,14 @@ async def test_a_server_that_is_slow_is_a_reason_to_try_again(
     server: DocumentServer, tmp_path: Path
 ) -> None:
     server.gate.clear()
-    documents = ClientDocuments(fetching(server, tmp_path / "client.pem", seconds=0.1))
+    documents = ClientDocuments(make_fetcher(server, tmp_path / "client.pem", seconds=0.1))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(URL)
 
 
 @pytest.mark.anyio
 async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
-    documents = ClientDocuments(SafeFetch(at(Endpoint("127.0.0.1", free_port()))))
+    documents = ClientDocuments(SafeFetch(resolver_for(Endpoint("127.0.0.1", free_port()))))
     with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(URL)
 
@@ -306,5 +306,5 @@ async def test_the_cache_is_bounded_and_drops_the_oldest_document(
             await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
-    assert 1 == len(server.asked)
+    assert 1 == len(server.requests)
     assert MAX_CACHED == len(documents._cache)  # noqa: SLF001 - memory is what is tested

@@ -10,7 +10,7 @@ import pytest
 
 from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, sanitize_name
 from shared.core.caller import Scope
-from tests.support.sign_in_app import SignInApp, asking
+from tests.support.sign_in_app import SignInApp, make_request
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,7 +25,7 @@ HTTPS = "https://carrel.example"
 async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2.Response:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        return await browser.get(path or sign_in_app.address(asking(**changed)))
+        return await browser.get(path or sign_in_app.consent_path(make_request(**changed)))
 
 
 def words_of(page: httpx2.Response) -> str:
@@ -189,7 +189,7 @@ async def test_on_a_laptop_the_cookie_does_without_https(settings: Settings) -> 
 async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        first, second = [await browser.get(sign_in_app.address()) for _ in range(2)]
+        first, second = [await browser.get(sign_in_app.consent_path()) for _ in range(2)]
     assert first.headers["set-cookie"] == second.headers["set-cookie"]
 
 
@@ -197,7 +197,7 @@ async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) 
 async def test_a_mark_that_we_did_not_make_is_replaced(settings: Settings, mark: str) -> None:
     sign_in_app = SignInApp(settings)
     async with sign_in_app.client() as browser:
-        page = await browser.get(sign_in_app.address(), headers={"cookie": f"carrel={mark}"})
+        page = await browser.get(sign_in_app.consent_path(), headers={"cookie": f"carrel={mark}"})
     value = page.headers["set-cookie"].partition("=")[2].partition(";")[0]
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", value)
     assert mark != value

@@ -26,8 +26,8 @@ from tests.support.https_server import (
     URL,
     DocumentServer,
     Page,
-    at,
-    fetching,
+    make_fetcher,
+    resolver_for,
     write_named_certificate,
 )
 from tests.support.ports import free_port
@@ -216,9 +216,9 @@ def test_a_host_without_an_address_is_unknown() -> None:
 
 
 def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
-    found = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
-    assert [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)] == found
-    assert ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"] == [e.authority for e in found]
+    endpoints = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
+    assert [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)] == endpoints
+    assert ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"] == [e.authority for e in endpoints]
 
 
 @pytest.mark.anyio
@@ -240,8 +240,8 @@ def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
 
 
 def test_a_plain_url_says_whom_to_ask_for_what() -> None:
-    found = PublicUrl.parse("https://Client.Example:443/a/..b/c.json?v=1")
-    assert ("client.example", "/a/..b/c.json?v=1") == (found.host, found.target)
+    url = PublicUrl.parse("https://Client.Example:443/a/..b/c.json?v=1")
+    assert ("client.example", "/a/..b/c.json?v=1") == (url.host, url.target)
     assert "/" == PublicUrl.parse("https://xn--bcher-kva.example/").target
 
 
@@ -251,10 +251,10 @@ async def test_the_host_is_asked_by_its_name_for_the_very_target(
     server: DocumentServer, certificate: Path, target: str
 ) -> None:
     server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
-    fetch = fetching(server, certificate)
-    found = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
-    assert (b'{"a": 1}', "max-age=60") == (found.body, found.cache_control)
-    [asked] = server.asked
+    fetch = make_fetcher(server, certificate)
+    document = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
+    assert (b'{"a": 1}', "max-age=60") == (document.body, document.cache_control)
+    [asked] = server.requests
     assert (target, HOST, HOST) == (asked.target, asked.headers["host"], asked.sni)
     assert {"authorization", "cookie"}.isdisjoint(asked.headers)
 
@@ -263,16 +263,16 @@ async def test_the_host_is_asked_by_its_name_for_the_very_target(
 async def test_a_certificate_for_another_name_is_not_enough(tmp_path: Path) -> None:
     other = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
     with DocumentServer(other) as server:
-        assert "unreachable" == await why_refused(fetching(server, other))
-        assert [] == server.asked
+        assert "unreachable" == await why_refused(make_fetcher(server, other))
+        assert [] == server.requests
 
 
 @pytest.mark.anyio
 async def test_a_certificate_for_the_address_is_not_enough(tmp_path: Path) -> None:
     write_certificate(tmp_path / "address.pem")
     with DocumentServer(tmp_path / "address.pem") as server:
-        assert "unreachable" == await why_refused(fetching(server, tmp_path / "address.pem"))
-        assert [] == server.asked
+        assert "unreachable" == await why_refused(make_fetcher(server, tmp_path / "address.pem"))
+        assert [] == server.requests
 
 
 @pytest.mark.anyio
@@ -291,8 +291,8 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
 
 @pytest.mark.anyio
 async def test_a_certificate_that_nobody_vouches_for_is_not_enough(server: DocumentServer) -> None:
-    assert "unreachable" == await why_refused(SafeFetch(at(server.endpoint)))
-    assert [] == server.asked
+    assert "unreachable" == await why_refused(SafeFetch(resolver_for(server.endpoint)))
+    assert [] == server.requests
 
 
 @pytest.mark.anyio
@@ -301,9 +301,11 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
 ) -> None:
     dead = Endpoint("127.0.0.1", free_port())
     tls = ssl.create_default_context(cafile=certificate)
-    found = await SafeFetch(at(dead, server.endpoint), tls).get(PublicUrl.parse(URL))
-    assert b"{}" == found.body
-    assert "unreachable" == await why_refused(SafeFetch(at(dead, dead, dead, server.endpoint), tls))
+    document = await SafeFetch(resolver_for(dead, server.endpoint), tls).get(PublicUrl.parse(URL))
+    assert b"{}" == document.body
+    assert "unreachable" == await why_refused(
+        SafeFetch(resolver_for(dead, dead, dead, server.endpoint), tls)
+    )
 
 
 @pytest.mark.anyio
@@ -313,8 +315,8 @@ async def test_any_other_status_is_refused_and_no_redirect_followed(
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
     reason = "status" if status < 500 else "server_error"
-    assert reason == await why_refused(fetching(server, certificate))
-    assert 1 == len(server.asked)
+    assert reason == await why_refused(make_fetcher(server, certificate))
+    assert 1 == len(server.requests)
 
 
 @pytest.mark.anyio
@@ -323,7 +325,7 @@ async def test_a_server_that_is_busy_is_not_one_without_a_document(
     server: DocumentServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status)
-    assert "server_busy" == await why_refused(fetching(server, certificate))
+    assert "server_busy" == await why_refused(make_fetcher(server, certificate))
 
 
 @pytest.mark.anyio
@@ -343,7 +345,7 @@ async def test_only_json_is_taken(
     server: DocumentServer, certificate: Path, content_type: str, reason: str | None
 ) -> None:
     server.page = Page(headers={"Content-Type": content_type})
-    fetch = fetching(server, certificate)
+    fetch = make_fetcher(server, certificate)
     if reason:
         assert reason == await why_refused(fetch)
     else:
@@ -353,7 +355,7 @@ async def test_only_json_is_taken(
 @pytest.mark.anyio
 async def test_a_compressed_body_is_refused(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
-    assert "content_encoding" == await why_refused(fetching(server, certificate))
+    assert "content_encoding" == await why_refused(make_fetcher(server, certificate))
 
 
 @pytest.mark.anyio
@@ -361,7 +363,7 @@ async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
     server: DocumentServer, certificate: Path
 ) -> None:
     server.page = Page(b" " * MAX_BYTES)
-    fetch = fetching(server, certificate)
+    fetch = make_fetcher(server, certificate)
     assert MAX_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
     server.page = Page(b" " * (MAX_BYTES + 1))
     assert "too_large" == await why_refused(fetch)
@@ -375,7 +377,7 @@ async def test_a_server_that_drips_is_left_in_time(
 ) -> None:
     server.page = Page(b" ", endless=True, pause=0.05)
     async with asyncio.timeout(60):
-        assert "too_slow" == await why_refused(fetching(server, certificate, seconds=0.5))
+        assert "too_slow" == await why_refused(make_fetcher(server, certificate, seconds=0.5))
 
 
 @pytest.mark.anyio
@@ -384,5 +386,5 @@ async def test_no_proxy_is_asked(
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    found = await fetching(server, certificate).get(PublicUrl.parse(URL))
-    assert b"{}" == found.body
+    document = await make_fetcher(server, certificate).get(PublicUrl.parse(URL))
+    assert b"{}" == document.body

@@ -15,7 +15,7 @@ from functions.gateway.oauth.clients import (
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import corrupted
+from tests.support.authorization_server import corruptions
 
 OLD, NEW = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD])
@@ -69,20 +69,20 @@ def test_nothing_passes_from_one_program_to_another(
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
-    for text in corrupted(make_code(KEYRING, GRANT, "client")):
+    for text in corruptions(make_code(KEYRING, GRANT, "client")):
         assert grant_id_of_code(KEYRING, text, "client") is None
-    for text in corrupted(make_refresh_token(KEYRING, GRANT, 12, "client")):
+    for text in corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in corrupted(make_client_id(KEYRING, NAME)):
+    for text in corruptions(make_client_id(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 
 @given(generations, generations)
-def test_a_generation_cannot_be_raised(mine: int, wanted: int) -> None:
+def test_a_generation_cannot_be_raised(mine: int, forged: int) -> None:
     token = make_refresh_token(KEYRING, GRANT, mine, "client")
-    raised = token.replace(f".{mine}.", f".{wanted}.")
+    raised = token.replace(f".{mine}.", f".{forged}.")
     read = parse_refresh_token(KEYRING, raised, "client")
-    assert read == ((GRANT, mine) if mine == wanted else None)
+    assert read == ((GRANT, mine) if mine == forged else None)
 
 
 def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
