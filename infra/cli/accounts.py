@@ -90,7 +90,7 @@ def _summary(account: Account, now: datetime) -> str:
     lines = {
         "user": account.user_id,
         "balance": (
-            f"{format_dollars(account.balance)}, {format_dollars(reserved)} of it reserved"
+            f"{format_dollars(account.balance)}, {format_dollars(reserved)} of it is on hold"
         ),
         "spent": f"{format_dollars(spent)} in {now:%Y-%m}",
         "monthly limit": _NO_LIMIT if budget is None else format_dollars(budget),

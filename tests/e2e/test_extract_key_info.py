@@ -20,7 +20,7 @@ from shared.firestore.database import Connection
 from tests.e2e.access.conftest import in_access
 from tests.support.gateway_process import MARK, SECRET
 from tests.support.log_metrics import entry_of
-from tests.support.materials import COMET, PAGES
+from tests.support.materials import COMET, TEXT
 from tests.support.mcp_wire import MODERN, assert_matches_schema, call, post
 
 if TYPE_CHECKING:

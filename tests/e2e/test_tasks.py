@@ -154,10 +154,10 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
             refusal["error"]["code"],
             refusal["error"]["details"]["reason"],
         )
-        assert refused["error"]["retry_after"] > 0
-        listed = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
-        schemas = {tool["name"]: tool["outputSchema"] for tool in listed}
-        assert_matches_schema(refused, schemas["complete_task"])
+        assert refusal["error"]["retry_after"] > 0
+        tools = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
+        assert_matches_schema(refusal, schemas["complete_task"])
 
 
 async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:

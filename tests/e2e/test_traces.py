@@ -20,6 +20,7 @@ from shared.core.caller import FULL_ACCESS
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, call, post
+from tests.support.ports import free_port
 from tests.support.tool_calls import ANNA
 from tests.support.traces import DOWN, sample
 

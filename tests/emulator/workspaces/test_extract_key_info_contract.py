@@ -10,7 +10,7 @@ from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.materials import BREAD, COMET, PAGES, extract, extracted, refused
+from tests.support.materials import BREAD, COMET, TEXT, call_extract, extract_error, extract_result
 from tests.support.mcp_wire import assert_matches_schema
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ async def test_the_length_of_a_passage_is_a_setting(open_app: Callable[..., App]
 async def test_an_answer_fits_the_declared_schema(app: App) -> None:
     declared = TOOL.declaration()
     for arguments in ({}, {"scope": "task"}, {"top_k": 1}):
-        result = await extracted(app, "comet", materials=PAGES, **arguments)
+        result = await extract_result(app, "comet", materials=TEXT, **arguments)
         assert_matches_schema(result, declared["outputSchema"])
     assert {"query"} == set(declared["inputSchema"]["required"])
     described = declared["inputSchema"]["properties"].values()
