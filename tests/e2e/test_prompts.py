@@ -61,7 +61,7 @@ async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) ->
     [
         ("no_such_prompt", {}, "no prompt 'no_such_prompt'. The prompts are: explore_topic, "),
         ("compare_sources", {"first_source": "A"}, "compare_sources needs second_source."),
-        ("weekly_review", {"week": "3"}, "weekly_review takes period, and nothing else."),
+        ("weekly_review", {"week": "3"}, "weekly_review takes only these arguments: period."),
         ("weekly_review", {"period": "3"}, "period must be one of today, yesterday, "),
         ("explore_topic", {"topic": "x" * 5_000}, "one line of at most 300 characters"),
     ],
