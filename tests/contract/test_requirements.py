@@ -199,35 +199,6 @@ def test_trace_tools_have_the_listed_bounds_and_values() -> None:
     assert ["outdated", "wrong", "security_concern", "spam"] == tags
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [
-        (RuntimeError(SECRET), "INTERNAL_ERROR"),
-        (httpx2.ConnectError(SECRET), "INTERNAL_ERROR"),
-        (Unavailable("The database cannot be reached right now."), "UNAVAILABLE"),
-        (NotFound("There is no such trace."), "NOT_FOUND"),
-    ],
-    ids=lambda case: case if isinstance(case, str) else type(case).__name__,
-)
-async def test_failures_of_trace_tools_are_readable_errors(
-    app: App, failure: Exception, code: str
-) -> None:
-    async def fail(_args: object, _ctx: object) -> NoReturn:
-        raise failure
-
-    failing = [replace(tool, run=fail) for tool in tools()]
-    async with Client(make_server(InlineDispatcher(app, failing), Catalog.load())) as client:
-        for name, arguments in TRACE_CALLS.items():
-            result = await client.call_tool(name, arguments)
-            [block] = result.content
-            assert isinstance(block, TextContent)
-            error = json.loads(block.text)["error"]
-            assert (True, None) == (result.is_error, result.structured_content)
-            assert (code, True) == (error["code"], bool(error["message"]))
-            assert SECRET not in block.text
-
-
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:

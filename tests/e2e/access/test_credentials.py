@@ -239,8 +239,7 @@ def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> 
     refused = post(open_gateway.endpoint, large)
     assert 413 == refused.status_code
     assert refused.json()["error"]["message"] == (
-        "This request is larger than 65,536 bytes."
-        " Sign in to send up to 8,388,608."
+        "This request is larger than 65,536 bytes. Sign in to send up to 8,388,608."
     )
     assert 200 == post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code
 
