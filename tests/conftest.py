@@ -1,4 +1,4 @@
-"""What every test may ask for: a database of its own, and the capabilities built on it."""
+"""Fixtures of all tests: a database for each test, and the app and context that use it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
-# Every run tries the same examples; a slow run is given another seed to try others. There
-# is no deadline: a busy machine easily exceeds the default of 200 ms.
+# Every run tries the same examples, except slow runs with another seed. There is no deadline,
+# since a busy machine exceeds the default of 200 ms.
 hypothesis.settings.register_profile(
     "carrel",
     deadline=None,
@@ -53,14 +53,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("carrel")
 
 _SEED: Final = 20_261_123
-"""Of slow runs; others are tried by `make test-slow KILL_SEED=7 ARGS=--hypothesis-seed=7`."""
+"""The seed of slow runs; to try another: `make test-slow KILL_SEED=7 ARGS=--hypothesis-seed=7`."""
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For the emulator: a run of tests is too short to repay what Java's C2 compiler costs."""
+"""Options for the emulator: a test run is too short for Java's C2 compiler to pay off."""
 _BLAS_THREADS: Final = "1"
-"""For each worker: several threads of OpenBLAS spin while they wait, and workers fill the cores."""
+"""The threads of OpenBLAS per worker: more would spin while the workers use all cores."""
 _UNIT: Final = Path(__file__).with_name("unit")
 _FOLDERS_THAT_SHARE_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
-"""Folders whose modules share processes started once a session; folders in them do not count."""
+"""Folders, without subfolders, whose modules share processes that start once per session."""
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
@@ -71,13 +71,13 @@ def pytest_configure(config: pytest.Config) -> None:
     A run of unit tests alone starts none.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell's background job ignores Ctrl-C, and so would the processes that tests start.
+        # A background job of a shell ignores Ctrl-C, and so would the processes that tests start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if _explores(config):
+    if _is_slow_run(config):
         hypothesis.settings.load_profile("exploring")
     if hasattr(config, "workerinput"):
         return
-    if _explores(config):
+    if _is_slow_run(config):
         os.environ.setdefault("KILL_SEED", str(_SEED))
         os.environ[OWN_ENVIRONMENTS] = "1"
         config.option.hypothesis_seed = config.option.hypothesis_seed or _SEED
@@ -93,8 +93,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Print what chooses the moments of random kills, and the examples, before any are tried."""
-    if not _explores(config):
+    """Print the seeds of random kills and examples, with which a run can be repeated."""
+    if not _is_slow_run(config):
         return []
     seed = config.option.hypothesis_seed
     return [f"to repeat it: KILL_SEED={os.environ['KILL_SEED']} ARGS=--hypothesis-seed={seed}"]
@@ -117,7 +117,7 @@ class _ByModule(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_collection_finish() -> None:
-    """Freeze what was collected, and collect garbage less often: a run takes 10 % less time."""
+    """Freeze the collected tests and collect garbage less often, which saves 10 % of a run."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -129,8 +129,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_EMULATOR].close()
 
 
-def _explores(config: pytest.Config) -> bool:
-    """Whether it is a run of slow tests."""
+def _is_slow_run(config: pytest.Config) -> bool:
+    """Return whether this is a run of slow tests."""
     return bool(config.option.markexpr == "slow")
 
 
@@ -148,9 +148,9 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def single_ca_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Trust one CA certificate: each client of Google's would load the whole bundle three times.
+    """Trust one CA certificate, since each Google client would load the bundle three times.
 
-    Loading it takes 30 ms. Processes that tests start trust what the machine trusts.
+    Loading it takes 30 ms. Processes that tests start use the machine's certificates.
     """
     end = "-----END CERTIFICATE-----\n"
     file = tmp_path_factory.mktemp("certifi") / "one.pem"
@@ -161,7 +161,7 @@ def single_ca_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session", autouse=True)
-async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: ARG001 - asks for it
+async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: ARG001 - requests the fixture
     """Keep one loop for all tests: gRPC's poller calls back late, and a closed loop is an error."""
     yield  # noqa: PT022 - only a fixture that yields holds the loop
 
@@ -181,7 +181,7 @@ def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def kill_chance() -> random.Random:
-    """Chooses the moments of kills, by `KILL_SEED`."""
+    """The random generator that chooses the moments of kills, seeded by `KILL_SEED`."""
     return random.Random(int(os.environ.get("KILL_SEED", "0")))  # noqa: S311 - no secret
 
 
@@ -217,7 +217,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> AsyncIterator[App]:
-    """What a process opens once; closed after the test."""
+    """The app of the process, closed after the test."""
     opened = App(settings, clock=clock, embedder=embedder)
     yield opened
     await opened.aclose()
@@ -225,11 +225,11 @@ async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> A
 
 @pytest.fixture
 def meter() -> Meter:
-    """Counts what `ctx` reads and writes."""
+    """The meter of `ctx`."""
     return Meter()
 
 
 @pytest.fixture
 def ctx(app: App, meter: Meter) -> Context:
-    """The capabilities of one call."""
+    """The context of one call."""
     return app.context(Caller.of("reader"), meter)

@@ -1,4 +1,4 @@
-"""What modules of tests against the emulator may ask for, whatever their folder."""
+"""Fixtures of all tests against the emulator."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def new_base(new_backend: NewBackend) -> NewBase:
-    """The same, as the capabilities of a call."""
+    """Return a function that makes a context with an empty database, at a given time."""
     return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
 async def new_backend() -> AsyncIterator[NewBackend]:
-    """Makes databases for all tests of a module, which only read them, at a given time."""
+    """Return a function that makes an app with an empty database, at a given time.
+
+    All tests of a module share it, and only read it.
+    """
     opened: list[App] = []
 
     def make(now: datetime | None) -> App:

@@ -10,15 +10,15 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 class SettableClock:
-    """Stands still, but where a test moves it; or runs with the system's until then."""
+    """A clock that only a test moves, or that runs with the system's until a test sets it."""
 
     def __init__(self, now: datetime | None = None, *, running: bool = False) -> None:
-        """Stand at `now`, by default at the present second, unless it is to run."""
+        """Start at `now`, by default the current second; or run with the system's clock."""
         self._now = None if running else now or datetime.now(UTC).replace(microsecond=0)
 
     @property
     def now(self) -> datetime:
-        """The current reading. Setting it stops the clock there."""
+        """The current time. Setting it stops the clock."""
         return self._now or datetime.now(UTC)
 
     @now.setter
@@ -26,19 +26,19 @@ class SettableClock:
         self._now = moment
 
     def __call__(self) -> datetime:
-        """The reading, for code that expects a function."""
+        """Return the current time, for code that expects a function."""
         return self.now
 
     def advance(self, **delta: float) -> None:
-        """Move forward by `timedelta(**delta)`, and stop there."""
+        """Advance by `timedelta(**delta)`, and stop the clock."""
         self._now = self.now + timedelta(**delta)
 
 
 class SettableSeconds:
-    """Shows a number of seconds that a test changes, for code that is given `time.monotonic`.
+    """A replacement for `time.monotonic` that a test sets.
 
     Attributes:
-        now: What it shows.
+        now: The current time in seconds.
     """
 
     def __init__(self) -> None:
@@ -46,5 +46,5 @@ class SettableSeconds:
         self.now = 1_000.0
 
     def __call__(self) -> float:
-        """The reading, for code that expects a function."""
+        """Return the current time, for code that expects a function."""
         return self.now

@@ -1,4 +1,4 @@
-"""A clock that tests turn: limits can be so long that a busy machine does not run into them."""
+"""A monotonic clock that tests advance, so that time limits can be long on a busy machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 _ROUNDS: Final = 100
-"""Rounds of the event loop in which a client that sent a request comes to wait for the answer."""
+"""Iterations of the event loop after which a client that sent a request waits for the answer."""
 
 
 class Monotonic:
-    """Stands for `time.monotonic`, and so for the event loop's clock: it runs and can be turned."""
+    """A replacement for `time.monotonic`, the event loop's clock, that a test can advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Take the real clock's place until the test ends; call it in the event loop."""
+        """Replace the real clock until the test ends. Call this in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._monotonic = time.monotonic
         self._sleep = asyncio.sleep
@@ -26,16 +26,16 @@ class Monotonic:
         monkeypatch.setattr(time, "monotonic", self)
 
     def __call__(self) -> float:
-        """The time, in seconds."""
+        """Return the time in seconds."""
         return self._monotonic() + self._turned
 
     def turn(self, seconds: float) -> None:
-        """Let time pass, from any thread; timers that are then due go off."""
+        """Advance the clock, from any thread; timers that are then due fire."""
         self._turned += seconds
-        self._loop.call_soon_threadsafe(lambda: None)  # else it would sleep on
+        self._loop.call_soon_threadsafe(lambda: None)  # wakes the loop
 
     def turn_soon(self, seconds: float) -> None:
-        """The same for a server that does not answer: first its client begins to wait."""
+        """Advance the clock once the clients of a server that hangs wait for it."""
         self._loop.call_soon_threadsafe(self._turn_after, _ROUNDS, seconds)
 
     def _turn_after(self, rounds: int, seconds: float) -> None:
@@ -45,6 +45,6 @@ class Monotonic:
             self.turn(seconds)
 
     async def sleep(self, delay: float, result: ResultT | None = None) -> ResultT | None:
-        """Like `asyncio.sleep`, but it turns the clock and goes on at once."""
+        """Advance the clock instead of sleeping."""
         self.turn(delay)
         return await self._sleep(0, result)

@@ -1,4 +1,4 @@
-"""A small private notebook that exists only for tests: tools that write, cost, dawdle and break."""
+"""Tools of a private notebook for tests: they write, cost money, hang and fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 PRICE = 1_000
-"""What a note costs, in micro-dollars."""
+"""The price of a note in millionths of a dollar."""
 
 
 class Note(IdempotentArguments):
@@ -49,7 +49,7 @@ class Notes(Result):
 
 
 def notebook(ctx: Context) -> AsyncDocumentReference:
-    """The caller's own, for the task that they work in."""
+    """Return the document of the caller's notebook for the current task."""
     path = f"users/{ctx.caller.user_id}/notebook"
     return ctx.database.document(path, ctx.caller.task or "notes")
 
@@ -61,10 +61,10 @@ async def write_note(args: Note, ctx: Context) -> Outcome[Written]:
     database, notes = ctx.database, notebook(ctx)
 
     async def attempt() -> Outcome[Written]:
-        seen = await database.get(notes)
-        texts = [*(seen.get("texts") if seen.exists else []), args.text]
+        snapshot = await database.get(notes)
+        texts = [*(snapshot.get("texts") if snapshot.exists else []), args.text]
         outcome = Outcome(Written(number=len(texts)), price=len(args.text))
-        return await ctx.commit([put_if_unchanged(seen, {"texts": texts})], outcome)
+        return await ctx.commit([put_if_unchanged(snapshot, {"texts": texts})], outcome)
 
     written = await database.retry_on_conflict(attempt)
     if args.then == "break":
@@ -81,12 +81,12 @@ async def read_notes(_args: Nothing, ctx: Context) -> Notes:
 
 
 async def read_sign(_args: Nothing, _context: Context) -> Notes:
-    """Read what hangs on the door."""
+    """Read a public sign."""
     return Notes(texts=["Welcome."])
 
 
 async def read_fortune(_args: Nothing, _context: Context) -> Notes:
-    """Read what will be."""
+    """Read a fortune."""
     return Notes(texts=["You will read a lot."])
 
 

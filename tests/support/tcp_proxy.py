@@ -1,4 +1,4 @@
-"""Stands between a client and a server, and lets connections break, hang, or be refused."""
+"""A TCP proxy whose connections a test can break, hang or refuse."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _EMULATOR = "FIRESTORE_EMULATOR_HOST"
 
 
 class TcpProxy:
-    """Passes bytes on, until told otherwise.
+    """Forwards bytes between clients and a server.
 
     Attributes:
-        host: Where it listens.
+        host: The host and port on which it listens.
     """
 
     def __init__(self, upstream: str) -> None:
-        """Pass on to this host and port."""
+        """Forward to this host and port."""
         self.host = f"127.0.0.1:{free_port()}"
         self._upstream = upstream
         self._writers: set[asyncio.StreamWriter] = set()
@@ -32,49 +32,49 @@ class TcpProxy:
         self._pipes: set[asyncio.Task[None]] = set()
         self._flowing.set()
 
-    async def mend(self) -> None:
-        """Let connections through, old and new."""
+    async def restore(self) -> None:
+        """Forward all connections, old and new."""
         self._flowing.set()
         name, _, port = self.host.partition(":")
         while self._server is None:
-            # Whoever connects somewhere meanwhile may have been given the port for a moment.
+            # Another process may have the port as its client port for a moment.
             with suppress(OSError):
                 self._server = await asyncio.start_server(self._accept, name, int(port))
 
     async def refuse(self) -> None:
-        """Break all connections, and take no new ones."""
+        """Break all connections, and refuse new ones."""
         if self._server:
             self._server.close()
             self._server = None
-        for each in list(self._writers):
-            each.transport.abort()
+        for writer in list(self._writers):
+            writer.transport.abort()
 
     async def hang(self) -> None:
-        """Pass nothing on any more, and break nothing."""
+        """Stop forwarding without breaking connections."""
         self._flowing.clear()
 
     async def aclose(self) -> None:
-        """End everything."""
+        """Close all connections."""
         self._flowing.set()
         await self.refuse()
-        for each in self._pipes:
-            each.cancel()
+        for pipe in self._pipes:
+            pipe.cancel()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         name, _, port = self._upstream.partition(":")
-        there = await asyncio.open_connection(name, int(port))
-        for source, sink in ((reader, there[1]), (there[0], writer)):
+        upstream = await asyncio.open_connection(name, int(port))
+        for source, sink in ((reader, upstream[1]), (upstream[0], writer)):
             self._writers.add(sink)
-            pipe = asyncio.create_task(self._pass_on(source, sink))
+            pipe = asyncio.create_task(self._forward(source, sink))
             self._pipes.add(pipe)
             pipe.add_done_callback(self._pipes.discard)
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _forward(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
-            while read := await source.read(65_536):
+            while block := await source.read(65_536):
                 await self._flowing.wait()
-                sink.write(read)
+                sink.write(block)
                 await sink.drain()
         sink.transport.abort()
         self._writers.discard(sink)
@@ -82,9 +82,9 @@ class TcpProxy:
 
 @asynccontextmanager
 async def emulator_proxy() -> AsyncIterator[TcpProxy]:
-    """A proxy before the emulator of these tests."""
+    """Start a proxy in front of the emulator."""
     proxy = TcpProxy(os.environ[_EMULATOR])
-    await proxy.mend()
+    await proxy.restore()
     try:
         yield proxy
     finally:
@@ -93,10 +93,10 @@ async def emulator_proxy() -> AsyncIterator[TcpProxy]:
 
 @contextmanager
 def emulator_at(host: str) -> Iterator[None]:
-    """Whoever connects to the database within the block connects there."""
-    usual = os.environ[_EMULATOR]
+    """Direct new connections to the database to this host."""
+    original = os.environ[_EMULATOR]
     os.environ[_EMULATOR] = host
     try:
         yield
     finally:
-        os.environ[_EMULATOR] = usual
+        os.environ[_EMULATOR] = original

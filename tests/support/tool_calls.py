@@ -1,4 +1,4 @@
-"""Calls of tools for tests, as the gateway makes them."""
+"""Calls of tools, as the gateway makes them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 ANNA = "anna.lovelace@example.com"
 """The default caller."""
 STRANGER = None
-"""The user of a call that nobody signed in for."""
+"""The user of an anonymous call."""
 
 
 @cache
 def tool_named(name: str) -> Tool[Any, Any]:
-    """A tool of the catalogue."""
+    """Find a tool by its name."""
     return next(tool for tool in tools() if tool.name == name)
 
 
 def request_of(
     tool: Tool[Any, Any], caller: Caller, arguments: dict[str, Any], *, seconds: float = 30
 ) -> CallRequest:
-    """A request with a deadline `seconds` from now; equal idempotency keys make equal call ids."""
+    """Make a request with a deadline in `seconds`; equal idempotency keys give equal call ids."""
     return CallRequest(
         call_id=call_id(_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
@@ -52,7 +52,7 @@ async def call(
     seconds: float = 30,
     **arguments: Any,
 ) -> CallAnswer:
-    """Call a tool as a user, or as a stranger."""
+    """Call a tool as a user, or anonymously if `user` is None."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = tool_named(name)
     return await invocation.invoke(tool, request_of(tool, caller, arguments, seconds=seconds), app)
@@ -81,7 +81,7 @@ async def call_error(
 async def call_text(
     app: App, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> str:
-    """What a call that succeeds says to who reads."""
+    """Assert that a call succeeds; return its text for people."""
     answer = await call(app, name, user, **arguments)
     assert answer.error is None, answer.error
     assert answer.text is not None
@@ -89,11 +89,11 @@ async def call_text(
 
 
 _declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
-"""By `id`, as tools cannot be hashed; each is kept, so that no other tool takes its id."""
+"""Declarations by the `id` of their tool, which is kept so that its id is not reused."""
 
 
 def _declaration(tool: Tool[Any, Any]) -> Declaration:
-    """What the gateway knows of a tool: made once, since its schemas take 5 ms."""
+    """Return the declaration of a tool, made once since its schemas take 5 ms."""
     if id(tool) not in _declarations:
         _declarations[id(tool)] = tool, Declaration.model_validate(tool.declaration())
     return _declarations[id(tool)][1]

@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_firestore(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse every gRPC channel, and hide an emulator that runs beside the tests."""
+    """Refuse every gRPC channel, and hide an emulator that is running."""
 
     def refuse(*_args: Any, **_options: Any) -> NoReturn:
         raise AssertionError("A unit test tried to reach Firestore: move it to tests/emulator.")

@@ -1,4 +1,4 @@
-"""What every read and write of the store passes through: counting, guarding, translating."""
+"""The database: counting, write conflicts and errors."""
 
 from __future__ import annotations
 
@@ -41,67 +41,61 @@ def setting(database: Database, name: str, value: int) -> Write:
 
 
 async def put_in(database: Database, *names: str) -> None:
-    """Notes of value 0, past the meter."""
+    """Store notes of value 0 without the meter."""
     for name in names:
         await note(database, name).set({"value": 0})
 
 
 async def values(database: Database) -> dict[str, int]:
-    found = database.collection("notes").stream()
-    return {snapshot.id: snapshot.get("value") async for snapshot in found}
+    snapshots = database.collection("notes").stream()
+    return {snapshot.id: snapshot.get("value") async for snapshot in snapshots}
 
 
 def counted(meter: Meter) -> tuple[int, int, int]:
-    """Documents read, documents written, round trips."""
+    """Return documents read, documents written and round trips."""
     return meter.documents_read, meter.documents_written, meter.round_trips
 
 
-async def test_requests_that_wait_for_one_another_add_depth(
-    database: Database, meter: Meter
-) -> None:
+async def test_sequential_requests_add_round_trips(database: Database, meter: Meter) -> None:
     await database.get(note(database, "a"))
     await database.get(note(database, "b"))
     assert counted(meter) == (2, 0, 2)
 
 
-async def test_requests_sent_together_are_one_round_trip(database: Database, meter: Meter) -> None:
+async def test_concurrent_requests_are_one_round_trip(database: Database, meter: Meter) -> None:
     await asyncio.gather(*(database.get(note(database, name)) for name in "abc"))
     assert counted(meter) == (3, 0, 1)
 
 
-async def test_a_request_that_fails_is_counted_and_ends(database: Database, meter: Meter) -> None:
+async def test_a_failed_request_is_counted(database: Database, meter: Meter) -> None:
     with pytest.raises(PlatformFault):
         await database.get(note(database, "__reserved__"))
     await database.get(note(database, "a"))
     assert counted(meter) == (2, 0, 2)
 
 
-async def test_many_documents_are_one_round_trip_and_all_cost(
-    database: Database, meter: Meter
-) -> None:
+async def test_many_documents_are_one_round_trip(database: Database, meter: Meter) -> None:
     await put_in(database, "a", "b")
-    found = await database.get_all([note(database, name) for name in "axb"], ["value"])
-    assert {snapshot.id for snapshot in found} == {"a", "b"}
+    snapshots = await database.get_all([note(database, name) for name in "axb"], ["value"])
+    assert {snapshot.id for snapshot in snapshots} == {"a", "b"}
     assert counted(meter) == (3, 0, 1)
 
 
-async def test_no_documents_are_no_request(database: Database, meter: Meter) -> None:
+async def test_no_documents_need_no_request(database: Database, meter: Meter) -> None:
     assert await database.get_all([]) == []
     assert await database.commit([]) == []
     assert await database.commit_skipping_conflicts([]) == 0
     assert counted(meter) == (0, 0, 0)
 
 
-async def test_a_query_costs_what_it_finds_and_at_least_one(
-    database: Database, meter: Meter
-) -> None:
+async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter) -> None:
     await put_in(database, "a", "b", "c")
     assert len(await database.find(database.collection("notes").limit(2))) == 2
     assert await database.find(database.collection("nothing").limit(2)) == []
     assert counted(meter) == (3, 0, 2)
 
 
-async def test_counting_reads_no_document(database: Database, meter: Meter) -> None:
+async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
     await put_in(database, *"abcdefgh")
     some = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
     assert await database.count(some) == 8
@@ -114,7 +108,7 @@ async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> N
     assert counted(meter) == (0, 3, 1)
 
 
-async def test_a_commit_tells_when_it_was_written(database: Database) -> None:
+async def test_a_commit_returns_its_update_time(database: Database) -> None:
     [written] = await database.commit([setting(database, "a", 1)])
     assert written.update_time == (await database.get(note(database, "a"))).update_time
 
@@ -135,7 +129,7 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_a_document_changed_or_gone_since_it_was_read_is_stale(
+async def test_a_document_changed_since_its_read_is_a_conflict(
     database: Database, *, gone: bool
 ) -> None:
     await put_in(database, "a")
@@ -147,7 +141,7 @@ async def test_a_document_changed_or_gone_since_it_was_read_is_stale(
         )
 
 
-async def test_only_stale_writes_are_dropped(database: Database, meter: Meter) -> None:
+async def test_only_conflicting_writes_are_skipped(database: Database, meter: Meter) -> None:
     names = "abcdefgh"
     await put_in(database, *names)
     read = [await note(database, name).get() for name in names]
@@ -166,12 +160,12 @@ def _update(database: Database, snapshot: Any) -> Write:
     return lambda batch: batch.update(note(database, snapshot.id), {"value": 2}, option)
 
 
-async def test_what_no_database_takes_is_a_fault_of_ours(database: Database) -> None:
+async def test_an_invalid_write_is_a_fault(database: Database) -> None:
     with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
         await database.commit([setting(database, "__reserved__", 1)])
 
 
-async def test_commits_of_one_run_follow_one_another(database: Database, meter: Meter) -> None:
+async def test_commits_of_one_run_are_sequential(database: Database, meter: Meter) -> None:
     await asyncio.gather(*(database.commit([setting(database, name, 1)]) for name in "abc"))
     assert counted(meter) == (0, 3, 3)
 

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, and what was lost is never written over."""
+"""Leases: one holder at a time, and no writes without the lease."""
 
 from __future__ import annotations
 
@@ -53,33 +53,35 @@ def writing(database: Database, name: str) -> Write:
 
 async def expiry(database: Database) -> datetime | None:
     snapshot = await database.client.document("leases/embed").get()
-    found: datetime | None = snapshot.get("expires_at") if snapshot.exists else None
-    return found
+    expires_at: datetime | None = snapshot.get("expires_at") if snapshot.exists else None
+    return expires_at
 
 
 async def notes(database: Database) -> set[str]:
-    return {each.id async for each in database.collection("notes").stream()}
+    return {snapshot.id async for snapshot in database.collection("notes").stream()}
 
 
-async def test_a_free_lease_is_taken_for_as_long_as_asked(database: Database) -> None:
+async def test_a_free_lease_is_acquired_for_its_duration(database: Database) -> None:
     assert isinstance(await Leases(database).acquire("embed", 30, noon), Lease)
     assert await expiry(database) == NOON + timedelta(seconds=30)
 
 
-async def test_a_held_lease_tells_when_it_may_become_free(
-    database: Database, other: Database
-) -> None:
+async def test_a_held_lease_has_an_expiry_time(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     assert await Leases(other).acquire("embed", 60, noon) == NOON + timedelta(seconds=30)
 
 
-async def test_of_many_that_ask_at_once_one_gets_it(app: App) -> None:
+async def test_of_many_concurrent_runs_one_gets_the_lease(app: App) -> None:
     databases = [app.context(Caller(), Meter()).database for _ in range(5)]
-    got = await asyncio.gather(*(Leases(each).acquire("embed", 30, noon) for each in databases))
-    assert sum(isinstance(each, Lease) for each in got) == 1
+    leases = await asyncio.gather(
+        *(Leases(database).acquire("embed", 30, noon) for database in databases)
+    )
+    assert sum(isinstance(lease, Lease) for lease in leases) == 1
 
 
-async def test_leases_of_different_jobs_do_not_meet(database: Database, other: Database) -> None:
+async def test_leases_of_different_jobs_are_independent(
+    database: Database, other: Database
+) -> None:
     await Leases(database).acquire("embed", 30, noon)
     assert isinstance(await Leases(other).acquire("ingest", 30, noon), Lease)
 
@@ -90,14 +92,16 @@ async def test_an_expired_lease_is_taken_over(database: Database, other: Databas
     assert await expiry(database) == LATER + timedelta(seconds=30)
 
 
-async def test_of_many_that_take_over_at_once_one_gets_it(database: Database, app: App) -> None:
+async def test_of_many_concurrent_takeovers_one_succeeds(database: Database, app: App) -> None:
     await Leases(database).acquire("embed", 30, noon)
     databases = [app.context(Caller(), Meter()).database for _ in range(5)]
-    got = await asyncio.gather(*(Leases(each).acquire("embed", 30, later) for each in databases))
-    assert sum(isinstance(each, Lease) for each in got) == 1
+    leases = await asyncio.gather(
+        *(Leases(database).acquire("embed", 30, later) for database in databases)
+    )
+    assert sum(isinstance(lease, Lease) for lease in leases) == 1
 
 
-async def test_a_commit_renews_the_lease_which_is_a_write_too(ctx: Context, meter: Meter) -> None:
+async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter: Meter) -> None:
     database = ctx.database
     moments = iter([NOON, NOON + timedelta(seconds=20)])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
@@ -107,9 +111,7 @@ async def test_a_commit_renews_the_lease_which_is_a_write_too(ctx: Context, mete
     assert meter.documents_written - written == 2
 
 
-async def test_a_run_that_lost_its_lease_writes_nothing_more(
-    database: Database, other: Database
-) -> None:
+async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await database.commit([writing(database, "before")])
     await Leases(other).acquire("embed", 30, later)
@@ -122,9 +124,7 @@ async def test_a_run_that_lost_its_lease_writes_nothing_more(
     assert await notes(database) == {"before"}
 
 
-async def test_a_lease_whose_taker_has_finished_is_lost_too(
-    database: Database, other: Database
-) -> None:
+async def test_a_lease_taken_and_released_is_lost_too(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).acquire("embed", 30, later)
     await Leases(other).release()
@@ -132,14 +132,14 @@ async def test_a_lease_whose_taker_has_finished_is_lost_too(
         await database.commit([writing(database, "after")])
 
 
-async def test_an_expired_lease_that_nobody_took_still_holds(database: Database) -> None:
+async def test_an_expired_lease_stays_valid_until_taken(database: Database) -> None:
     moments = iter([NOON, LATER])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
     await database.commit([writing(database, "a")])
     assert await expiry(database) == LATER + timedelta(seconds=30)
 
 
-async def test_a_stale_write_does_not_pass_for_a_lost_lease(database: Database) -> None:
+async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     reference = database.document("notes", "a")
     await reference.set({})
@@ -149,15 +149,13 @@ async def test_a_stale_write_does_not_pass_for_a_lost_lease(database: Database) 
     assert await notes(database) == {"a", "b"}
 
 
-async def test_commits_at_once_all_carry_the_renewal(database: Database) -> None:
+async def test_concurrent_commits_all_renew_the_lease(database: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await asyncio.gather(*(database.commit([writing(database, name)]) for name in "abcd"))
     assert await notes(database) == set("abcd")
 
 
-async def test_a_lease_that_is_given_back_leaves_nothing(
-    database: Database, other: Database
-) -> None:
+async def test_a_released_lease_leaves_no_document(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await database.commit([writing(database, "a")])
     await Leases(database).release()
@@ -165,7 +163,9 @@ async def test_a_lease_that_is_given_back_leaves_nothing(
     assert isinstance(await Leases(other).acquire("embed", 30, noon), Lease)
 
 
-async def test_a_lost_lease_stays_with_its_taker(database: Database, other: Database) -> None:
+async def test_releasing_a_lost_lease_leaves_its_new_holder(
+    database: Database, other: Database
+) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).acquire("embed", 30, later)
     await Leases(database).release()
@@ -173,16 +173,14 @@ async def test_a_lost_lease_stays_with_its_taker(database: Database, other: Data
     await other.commit([writing(other, "a")])
 
 
-async def test_giving_back_what_is_not_held_does_nothing(
-    database: Database, other: Database
-) -> None:
+async def test_releasing_without_a_lease_does_nothing(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
     await Leases(other).release()
     assert await expiry(database) == NOON + timedelta(seconds=30)
 
 
 def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commits land and their answers not, so that Google's client sends each a second time."""
+    """Lose the answers of commits, so that Google's client sends each commit twice."""
     api = database.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
@@ -193,7 +191,7 @@ def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "commit", commit_twice)
 
 
-async def test_a_commit_whose_answer_was_lost_has_landed(
+async def test_a_commit_with_a_lost_answer_succeeds(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await Leases(database).acquire("embed", 30, utc_now)
@@ -203,14 +201,14 @@ async def test_a_commit_whose_answer_was_lost_has_landed(
     assert await notes(database) == {"a", "b"}
 
 
-async def test_a_lease_whose_answer_was_lost_is_held(
+async def test_a_lease_with_a_lost_answer_is_held(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_answers(database, monkeypatch)
     assert isinstance(await Leases(database).acquire("embed", 30, utc_now), Lease)
 
 
-async def test_commits_after_one_whose_answer_was_lost_land_too(
+async def test_commits_after_a_lost_answer_succeed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await Leases(database).acquire("embed", 30, utc_now)

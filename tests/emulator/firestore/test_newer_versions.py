@@ -1,4 +1,4 @@
-"""After a rollback, what a newer version of us wrote is read all the same."""
+"""After a rollback, documents of a newer version are still read."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def add_field(store: AccessStore, collection: str, document_id: str) -> No
     await store.database.commit([lambda batch: batch.set(reference, {"new": 1}, merge=True)])
 
 
-async def test_an_account_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
+async def test_an_account_with_an_unknown_field_is_read(store: AccessStore) -> None:
     await store.accounts.credit("anna", 5, datetime.now(UTC))
     await add_field(store, "accounts", "anna")
     assert 5 == (await store.accounts.get("anna")).balance
 
 
-async def test_a_key_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
+async def test_a_key_with_an_unknown_field_is_read(store: AccessStore) -> None:
     ring = Keyring([SecretStr("s" * 32)])
     _, key = new_key(ring, "anna", "x", FULL_ACCESS, created_at=datetime.now(UTC))
     await store.keys.add(key)

@@ -1,4 +1,4 @@
-"""The record of a run: what it did, how it ended, and that it died."""
+"""The records of runs."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ DUST = Job(name="dust", title="Dust", run=dusts, total=nothing, schedule="")
 FAIL = Job(name="dust", title="Dust", run=fails, total=nothing, schedule="")
 
 
-def test_a_run_is_named_after_its_job_and_its_time() -> None:
+def test_a_run_id_has_the_job_and_the_time() -> None:
     run = Run(run_id=new_run_id("embed", NOON), state=RunState.RUNNING)
     assert (run.job, run.started_at) == ("embed", NOON)
 
 
-def test_two_runs_of_one_second_have_two_names() -> None:
+def test_two_runs_of_one_second_have_different_ids() -> None:
     assert new_run_id("embed", NOON) != new_run_id("embed", NOON)
 
 
-async def test_a_run_leaves_a_record_of_what_it_did_and_cost(ctx: Context, app: App) -> None:
+async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None:
     report = await run_job(DUST, app)
     assert isinstance(report, Report)
     (run,) = await Runs(ctx.database).latest("dust", 10)
@@ -68,14 +68,14 @@ async def test_a_run_leaves_a_record_of_what_it_did_and_cost(ctx: Context, app: 
     assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
 
 
-async def test_a_run_that_an_error_stopped_says_so(ctx: Context, app: App) -> None:
+async def test_a_stopped_run_records_its_error(ctx: Context, app: App) -> None:
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)
     (run,) = await Runs(ctx.database).latest("dust", 10)
     assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
 
 
-async def test_of_several_runs_of_a_job_the_latest_come_first(ctx: Context) -> None:
+async def test_the_latest_runs_come_first(ctx: Context) -> None:
     runs = [
         Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
@@ -84,7 +84,7 @@ async def test_of_several_runs_of_a_job_the_latest_come_first(ctx: Context) -> N
     assert await Runs(ctx.database).latest("dust", 2) == [runs[1], runs[3]]
 
 
-async def test_the_next_run_says_that_one_with_a_lease_left_died(ctx: Context, app: App) -> None:
+async def test_the_next_run_marks_a_dead_one(ctx: Context, app: App) -> None:
     dead = new_run_id("dust", NOON)
     long_ago = Run(run_id=dead, state=RunState.RUNNING, progress=7)
     await Leases(ctx.database).acquire("dust", 60, lambda: NOON, dead)
@@ -95,14 +95,14 @@ async def test_the_next_run_says_that_one_with_a_lease_left_died(ctx: Context, a
     assert (died.run_id, died.progress, died.ended_at) == (dead, 7, None)
 
 
-async def test_a_long_run_says_meanwhile_how_far_it_is(ctx: Context, project: str) -> None:
+async def test_a_long_run_records_its_progress(ctx: Context, project: str) -> None:
     hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
     async def run(ctx: Context, budget: Budget) -> Report:
         budget.progress(5)
-        while not (found := await Runs(ctx.database).latest("dust", 1)):
+        while not (runs := await Runs(ctx.database).latest("dust", 1)):
             pass
-        assert (found[0].state, found[0].progress) == (RunState.RUNNING, 5)
+        assert (runs[0].state, runs[0].progress) == (RunState.RUNNING, 5)
         return Report()
 
     await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), hasty)

@@ -105,7 +105,7 @@ async def test_a_database_that_goes_away_ends_the_run(
             await purge(ctx, ample())
         assert 4 <= watched.commits <= 5
         monkeypatch.undo()
-        await proxy.mend()
+        await proxy.restore()
         await watched.aclose()
 
 

@@ -1,4 +1,4 @@
-"""One call of a tool: whatever happens becomes an answer."""
+"""One call of a tool: every result and every exception becomes an answer."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def request(seconds: float = 60, **arguments: Any) -> CallRequest:
     )
 
 
-async def refused(tool: Tool[In, Out], wanted: CallRequest, app: App) -> dict[str, Any]:
-    answer = await invoke(tool, wanted, app)
+async def call_error(tool: Tool[In, Out], call_request: CallRequest, app: App) -> dict[str, Any]:
+    answer = await invoke(tool, call_request, app)
     assert answer.result is None
     assert answer.error is not None
     return answer.error.model_dump(exclude_none=True)
@@ -113,13 +113,13 @@ async def test_a_result_comes_with_a_receipt(app: App) -> None:
     assert answer.receipt.milliseconds > 0
 
 
-async def test_a_receipt_counts_documents_and_how_deep_a_call_went(app: App) -> None:
+async def test_a_receipt_counts_documents_and_round_trips(app: App) -> None:
     tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
     receipt = (await invoke(tool, request(word="so"), app)).receipt
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
-async def test_a_receipt_times_only_the_parts_that_a_call_needed(
+async def test_a_receipt_times_only_the_parts_used(
     app: App,
 ) -> None:
     async def embed(_args: In, ctx: Context) -> Out:
@@ -133,7 +133,7 @@ async def test_a_receipt_times_only_the_parts_that_a_call_needed(
     assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
 
 
-async def test_a_part_that_takes_several_turns_is_timed_together(
+async def test_several_uses_of_a_part_are_added_up(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.002, 2.0, 2.003]).__next__)
@@ -144,7 +144,7 @@ async def test_a_part_that_takes_several_turns_is_timed_together(
     assert ctx.milliseconds["bm25"] == 5
 
 
-async def test_a_receipt_says_what_the_handler_charged(app: App) -> None:
+async def test_a_receipt_has_the_handlers_price(app: App) -> None:
     async def charge(_args: In, _context: Context) -> Outcome[Out]:
         return Outcome(Out(words=[]), price=42)
 
@@ -160,32 +160,26 @@ def too_late(error: dict[str, Any]) -> str:
     return message
 
 
-async def test_a_read_that_takes_too_long_is_gone_on_without(
-    app: App, monotonic: Monotonic
-) -> None:
-    error = await refused(hanging(monotonic), request(60, word="so"), app)
+async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Monotonic) -> None:
+    error = await call_error(hanging(monotonic), request(60, word="so"), app)
     assert "It did not finish: go on without it, or call it again in 5 s." == too_late(error)
     assert ("UNAVAILABLE", {"tool": "repeat_word"}) == (error["code"], error["details"])
     assert 5 == error["retry_after"]
 
 
-async def test_a_write_out_of_time_before_it_writes_did_nothing(
-    app: App, monotonic: Monotonic
-) -> None:
-    error = await refused(writing(hanging(monotonic)), request(60, word="so"), app)
+async def test_a_write_that_times_out_early_did_nothing(app: App, monotonic: Monotonic) -> None:
+    error = await call_error(writing(hanging(monotonic)), request(60, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
     assert "It did not finish. Nothing was stored: call it again in 5 s." == too_late(error)
 
 
-async def test_what_a_write_that_takes_too_long_did_is_unknown(
-    app: App, monotonic: Monotonic
-) -> None:
+async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: Monotonic) -> None:
     async def write_and_hang(args: In, ctx: Context) -> Out | Outcome[Out]:
         await look_around(args, ctx)
         return await hanging(monotonic).run(args, ctx)
 
     tool = writing(replace(TOOL, run=write_and_hang))
-    error = await refused(tool, request(60, word="so"), app)
+    error = await call_error(tool, request(60, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
     expected = (
         "It did not finish. It is unknown whether it took effect: check before you call it again."
@@ -193,19 +187,19 @@ async def test_what_a_write_that_takes_too_long_did_is_unknown(
     assert expected == too_late(error)
 
 
-async def test_a_call_whose_deadline_has_passed_is_not_begun(app: App) -> None:
-    error = await refused(writing(TOOL), request(-3600, word="so"), app)
+async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
+    error = await call_error(writing(TOOL), request(-3600, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
     assert error["message"] == (
         "repeat_word was not run: no time was left. Nothing was stored: call it again in 5 s."
     )
 
 
-async def test_what_a_read_cannot_have_is_told_with_how_to_go_on(
+async def test_an_unavailable_read_has_advice(
     app: App,
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
-    error = await refused(raising(failure), request(word="so"), app)
+    error = await call_error(raising(failure), request(word="so"), app)
     assert ({"oven": "off"}, 9) == (error["details"], error["retry_after"])
     assert error["message"] == (
         "The oven is off. Go on without repeat_word, or call it again in 9 s."
@@ -213,13 +207,13 @@ async def test_what_a_read_cannot_have_is_told_with_how_to_go_on(
 
 
 @pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
-async def test_a_write_may_know_what_became_of_it(app: App, outcome: str) -> None:
+async def test_a_write_may_state_its_outcome(app: App, outcome: str) -> None:
     failure = Unavailable("The oven is off.", details={"outcome": outcome})
-    error = await refused(writing(raising(failure)), request(word="so"), app)
+    error = await call_error(writing(raising(failure)), request(word="so"), app)
     assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
 
 
-async def test_a_write_that_ends_unknown_is_not_to_be_trusted(
+async def test_a_write_with_an_unknown_outcome_says_so(
     app: App,
 ) -> None:
     async def write_and_fail(args: In, ctx: Context) -> Out:
@@ -227,32 +221,32 @@ async def test_a_write_that_ends_unknown_is_not_to_be_trusted(
         raise Unavailable("Off.")
 
     tool = writing(replace(TOOL, run=write_and_fail))
-    error = await refused(tool, request(word="so"), app)
+    error = await call_error(tool, request(word="so"), app)
     assert {"outcome": "unknown"} == error["details"]
     assert "Off. It is unknown whether repeat_word took effect: check before" in error["message"]
 
 
-async def test_a_time_out_that_is_not_the_calls_is_a_fault(app: App) -> None:
-    error = await refused(raising(TimeoutError(SECRET)), request(word="so"), app)
+async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
+    error = await call_error(raising(TimeoutError(SECRET)), request(word="so"), app)
     assert error["code"] == "INTERNAL_ERROR"
 
 
 @pytest.mark.parametrize(
     "error", [RuntimeError(SECRET), PlatformFault(SECRET, details={"where": SECRET})]
 )
-async def test_of_a_fault_of_ours_only_the_calls_id_is_told(
+async def test_a_fault_reveals_only_the_call_id(
     app: App, error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = await refused(raising(error), request(word="so"), app)
-    assert (told["code"], told["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
-    assert "call-7" in told["message"]
-    assert SECRET not in json.dumps(told) + capsys.readouterr().err
+    error_body = await call_error(raising(error), request(word="so"), app)
+    assert (error_body["code"], error_body["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
+    assert "call-7" in error_body["message"]
+    assert SECRET not in json.dumps(error_body) + capsys.readouterr().err
 
 
-async def test_a_fault_is_logged_with_the_lines_it_passed(
+async def test_a_fault_is_logged_with_its_stack(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await refused(raising(RuntimeError(SECRET)), request(word="so"), app)
+    await call_error(raising(RuntimeError(SECRET)), request(word="so"), app)
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     fault = next(entry for entry in logged if entry["message"] == "fault")
     assert (fault["severity"], fault["error"], fault["call_id"]) == (
@@ -267,12 +261,12 @@ async def test_a_fault_is_logged_with_the_lines_it_passed(
     "failure",
     [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
 )
-async def test_a_failure_is_told_as_it_is(app: App, failure: Conflict) -> None:
-    assert failure.to_wire() == await refused(raising(failure), request(word="so"), app)
+async def test_a_failure_is_answered_unchanged(app: App, failure: Conflict) -> None:
+    assert failure.to_wire() == await call_error(raising(failure), request(word="so"), app)
 
 
-async def test_what_is_wrong_with_the_arguments_is_told_for_each(app: App) -> None:
-    error = await refused(TOOL, request(times=9, wrod="so"), app)
+async def test_each_invalid_argument_is_reported(app: App) -> None:
+    error = await call_error(TOOL, request(times=9, wrod="so"), app)
     assert error["code"] == "VALIDATION_ERROR"
     assert error["details"] == {
         "word": "required, but missing",
@@ -288,7 +282,7 @@ async def test_arguments_are_not_logged(app: App, capsys: pytest.CaptureFixture[
     assert SECRET not in capsys.readouterr().err
 
 
-async def test_what_goes_well_is_the_gateways_to_log(
+async def test_a_successful_call_is_not_logged_here(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await invoke(TOOL, request(word="so"), app)
@@ -306,13 +300,13 @@ async def test_what_goes_well_is_the_gateways_to_log(
         ({"word": "so", "tier": "royal"}, "tier"),
     ],
 )
-def test_types_are_not_guessed(arguments: dict[str, Any], field: str) -> None:
+def test_types_are_not_converted(arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_arguments(In, arguments, "repeat_word")
     assert list(caught.value.details) == [field]
 
 
-def test_an_enumeration_is_its_string() -> None:
+def test_an_enum_is_passed_by_its_value() -> None:
     parsed = parse_arguments(In, {"word": "so", "tier": "registered"}, "repeat_word")
     assert In(word="so", tier=Tier.REGISTERED) == parsed
 
@@ -321,21 +315,21 @@ WRONG = WireError(code="NOT_FOUND", message="There is none.", details={})
 
 
 @pytest.mark.parametrize("parts", [{}, {"result": {}, "error": WRONG}])
-def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
+def test_an_answer_has_either_a_result_or_an_error(parts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="a result or an error"):
         CallAnswer(**parts)
 
 
-async def test_of_many_problems_the_first_are_told_and_others_counted(app: App) -> None:
+async def test_only_the_first_problems_are_listed(app: App) -> None:
     odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
-    error = await refused(TOOL, request(word="so", **odd), app)
+    error = await call_error(TOOL, request(word="so", **odd), app)
     assert 20 == len(error["details"])
     assert all(len(name) <= 80 for name in error["details"])
     assert len(error["message"]) < 4_000
 
 
-async def test_too_many_arguments_are_not_even_looked_at(app: App) -> None:
+async def test_too_many_arguments_are_refused_at_once(app: App) -> None:
     many = {f"k{n}": 0 for n in range(100_000)}
     for arguments in (many, {"word": many}, {"word": [many]}):
-        error = await refused(TOOL, request(**arguments), app)
+        error = await call_error(TOOL, request(**arguments), app)
         assert {"arguments": "an object has more than 100 fields"} == error["details"]

@@ -1,4 +1,4 @@
-"""The log-based metrics find what the log lines of real calls hold."""
+"""The log-based metrics, applied to the log lines of real calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def store_baking(ctx: Context) -> None:
     await put_in(ctx, BAKING)
 
 
-async def called(app: App, name: str, arguments: dict[str, Any]) -> None:
+async def run_call(app: App, name: str, arguments: dict[str, Any]) -> None:
     """Call a tool, and log the call."""
     tool = Catalog.load().get(name, CALLER)
     assert tool
@@ -51,15 +51,15 @@ async def called(app: App, name: str, arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("store_baking")
-async def test_a_search_counts_in_all_of_them(
+async def test_a_search_counts_in_all_call_metrics(
     app: App, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each look at the clock is 1 ms later, since some parts take less than is counted.
+    # Each reading of the clock is 1 ms later, since some parts take less than that.
     monkeypatch.setattr(time, "perf_counter", map((0.001).__mul__, count()).__next__)
-    await called(app, "search_kb", {"query": "how to knead"})
+    await run_call(app, "search_kb", {"query": "how to knead"})
     [line] = capsys.readouterr().err.splitlines()
     values = values_of(line)
-    of_calls = [each["name"] for each in METRICS if '"tool_call"' in each["filter"]]
+    of_calls = [metric["name"] for metric in METRICS if '"tool_call"' in metric["filter"]]
     assert of_calls == list(values)
     assert 1 == values.pop("tool_calls_total")
     whole = values.pop("tool_latency_seconds")
@@ -69,10 +69,10 @@ async def test_a_search_counts_in_all_of_them(
 
 @pytest.mark.usefixtures("store_baking")
 @pytest.mark.parametrize(("mode", "part"), [("lexical", "bm25"), ("semantic", "embedding")])
-async def test_a_search_that_needs_one_of_them_is_timed_for_this_alone(
+async def test_a_search_is_timed_only_for_the_parts_it_uses(
     app: App, capsys: pytest.CaptureFixture[str], mode: str, part: str
 ) -> None:
-    await called(app, "search_kb", {"query": "how to knead", "mode": mode})
+    await run_call(app, "search_kb", {"query": "how to knead", "mode": mode})
     [line] = capsys.readouterr().err.splitlines()
     whole = {"tool_calls_total", "tool_latency_seconds"}
     assert whole | {f"{part}_latency_seconds"} == values_of(line).keys()
@@ -81,7 +81,7 @@ async def test_a_search_that_needs_one_of_them_is_timed_for_this_alone(
 async def test_a_call_that_fails_counts_with_its_code(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await called(app, "get_chunk", {"chunk_id": "none-of-ours"})
+    await run_call(app, "get_chunk", {"chunk_id": "none-of-ours"})
     [line] = capsys.readouterr().err.splitlines()
     total, latency, *_ = METRICS
     assert {"tool": "get_chunk", "outcome": "error", "code": "NOT_FOUND"} == labels_of(
@@ -91,7 +91,7 @@ async def test_a_call_that_fails_counts_with_its_code(
     assert {"tool_calls_total", "tool_latency_seconds"} == values_of(line).keys()
 
 
-async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
+async def test_a_run_counts_with_its_time_and_failures(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run(_context: Context, _budget: Budget) -> Report:
@@ -105,7 +105,7 @@ async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
     values = values_of(line)
     assert {"job_runs_total", "job_duration_seconds", "job_failures"} == values.keys()
     assert (1, 1) == (values["job_runs_total"], values["job_failures"])
-    [runs] = [each for each in METRICS if each["name"] == "job_runs_total"]
+    [runs] = [metric for metric in METRICS if metric["name"] == "job_runs_total"]
     assert {"job": "dust", "outcome": "finished"} == labels_of(runs, entry_of(line))
 
 
@@ -117,9 +117,7 @@ async def test_a_search_that_finds_less_than_before_counts(
     assert {"search_finds_less_total": 1} == values_of(line)
 
 
-async def test_what_a_job_sets_apart_counts(
-    ctx: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:
     async def breaks() -> None:
         raise ValueError("not as it was stored")
 
@@ -128,10 +126,10 @@ async def test_what_a_job_sets_apart_counts(
     assert {"set_apart_total": 1} == values_of(line)
 
 
-async def test_a_line_says_who_called_what_and_nothing_of_the_contents(
+async def test_a_line_has_caller_and_tool_but_no_content(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await called(app, "get_stats", {"a secret": "a secret"})
+    await run_call(app, "get_stats", {"a secret": "a secret"})
     [line] = capsys.readouterr().err.splitlines()
     entry = entry_of(line)
     assert {
@@ -150,7 +148,7 @@ async def test_a_line_says_who_called_what_and_nothing_of_the_contents(
     assert ("INFO", "secret" in line) == (entry["severity"], False)
 
 
-def test_other_lines_count_in_none() -> None:
+def test_other_lines_count_in_no_metric() -> None:
     assert {} == values_of('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}')
 
 
@@ -161,19 +159,19 @@ def test_every_label_is_declared_and_extracted(metric: dict[str, Any]) -> None:
 
 
 @every_metric
-def test_a_metric_is_what_its_name_says(metric: dict[str, Any]) -> None:
+def test_a_metrics_type_matches_its_name(metric: dict[str, Any]) -> None:
     kind = metric["metricDescriptor"]
-    told = (kind["metricKind"], kind["valueType"], kind["unit"], "valueExtractor" in metric)
+    actual = (kind["metricKind"], kind["valueType"], kind["unit"], "valueExtractor" in metric)
     expected = {
         "total": ("DELTA", "INT64", "1", False),
         "seconds": ("DELTA", "DISTRIBUTION", "s", True),
         "failures": ("DELTA", "DISTRIBUTION", "1", True),
     }
-    assert expected[metric["name"].rpartition("_")[2]] == told
+    assert expected[metric["name"].rpartition("_")[2]] == actual
 
 
 @every_metric
-def test_the_longest_call_there_may_be_has_a_bucket(metric: dict[str, Any]) -> None:
+def test_the_longest_possible_call_has_a_bucket(metric: dict[str, Any]) -> None:
     if options := metric.get("bucketOptions"):
         buckets = options["exponentialBuckets"]
         assert 61 < buckets["scale"] * buckets["growthFactor"] ** buckets["numFiniteBuckets"]

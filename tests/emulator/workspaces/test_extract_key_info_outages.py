@@ -102,7 +102,7 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
             answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
             assert app.commits >= commits
             assert_says_to_call_again(answer.error)
-            await proxy.mend()
+            await proxy.restore()
             await app.aclose()
         well = App(settings, embedder=WordEmbedder())
         documents = await stored_contents(well)
@@ -129,14 +129,14 @@ async def test_a_time_out_does_not_wait_for_a_hanging_database(
     answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
-    await proxy.mend()
+    await proxy.restore()
     await app.aclose()
 
 
 async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, project: str) -> None:
     async def blink() -> None:
         await proxy.refuse()
-        await proxy.mend()
+        await proxy.restore()
 
     watched = WatchedApp(make_settings(project, 0), after(3, blink), embedder=WordEmbedder())
     app = connect(watched, proxy)

@@ -50,12 +50,14 @@ def problem_with(body: dict[str, Any], model: str) -> str | None:
         ),
         "Thinking is not supported by this model.": thinking and model.startswith("gemini-2.0"),
     }
-    return next((problem for problem, found in problems.items() if found), None)
+    return next((problem for problem, is_present in problems.items() if is_present), None)
 
 
 def filled(schema: dict[str, Any], text: str) -> object:
     """An answer of this shape, made of the words and the sentences of a text."""
-    sentences = [each.strip() for each in _SENTENCE.findall(text) if each.strip()] or ["Nothing."]
+    sentences = [match.strip() for match in _SENTENCE.findall(text) if match.strip()] or [
+        "Nothing."
+    ]
     return _filled(schema, sentences, 0, "")
 
 
@@ -70,8 +72,8 @@ def response(
         finish: Why it stopped.
         tokens: Of the prompt, of the answer and of the thoughts before it.
     """
-    said: dict[str, Any] = {"role": "model", "parts": [{"text": part} for part in parts]}
-    candidate = {"content": said, "finishReason": finish, "avgLogprobs": -0.1}
+    content: dict[str, Any] = {"role": "model", "parts": [{"text": part} for part in parts]}
+    candidate = {"content": content, "finishReason": finish, "avgLogprobs": -0.1}
     return _response([candidate], model, tokens)
 
 

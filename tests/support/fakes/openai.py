@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's wire format for embeddings, or misbehaves on command.
+"""A server with OpenAI's embeddings API that misbehaves on command.
 
 A text's vector is the sum of a direction for each of its words, so that texts that share words are
 near; a shorter vector is the beginning of the longer one.
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DIMENSION: Final = 64
-"""The length of the model's vectors, where no other is asked for."""
+"""The length of the model's vectors unless another is requested."""
 MODEL: Final = "words-3-small"
 Item = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answers; by default the texts' vectors, at once.
+    """A reply of the server; by default, the texts' vectors at once.
 
     Attributes:
         status: The HTTP status.
@@ -50,7 +50,7 @@ class Reply:
 
 
 def every_vector(change: Callable[[list[float]], object]) -> Reply:
-    """An answer whose vectors are not what they should be."""
+    """Make an answer with invalid vectors."""
     return Reply(
         altered=lambda items: [
             item | {"embedding": change(list(item["embedding"]))} for item in items
@@ -69,7 +69,7 @@ ONE_NUMBER_SHORT = every_vector(lambda values: values[1:])
 
 
 def unreadable(text: str) -> list[Reply]:
-    """Answers that hold no vectors; some quote the text."""
+    """Answers without vectors; some quote the text."""
     return [
         Reply(204, body=b""),
         Reply(body=b"<html>Welcome to nginx!</html>"),
@@ -85,14 +85,14 @@ def unreadable(text: str) -> list[Reply]:
 def refusal(
     status: int, code: str = "", message: str = "", *, retry_after: str | None = None
 ) -> Reply:
-    """An error as OpenAI words it: `{"error": {message, type, param, code}}`."""
+    """Make an error in OpenAI's format: `{"error": {message, type, param, code}}`."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Reply(status, json.dumps({"error": error}).encode(), headers)
 
 
 def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
-    """The vector of a text: always the same, and not of unit length."""
+    """Return the vector of a text, deterministic and not of unit length."""
     total = [0.0] * DIMENSION
     for word in text.casefold().split() or [""]:
         numbers = random.Random(word)  # noqa: S311 - reproducible, nothing to keep secret
@@ -102,7 +102,7 @@ def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
 
 @dataclass(frozen=True)
 class Call:
-    """A request that arrived; `at` is its time on the monotonic clock."""
+    """A request; `at` is its time on the monotonic clock."""
 
     path: str
     headers: dict[str, str]
@@ -128,7 +128,7 @@ class FakeOpenAI(LoopbackServer):
         calls: The requests so far, in order of arrival.
         script: Replies to the next requests, in order; used up, `usual` answers.
         keys: The keys that are accepted; None asks for none.
-        shortens: Whether another length of vectors may be asked for.
+        shortens: Whether requests may ask for another length of vectors.
         refuses: A request with a text that contains this is refused, if it is not empty.
         nonsense_for: One with a text that contains this is answered with no vectors, likewise.
         most_characters: A request with more of them is too large.
@@ -154,16 +154,16 @@ class FakeOpenAI(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Where it listens, as a client's settings have it."""
+        """The address for a client's settings."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
     def sizes(self) -> list[int]:
-        """How many texts each request so far brought."""
+        """The number of texts in each request so far."""
         return [len(call.texts) for call in self.calls]
 
     def arrive(self, call: Call) -> Reply:
-        """Note a request and choose its reply."""
+        """Record a request and choose its reply."""
         with self._lock:
             self.calls.append(call)
             self._under_way += 1
@@ -171,12 +171,12 @@ class FakeOpenAI(LoopbackServer):
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:
-        """Note that a request's answer is about to be sent."""
+        """Record that a reply is about to be sent."""
         with self._lock:
             self._under_way -= 1
 
     def answer(self, call: Call, reply: Reply) -> Reply:
-        """Check the request as an endpoint does, then answer the texts' vectors."""
+        """Check the request as an endpoint does, and answer with the texts' vectors."""
         if call.path != "/v1/embeddings" or call.body["model"] != MODEL:
             return refusal(404, "model_not_found")
         if self.keys is not None and call.key not in self.keys:
@@ -235,4 +235,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = reply.missing > 0
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from tests.support.fakes.gemini import Answerer
 
 MODEL = "gemini-2.5-flash"
-"""A language model that it has; it has every one whose name begins like this one's."""
+"""A language model of the server, which has every model whose name begins like this one's."""
 _EMBEDDER = "gemini-embedding-001"
 _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answers; by default the truth, at once.
+    """A reply of the server; by default, the correct one at once.
 
     Attributes:
         status: The HTTP status.
-        body: The bytes to send instead of the truth.
-        headers: Headers beside the usual ones.
-        missing: How many bytes are promised and never sent.
-        pause: Seconds to think; forever is ended by the server's shutdown.
+        body: The bytes to send instead of the correct ones.
+        headers: Additional headers.
+        missing: How many bytes of the Content-Length are never sent.
+        pause: Seconds to wait before the reply; the server's shutdown ends the pause.
     """
 
     status: int = 200
@@ -58,12 +58,12 @@ NO_CANDIDATES = Reply(body=gemini.without_candidates(MODEL))
 
 
 def vector_reply(values: Iterable[float]) -> Reply:
-    """A well-formed answer with these numbers, whatever the text."""
+    """Make a valid answer with these numbers, for any text."""
     return Reply(body=_embedding(list(values)))
 
 
 def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
-    """What a language model says, whatever it was asked, in one part or several.
+    """Make the reply of a language model, in one part or several.
 
     `finish` is why it stopped: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are those of the prompt,
     of the answer and of the thoughts before it.
@@ -72,12 +72,12 @@ def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100,
 
 
 def answered(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
-    """A language model's answer in JSON, whatever it was asked."""
+    """Make the reply of a language model that answers with this value as JSON."""
     return said(json.dumps(value), tokens=tokens)
 
 
 def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
-    """A prompt that the service lets no language model see."""
+    """Make the reply to a blocked prompt."""
     feedback = {"blockReason": reason, "blockReasonMessage": "The prompt was blocked."}
     return Reply(body=gemini.without_candidates(MODEL, feedback))
 
@@ -85,21 +85,21 @@ def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
 def refusal(
     status: int, reason: str = "", message: str = "", *, retry_after: str | None = None
 ) -> Reply:
-    """An error as Google words it: `{"error": {code, message, status}}`."""
+    """Make an error in Google's format: `{"error": {code, message, status}}`."""
     body = {"error": {"code": status, "message": message, "status": reason}}
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Reply(status, json.dumps(body).encode(), headers)
 
 
 def vector_of(text: str, dimension: int) -> list[float]:
-    """The vector of a text: always the same, and not of unit length, like a truncated one."""
+    """Return the vector of a text, deterministic and not of unit length, like a truncated one."""
     numbers = random.Random(text)  # noqa: S311 - reproducible, nothing to keep secret
     return [numbers.gauss(0, 0.02) for _ in range(dimension)]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request that arrived; `at` is its time on the monotonic clock."""
+    """A request; `at` is its time on the monotonic clock."""
 
     path: str
     authorization: str | None
@@ -108,29 +108,29 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The requested model."""
         return self.path.rpartition("/")[2].partition(":")[0]
 
     @property
     def generates(self) -> bool:
-        """Whether it asks for text, and not for a vector."""
+        """Whether the request is for text rather than for a vector."""
         return self.path.endswith(":generateContent")
 
     @property
     def text(self) -> str:
-        """The text to embed, or to work on."""
+        """The text to embed or to process."""
         if self.generates:
             return gemini.text_of(self.body)
         return str(self.body["content"]["parts"][0]["text"])
 
     @property
     def config(self) -> dict[str, Any]:
-        """How to do it."""
+        """The configuration in the request."""
         return dict(self.body["generationConfig" if self.generates else "embedContentConfig"])
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The shape in which to answer."""
+        """The schema of the answer."""
         return dict(self.config["responseJsonSchema"])
 
 
@@ -141,7 +141,7 @@ class FakeVertex(LoopbackServer):
         calls: The requests so far, in order of arrival.
         script: Replies to the next requests, in order; used up, `usual` answers.
         refuses: A text that contains this is refused, if it is not empty.
-        troubles: What is answered to every text that contains such words.
+        troubles: Replies to texts that contain the given words.
         answers: What language models answer, by the title of the shape that is asked for; of other
             shapes they make something of the text.
         peak: The most requests that were under way at once.
@@ -162,11 +162,11 @@ class FakeVertex(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Where it listens."""
+        """The address on which the server listens."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def arrive(self, call: Call) -> Reply:
-        """Note a request and choose its reply."""
+        """Record a request and choose its reply."""
         with self._lock:
             self.calls.append(call)
             self._under_way += 1
@@ -179,7 +179,7 @@ class FakeVertex(LoopbackServer):
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:
-        """Note that a request's answer is about to be sent."""
+        """Record that a reply is about to be sent."""
         with self._lock:
             self._under_way -= 1
 
@@ -198,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(reply if reply.body is not None else self._truth(call, reply))
 
     def _truth(self, call: Call, reply: Reply) -> Reply:
-        """Check the request as the service does, then do what it asks."""
+        """Check the request as the service does, and answer it."""
         if not (call.authorization or "").startswith("Bearer "):
             return refusal(401, "UNAUTHENTICATED")
         if call.generates:
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = reply.missing > 0
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _embed(call: Call, reply: Reply) -> Reply:

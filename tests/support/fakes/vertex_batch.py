@@ -78,11 +78,11 @@ class Job:
 
     def resource(self) -> dict[str, Any]:
         """It as the API describes it."""
-        told = {**self.request, "name": self.name, "state": self.state}
-        told["createTime"] = told["updateTime"] = "2024-05-31T12:00:00.000000Z"
+        resource = {**self.request, "name": self.name, "state": self.state}
+        resource["createTime"] = resource["updateTime"] = "2024-05-31T12:00:00.000000Z"
         if self.state == "JOB_STATE_FAILED":
-            told["error"] = {"code": 3, "message": "Secret words of what was sent."}
-        return told
+            resource["error"] = {"code": 3, "message": "Secret words of what was sent."}
+        return resource
 
 
 class FakeVertexBatch(LoopbackServer):
@@ -150,21 +150,21 @@ class FakeVertexBatch(LoopbackServer):
     def _predict(self, job: Job) -> None:
         [uri] = job.request["inputConfig"]["gcsSource"]["uris"]
         bucket, _, name = uri.removeprefix("gs://").partition("/")
-        asked = [json.loads(line) for line in self.storage.blobs[bucket, name].content.splitlines()]
-        job.texts = [each["request"]["content"]["parts"][0]["text"] for each in asked]
-        lines = self.rewrite([self._answer(each) for each in reversed(asked)])
+        rows = [json.loads(line) for line in self.storage.blobs[bucket, name].content.splitlines()]
+        job.texts = [row["request"]["content"]["parts"][0]["text"] for row in rows]
+        lines = self.rewrite([self._answer(row) for row in reversed(rows)])
         folder = job.request["outputConfig"]["gcsDestination"]["outputUriPrefix"]
         folder = folder.removeprefix(f"gs://{bucket}/") + "/prediction-model-2024-05-31T12:00:00Z"
         self.storage.put(bucket, f"{folder}/predictions.jsonl", b"\n".join(lines))
         self.storage.put(bucket, f"{folder}/incremental.json", b"{}")
 
-    def _answer(self, asked: dict[str, Any]) -> bytes:
-        config = asked["request"]["embed_content_config"]
+    def _answer(self, row: dict[str, Any]) -> bytes:
+        config = row["request"]["embed_content_config"]
         assert config["task_type"] == "RETRIEVAL_DOCUMENT"
-        text = asked["request"]["content"]["parts"][0]["text"]
+        text = row["request"]["content"]["parts"][0]["text"]
         values = vector_of(text, self.length or config["output_dimensionality"])
         response = {"embedding": {"values": values}, "usageMetadata": {"promptTokenCount": 3}}
-        return json.dumps({**asked, "status": "", "response": response}).encode()
+        return json.dumps({**row, "status": "", "response": response}).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -191,9 +191,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.pause(fault.pause)
         if not plain:
             status = fault.status
-        told = json.dumps(answer if status == 200 else _error(status)).encode()
+        body = json.dumps(answer if status == 200 else _error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(status, fault.body or told)
+            self._send(status, fault.body or body)
 
     def _do(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if not (self.headers["Authorization"] or "").startswith("Bearer "):
@@ -217,11 +217,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self) -> dict[str, Any]:
         query = parse_qs(urlsplit(self.path).query)
-        wanted = _FILTER.fullmatch(query["filter"][0])
-        assert wanted
+        match = _FILTER.fullmatch(query["filter"][0])
+        assert match
         jobs = self.server.jobs.values()
-        found = [job.resource() for job in jobs if job.request["displayName"] == wanted[1]]
-        return {"batchPredictionJobs": found} if found else {}
+        resources = [job.resource() for job in jobs if job.request["displayName"] == match[1]]
+        return {"batchPredictionJobs": resources} if resources else {}
 
     def _on_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
         job = self.server.jobs.get(self._place[-1].removesuffix(":cancel"))

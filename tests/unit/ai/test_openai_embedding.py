@@ -231,12 +231,12 @@ def test_retry_after_is_seconds_or_a_date() -> None:
     now = utc_now().replace(microsecond=0)
     dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
     nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
-    assert [30.0, 90.0] == [parse_retry_after(each, now) for each in ("30", dated)]
+    assert [30.0, 90.0] == [parse_retry_after(header, now) for header in ("30", dated)]
     past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
     assert [0.0, 0.0, MAX_RETRY_AFTER] == [
-        parse_retry_after(each, now) for each in (*past, "999999999")
+        parse_retry_after(header, now) for header in (*past, "999999999")
     ]
-    assert [None] * 4 == [parse_retry_after(each, now) for each in nonsense]
+    assert [None] * 4 == [parse_retry_after(header, now) for header in nonsense]
 
 
 async def test_five_failures_open_the_breaker() -> None:

@@ -20,32 +20,36 @@ EXPIRING = {"calls", "limits", "oauth_clients", "oauth_grants"}
 
 
 def collections_in(source: str) -> set[str]:
-    """The collections at the root of the database that a module names."""
-    found = set()
+    """Return the top-level collections that a module names."""
+    names = set()
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.AnnAssign(target=ast.Name("COLLECTION"), value=ast.Constant(str(name))):
-                found.add(name)
+                names.add(name)
             case ast.Call(
                 func=ast.Attribute(ast.Attribute(attr="_database"), "document" | "collection"),
                 args=[ast.Constant(str(name)), *_],
             ):
-                found.add(name)
-    return found
+                names.add(name)
+    return names
 
 
-def test_the_file_names_collections_that_the_code_uses() -> None:
+def test_the_index_file_names_existing_collections() -> None:
     used = set[str]().union(*(collections_in(path.read_text("utf-8")) for path in CODE))
     assert EXPIRING | {"accounts", "keys"} == used
     assert {entry["collectionGroup"] for entry in OVERRIDES} <= used
 
 
-def test_what_expires_is_deleted_by_the_database() -> None:
-    lasting = {(each["collectionGroup"], each["fieldPath"]) for each in OVERRIDES if "ttl" in each}
-    assert {(name, "expires_at") for name in EXPIRING} == lasting
+def test_expiring_collections_have_a_ttl_policy() -> None:
+    ttl_fields = {
+        (override["collectionGroup"], override["fieldPath"])
+        for override in OVERRIDES
+        if "ttl" in override
+    }
+    assert {(name, "expires_at") for name in EXPIRING} == ttl_fields
 
 
-def test_what_is_never_asked_for_is_not_indexed() -> None:
+def test_fields_without_queries_are_not_indexed() -> None:
     file = IndexFile.parse(TEXT)
     for collection, path in [
         ("accounts", "held"),

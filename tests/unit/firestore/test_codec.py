@@ -93,29 +93,29 @@ def test_a_record_is_read_as_it_was_written() -> None:
     assert VOLUME == CODEC.read("one", CODEC.write(VOLUME))
 
 
-def test_stored_names_are_all_that_is_read() -> None:
+def test_stored_names_are_all_fields_that_are_read() -> None:
     assert set(STORED) == set(CODEC.stored_names)
     assert len(STORED) == len(CODEC.stored_names)
 
 
-def test_what_is_missing_or_null_takes_its_default() -> None:
+def test_missing_and_null_fields_take_their_default() -> None:
     bare = {"title": "Bread", "source": "file", "author": "Ann"}
     expected = Volume(volume_id="one", text=Text(title="Bread"), origin="file", author="Ann")
     assert expected == CODEC.read("one", bare)
     assert expected == CODEC.read("one", bare | {"kind": None, "words": None, "counts": None})
 
 
-def test_a_field_without_a_default_must_be_there_but_may_be_null() -> None:
+def test_a_field_without_a_default_is_required() -> None:
     assert CODEC.read("one", STORED | {"author": None}).author is None
     with pytest.raises(KeyError, match="author"):
         CODEC.read("one", {name: STORED[name] for name in ("title", "source")})
 
 
-def test_what_a_newer_version_wrote_is_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     assert VOLUME == CODEC.read("one", STORED | {"colour": "red"})
 
 
-def test_some_fields_are_written_under_their_stored_names() -> None:
+def test_selected_fields_are_written() -> None:
     assert {"source": "kindle", "kind": "note"} == CODEC.write(VOLUME, {"origin", "kind"})
 
 
@@ -126,7 +126,7 @@ def test_a_record_without_an_id_is_loaded() -> None:
 @pytest.mark.parametrize(
     "options", [{"id_field": "id"}, {"stored_as": {"from": "source"}}, {"readers": {"sort": Kind}}]
 )
-def test_a_name_that_is_no_field_fails_at_import(options: dict[str, Any]) -> None:
+def test_an_unknown_field_name_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Page has no field"):
         Codec(Page, **options)
 

@@ -1,4 +1,4 @@
-"""The verdict on a file: what to add, what to drop, and for whom."""
+"""The check of an index file: which indexes to add, and which to drop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SHAPES = st.builds(
 
 
 def composite(*fields: dict[str, Any]) -> dict[str, Any]:
-    """An entry under `indexes`."""
+    """Make an entry of `indexes`."""
     return {"collectionGroup": "cities", "queryScope": "COLLECTION", "fields": list(fields)}
 
 
@@ -69,11 +69,11 @@ EXPIRING = {"collectionGroup": "cities", "fieldPath": "y", "ttl": True, "indexes
 
 
 def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
-    """A file of these entries."""
+    """Make a file with these entries."""
     return IndexFile.parse(json.dumps({"indexes": indexes, "fieldOverrides": overrides}))
 
 
-def test_what_is_to_be_added_makes_the_file_hold() -> None:
+def test_added_indexes_make_the_file_valid() -> None:
     shapes = {SORTED, SIMILAR, IN_GROUP}
     verdict = check(shapes, file(), 768)
     addition = verdict.file.additions(verdict.missing)
@@ -82,18 +82,18 @@ def test_what_is_to_be_added_makes_the_file_hold() -> None:
 
 
 @given(st.sets(SHAPES, max_size=4))
-def test_what_is_to_be_added_is_always_enough(shapes: set[QueryShape]) -> None:
+def test_added_indexes_are_always_enough(shapes: set[QueryShape]) -> None:
     verdict = check(shapes, file(), 768)
     addition = verdict.file.additions(verdict.missing)
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
 
 
 @given(SHAPES)
-def test_a_shape_survives_being_written_down(shape: QueryShape) -> None:
+def test_a_shape_survives_serialization(shape: QueryShape) -> None:
     assert QueryShape.from_json(shape.to_json()) == shape
 
 
-def test_an_override_that_exists_is_added_to() -> None:
+def test_an_existing_override_is_extended() -> None:
     exempt = file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
     entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
     (addition,) = exempt.additions(check({IN_GROUP}, exempt, 768).missing)["fieldOverrides"]
@@ -125,6 +125,6 @@ def test_exemptions_and_ttl_policies_are_never_unused() -> None:
     assert check((), file(overrides=(EXEMPT, EXPIRING)), 768).is_correct
 
 
-def test_of_two_indexes_for_the_same_queries_one_is_unused() -> None:
+def test_one_of_two_equivalent_indexes_is_unused() -> None:
     other = composite({"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1])
     assert len(check({SORTED}, file(A_THEN_B, other), 768).unused) == 1

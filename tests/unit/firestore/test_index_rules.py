@@ -1,4 +1,4 @@
-"""Firestore's index rules one by one: a query, and what it needs beside the automatic indexes."""
+"""Firestore's index rules: which queries need more than the automatic indexes."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ DOWN = Query.DESCENDING
 
 @pytest.fixture
 def client() -> Client:
-    """A client to build queries with; they are never run."""
+    """A client to build queries, which are never run."""
     anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call] # google-auth has no types
     return Client(project="rules", credentials=anonymous)
 
 
 @pytest.fixture
 def cities(client: Client) -> BaseQuery:
-    """A collection, whole."""
+    """A query of a whole collection."""
     return client.collection("cities").select([])
 
 
 @pytest.fixture
 def landmarks(client: Client) -> BaseQuery:
-    """A collection group, whole."""
+    """A query of a whole collection group."""
     return client.collection_group("landmarks")
 
 
 def where(query: Any, *filters: str) -> Any:
-    """The query with filters like `state ==` or `tags array_contains`; values don't matter."""
+    """Add filters like `state ==` or `tags array_contains`; the values do not matter."""
     for field, operator in (text.split() for text in filters):
         plural = operator in ("in", "not-in", "array_contains_any")
         query = query.where(filter=FieldFilter(field, operator, ["x", "y"] if plural else "x"))
@@ -49,13 +49,13 @@ def where(query: Any, *filters: str) -> Any:
 
 
 def nearest(query: Any) -> Any:
-    """The query with a vector stage on `embedding`, asked with a vector of three dimensions."""
+    """Add a vector search on `embedding`, with a vector of three dimensions."""
     vector = Vector([1.0, 0.0, 0.0])
     return query.find_nearest("embedding", vector, limit=5, distance_measure=DistanceMeasure.COSINE)
 
 
 def declared(*indexes: str, overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
-    """A file with composites like `state, population DESCENDING, embedding 768`."""
+    """Make a file with composite indexes like `state, population DESCENDING, embedding 768`."""
     entries = [
         {
             "collectionGroup": "cities",
@@ -68,19 +68,19 @@ def declared(*indexes: str, overrides: tuple[dict[str, Any], ...] = ()) -> Index
 
 
 def field_entry(path: str, mode: str = "ASCENDING") -> dict[str, Any]:
-    """A field of an index as the file has it."""
+    """Make a field of an index."""
     if mode.isdigit():
         return {"fieldPath": path, "vectorConfig": {"dimension": int(mode), "flat": {}}}
     return {"fieldPath": path, "arrayConfig" if mode == "CONTAINS" else "order": mode}
 
 
 def override(path: str, *indexes: dict[str, str], collection: str = "cities") -> dict[str, Any]:
-    """An entry under `fieldOverrides`."""
+    """Make an entry of `fieldOverrides`."""
     return {"collectionGroup": collection, "fieldPath": path, "indexes": indexes}
 
 
 def missing(query: Any, file: IndexFile | None = None) -> list[str]:
-    """The fields of the indexes that a query needs and a file lacks."""
+    """Return the fields of the indexes that a query needs and a file lacks."""
     verdict = check(shapes_of([query]), file or declared(), 768)
     return sorted(str(index).partition(": ")[2] for index in verdict.missing)
 
@@ -97,7 +97,7 @@ def test_one_filter_uses_the_automatic_index(cities: BaseQuery, filter_: str) ->
     assert missing(where(cities, filter_)) == []
 
 
-def test_sorting_by_one_field_uses_an_automatic_index_either_way(cities: BaseQuery) -> None:
+def test_sorting_by_one_field_uses_an_automatic_index(cities: BaseQuery) -> None:
     assert missing(cities.order_by("a")) == []
     assert missing(cities.order_by("a", direction=DOWN)) == []
 
@@ -110,7 +110,7 @@ def test_an_array_filter_merges_with_equalities(cities: BaseQuery) -> None:
     assert missing(where(cities, "tags array_contains", "a ==")) == []
 
 
-def test_being_null_is_an_equality_and_not_being_null_a_range(cities: BaseQuery) -> None:
+def test_is_null_is_an_equality_and_not_null_a_range(cities: BaseQuery) -> None:
     null = cities.where(filter=FieldFilter("a", "==", None))
     not_null = cities.where(filter=FieldFilter("a", "!=", None))
     assert missing(where(null, "b ==")) == []
@@ -175,14 +175,14 @@ def test_names_come_last_in_the_direction_of_the_sort_order(cities: BaseQuery) -
     assert missing(down.order_by("__name__")) == ["a DESCENDING, __name__ ASCENDING"]
 
 
-def test_sorting_by_name_needs_an_index_only_downwards(cities: BaseQuery) -> None:
+def test_sorting_by_name_needs_an_index_if_descending(cities: BaseQuery) -> None:
     assert missing(cities.order_by("__name__")) == []
     down = cities.order_by("__name__", direction=DOWN)
     assert missing(down) == ["__name__ DESCENDING"]
     assert missing(down, declared("__name__ DESCENDING")) == []
 
 
-def test_equality_before_names_downwards_needs_a_composite_index(cities: BaseQuery) -> None:
+def test_an_equality_before_descending_names_needs_one(cities: BaseQuery) -> None:
     query = where(cities, "a ==").order_by("__name__", direction=DOWN)
     assert missing(query) == ["a ASCENDING, __name__ DESCENDING"]
 
@@ -217,7 +217,7 @@ def test_neither_ranges_nor_sorted_disjunctions_are_merged(
     assert len(missing(query, file)) == 1
 
 
-def test_an_array_filter_before_an_order_needs_a_composite_index(cities: BaseQuery) -> None:
+def test_an_array_filter_before_an_order_needs_an_index(cities: BaseQuery) -> None:
     query = where(cities, "pending array_contains", "retry_at <=").order_by("retry_at")
     assert missing(query) == ["pending CONTAINS, retry_at ASCENDING"]
     assert missing(query, declared("pending CONTAINS, retry_at")) == []
@@ -299,7 +299,7 @@ def test_an_exempt_field_has_no_automatic_index(cities: BaseQuery) -> None:
     assert missing(where(cities, "a ==").order_by("b"), file) == []
 
 
-def test_a_composite_index_makes_up_for_an_exemption_in_a_merge(cities: BaseQuery) -> None:
+def test_a_composite_index_replaces_an_exempt_one(cities: BaseQuery) -> None:
     file = declared("a, b", overrides=(override("a"),))
     assert missing(where(cities, "a ==", "b ==", "c =="), file) == []
 

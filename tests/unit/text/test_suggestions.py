@@ -10,7 +10,7 @@ AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdina
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("query", "expected"),
     [
         ("Ida Loav", ["Ida Loaf"]),
         ("loaf", ["Ida Loaf"]),
@@ -22,8 +22,8 @@ AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdina
         ("", []),
     ],
 )
-def test_nearest_names_come_best_first(wanted: str, expected: list[str]) -> None:
-    assert expected == nearest_names(wanted, AUTHORS)
+def test_nearest_names_come_best_first(query: str, expected: list[str]) -> None:
+    assert expected == nearest_names(query, AUTHORS)
 
 
 def test_a_name_with_all_words_beats_similar_letters() -> None:
