@@ -99,7 +99,7 @@ class WorkspacePassage:
 
     Attributes:
         passage_id: A hash of its text.
-        text: Cleaned: runs of white space are one space, and control characters are gone.
+        text: Cleaned: runs of white space are one space, and control characters are removed.
         dated_at: When the latest document that contains it was uploaded; None while unknown.
     """
 

@@ -262,7 +262,7 @@ class Workspace:
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
             lambda batch: batch.create(marker, {"kept_at": now}),
         ]
-        if previous := record.document:  # stops whoever still works on the earlier upload
+        if previous := record.document:  # stops the writers of the earlier upload
             parts = [self._reference(PARTS, name) for name in part_names(previous)]
             obsolete = [self._marker(previous), *parts]
             writes += [_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]

@@ -68,7 +68,8 @@ async def _process(
     except CarrelError as error:
         await _defer(workspace, document, error, ctx, report)
     else:
-        if status is DocumentStatus.WAITING:  # no status: a call may have finished it meanwhile
+        if status is DocumentStatus.WAITING:
+            # The status stays as it is stored: a call may have finished the document.
             await workspace.update(document, next_at=ctx.clock(), tries=0)
             return
         await workspace.update(document, status=status)

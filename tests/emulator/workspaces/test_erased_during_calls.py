@@ -90,8 +90,8 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     assert (False, len(text.split("\n\n"))) == (result["known"], result["considered"])
     whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
-    gone = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
-    assert "NOT_FOUND" == gone.code
+    error = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
+    assert "NOT_FOUND" == error.code
     assert [] == orphans(await everything(ctx.database.client))
     assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
 

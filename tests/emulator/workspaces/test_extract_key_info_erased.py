@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.support.commit_hooks import Around, Results, Send
 
     Open = Callable[..., WatchedApp]
-    Whole = tuple[dict[str, Any], dict[str, dict[str, Any]]]
+    ExpectedState = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 pytestmark = pytest.mark.anyio
 
@@ -97,30 +97,33 @@ async def erase_and_begin(other: App, broken: App) -> None:
 
 
 @pytest.fixture
-async def expected(open_app: Open) -> Whole:
+async def expected(open_app: Open) -> ExpectedState:
     """The answer and the stored documents without any erasure."""
     calm = open_app(-1)
     return await extract_result(calm, QUERY, materials=TEXT), await stored_contents(calm)
 
 
-async def assert_whole_or_gone(app: App, expected: Whole) -> None:
+async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     """Assert that the document is complete or gone, and can be uploaded again."""
-    answer, everything = expected
-    there = app.settings.google_cloud_project
+    answer, documents_expected = expected
+    project_id = app.settings.google_cloud_project
     documents = await stored_contents(app)
     erasing = documents.get("default", {}).get("erasing")
     if not erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert (there, {}) == (there, difference(everything, documents))
+        assert (project_id, {}) == (project_id, difference(documents_expected, documents))
     else:
         await assert_not_found(app, TEXT)
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert (there, answer | {"known": result["known"]}) == (there, result)
-    assert (there, {}) == (there, difference(everything, await stored_contents(app)))
+    assert (project_id, answer | {"known": result["known"]}) == (project_id, result)
+    assert (project_id, {}) == (
+        project_id,
+        difference(documents_expected, await stored_contents(app)),
+    )
 
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_its_upload_is_gone(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     conflicts = 0
     for commits in range(0, 20, step):
@@ -159,7 +162,7 @@ async def test_a_document_erased_while_deferred_is_gone(
 
 @SOME_OR_ALL
 async def test_a_document_erased_while_resumed_is_gone(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits, short=True)
@@ -176,7 +179,7 @@ async def test_a_document_erased_while_resumed_is_gone(
 
 @SOME_OR_ALL
 async def test_a_document_erased_during_the_job_is_gone(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits, short=True)
@@ -194,7 +197,7 @@ async def test_a_document_erased_during_the_job_is_gone(
 
 @SOME_OR_ALL
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits)
@@ -209,7 +212,7 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
 
 @SOME_OR_ALL
 async def test_another_upload_during_an_erasure_is_whole_or_gone(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits)
@@ -224,7 +227,7 @@ async def test_another_upload_during_an_erasure_is_whole_or_gone(
 
 @SOME_OR_ALL
 async def test_a_call_never_continues_another_upload(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(2, 20, step):
         other, broken = open_app(commits), open_app(commits, down=True)
@@ -238,7 +241,7 @@ async def test_a_call_never_continues_another_upload(
 
 @SOME_OR_ALL
 async def test_the_job_never_continues_another_upload(
-    open_app: Open, expected: Whole, step: int
+    open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commits in range(1, 20, step):
         other, broken = open_app(commits, short=True), open_app(commits, down=True)
@@ -287,9 +290,9 @@ async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("then", ["bring", "purge"])
+@pytest.mark.parametrize("then", ["upload", "purge"])
 async def test_a_partly_erased_workspace_can_be_purged(
-    open_app: Open, expected: Whole, then: str
+    open_app: Open, expected: ExpectedState, then: str
 ) -> None:
     for commits in range(1, 20):
         app, dying = open_app(commits), open_app(commits, after(commits, die))
@@ -370,7 +373,7 @@ async def race(open_on: Open, arrived: int, erased: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("arrived", [2, 3, 4])
 async def test_an_erasure_ends_beside_an_upload(
-    open_app: Open, expected: Whole, arrived: int
+    open_app: Open, expected: ExpectedState, arrived: int
 ) -> None:
     for commits in range(1, 20):
         erasure_commits = await race(partial(open_app, commits), arrived, commits)

@@ -215,9 +215,9 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     assert answer.result
     assert ("pending", True) == (answer.result["status"], answer.result["known"])
     assert 0 == answer.receipt.price
-    anew = embedded_passages(fake)[before:]
-    assert anew
-    assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
+    new = embedded_passages(fake)[before:]
+    assert new
+    assert LONG.split("\n\n")[: -len(new) - 1 : -1] == new
     fake.usual = OK
     ready = await extract_result(app, QUERY, document=result["document"])
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])

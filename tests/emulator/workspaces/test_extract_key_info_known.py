@@ -161,16 +161,16 @@ SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 )
 @given(st.lists(SHARED, min_size=1, max_size=4))
 async def test_no_passage_of_a_workspace_is_embedded_twice(
-    app: App, embedder: RecordingEmbedder, brought: list[list[str]]
+    app: App, embedder: RecordingEmbedder, uploads: list[list[str]]
 ) -> None:
     task, before = uuid.uuid4().hex, len(embedder.passages)
-    for letters in brought:
+    for letters in uploads:
         text = "\n\n".join(f"passage {letter}" for letter in letters)
         await extract_result(app, "passage", materials=text, task_id=task)
-    different = {letter for letters in brought for letter in letters}
+    different = {letter for letters in uploads for letter in letters}
     assert len(different) == len(embedder.passages) - before
     assert len(different) == len(await stored(app, "passages", task))
-    texts = {"\n\n".join(letters) for letters in brought}
+    texts = {"\n\n".join(letters) for letters in uploads}
     assert len(texts) == len(await stored(app, "documents", task))
 
 

@@ -69,7 +69,7 @@ async def test_a_missing_database_is_an_outage_without_embedding(
     proxy: TcpProxy, project: str
 ) -> None:
     await proxy.refuse()
-    app = connect(App(make_settings(project, 0), embedder=Unused()), proxy)
+    app = connect(App(make_settings(project, 0), embedder=UnusedEmbedder()), proxy)
     requests: list[dict[str, Any]] = [
         {"materials": TEXT},
         {"document": "0" * 32},
@@ -91,41 +91,44 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
 ) -> None:
     calm = WatchedApp(make_settings(project, -1), embedder=WordEmbedder())
     expected = await extract_result(calm, QUERY, materials=TEXT)
-    whole = await stored_contents(calm)
+    expected_documents = await stored_contents(calm)
     await calm.aclose()
 
-    async def lost_after(commits: int) -> None:
+    async def lose_database_after(commits: int) -> None:
         settings = make_settings(project, commits)
         async with emulator_proxy() as proxy:
-            fails = partial(disconnect, proxy, how, monotonic)
-            app = WatchedApp(settings, after(commits, fails), embedder=WordEmbedder())
+            lose_database = partial(disconnect, proxy, how, monotonic)
+            app = WatchedApp(settings, after(commits, lose_database), embedder=WordEmbedder())
             answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
             assert app.commits >= commits
             assert_says_to_call_again(answer.error)
             await proxy.restore()
             await app.aclose()
-        well = App(settings, embedder=WordEmbedder())
-        documents = await stored_contents(well)
+        working_app = App(settings, embedder=WordEmbedder())
+        documents = await stored_contents(working_app)
         # A commit that was under way may have landed since.
         if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert (commits, {}) == (commits, difference(whole, documents))
+            assert (commits, {}) == (commits, difference(expected_documents, documents))
         else:
-            await assert_not_found(well, TEXT)
-        result = await extract_result(well, QUERY, materials=TEXT)
+            await assert_not_found(working_app, TEXT)
+        result = await extract_result(working_app, QUERY, materials=TEXT)
         assert expected | {"known": result["known"]} == result
-        assert (commits, {}) == (commits, difference(whole, await stored_contents(well)))
-        await well.aclose()
+        assert (commits, {}) == (
+            commits,
+            difference(expected_documents, await stored_contents(working_app)),
+        )
+        await working_app.aclose()
 
     assert calm.commits > 4
     for commits in range(0, calm.commits, step):
-        await lost_after(commits)
+        await lose_database_after(commits)
 
 
 async def test_a_time_out_does_not_wait_for_a_hanging_database(
     proxy: TcpProxy, project: str, monotonic: Monotonic
 ) -> None:
-    hangs = partial(disconnect, proxy, "hang", monotonic)
-    app = WatchedApp(make_settings(project, 0), after(3, hangs), embedder=HangingAfterOne())
+    hang = partial(disconnect, proxy, "hang", monotonic)
+    app = WatchedApp(make_settings(project, 0), after(3, hang), embedder=HangingEmbedder())
     answer = await ask(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
@@ -134,20 +137,22 @@ async def test_a_time_out_does_not_wait_for_a_hanging_database(
 
 
 async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, project: str) -> None:
-    async def blink() -> None:
+    async def interrupt() -> None:
         await proxy.refuse()
         await proxy.restore()
 
-    watched = WatchedApp(make_settings(project, 0), after(3, blink), embedder=WordEmbedder())
-    app = connect(watched, proxy)
+    watched_app = WatchedApp(
+        make_settings(project, 0), after(3, interrupt), embedder=WordEmbedder()
+    )
+    app = connect(watched_app, proxy)
     result = await extract_result(app, QUERY, materials=TEXT)
     assert "ready" == result["status"]
     assert result | {"known": True} == await extract_result(app, QUERY, document=result["document"])
     await app.aclose()
 
 
-class HangingAfterOne(WordEmbedder):
-    """A model that embeds one batch and then fails."""
+class HangingEmbedder(WordEmbedder):
+    """A model that embeds one batch and then hangs."""
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed once."""
@@ -157,7 +162,7 @@ class HangingAfterOne(WordEmbedder):
         return await WordEmbedder().embed(texts, purpose)
 
 
-class Unused(WordEmbedder):
+class UnusedEmbedder(WordEmbedder):
     """A model that must not be called."""
 
     async def embed(self, *_: Any) -> Any:

@@ -137,7 +137,7 @@ async def test_a_resumed_call_never_restores_a_prepayment(
         await ask_and_append(asking, answers)
         if asking.commits < commits:
             break
-        # Who asks while another embeds is told that it waits, for nothing.
+        # A call during the embedding by another one is pending and free.
         assert {("pending", FREE), ("ready", FREE), ("ready", FULL_PRICE)}.issuperset(answers)
         assert (commits, 1) == (commits, answers.count(("ready", FREE)))
         assert ("ready", FULL_PRICE) == await status_and_price(other, document=ID)
@@ -182,12 +182,12 @@ async def test_a_repeated_commit_changes_nothing(
     step: int,
 ) -> None:
     """Google's client repeats commits by itself."""
-    calm = open_app(-1)
+    calm_app = open_app(-1)
     costs = [
-        await status_and_price(calm, materials=TEXT),
-        await status_and_price(calm, document=ID),
+        await status_and_price(calm_app, materials=TEXT),
+        await status_and_price(calm_app, document=ID),
     ]
-    whole = await stored_contents(calm)
+    expected_documents = await stored_contents(calm_app)
     for commits in range(1, 20, step):
         app = open_app(commits, answer_lost(commits))
         actual = [
@@ -195,7 +195,7 @@ async def test_a_repeated_commit_changes_nothing(
             await status_and_price(app, document=ID),
         ]
         assert (commits, costs) == (commits, actual)
-        assert whole == await stored_contents(app)
+        assert expected_documents == await stored_contents(app)
         if app.commits < commits:
             break
     assert commits > 6

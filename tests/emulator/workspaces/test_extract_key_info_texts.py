@@ -31,7 +31,7 @@ FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
 MILLION: Final = 1_000_000
 
 # Language, question, the passage that answers, passages that do not.
-SPOKEN: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
+LANGUAGE_SAMPLES: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
     (
         "Chinese",
         "长城有多长？",
@@ -118,34 +118,35 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 
 
 @pytest.fixture
-async def quick(project: str) -> AsyncIterator[App]:
+async def fast_app(project: str) -> AsyncIterator[App]:
     """An app with a fake embedder."""
-    opened = App(Settings(google_cloud_project=project), embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
+    instance = App(Settings(google_cloud_project=project), embedder=WordEmbedder())
+    yield instance
+    await instance.aclose()
 
 
 @pytest.fixture
-async def wordy(project: str) -> AsyncIterator[App]:
+async def lexical_app(project: str) -> AsyncIterator[App]:
     """An app that ranks by words alone."""
-    chosen = Settings(google_cloud_project=project, extract_semantic_weight=0)
-    opened = App(chosen, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
+    settings = Settings(google_cloud_project=project, extract_semantic_weight=0)
+    instance = App(settings, embedder=WordEmbedder())
+    yield instance
+    await instance.aclose()
 
 
-def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
+def assert_quoted(text: str, result: dict[str, Any], max_characters: int = 1_500) -> None:
     """Assert that contexts are exact slices of a valid length, without repeats."""
     passages = result["passages"]
     assert [text[passage["start"] : passage["end"]] for passage in passages] == result["contexts"]
     assert all(
-        0 < len(context) <= most and context == context.strip() for context in result["contexts"]
+        0 < len(context) <= max_characters and context == context.strip()
+        for context in result["contexts"]
     )
     assert len(result["contexts"]) == min(result["considered"], 5)
     assert len({" ".join(context.split()) for context in result["contexts"]}) == len(passages)
 
 
-async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
+async def call_twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
     """Call twice; assert that the stored text gives the same answer."""
     first = await extract_result(app, query, materials=text, **arguments)
     second = await extract_result(app, query, materials=text, **arguments)
@@ -156,21 +157,21 @@ async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, 
 
 in_any_language = pytest.mark.parametrize(
     ("query", "answer", "others"),
-    [sample[1:] for sample in SPOKEN],
-    ids=[sample[0] for sample in SPOKEN],
+    [sample[1:] for sample in LANGUAGE_SAMPLES],
+    ids=[sample[0] for sample in LANGUAGE_SAMPLES],
 )
 
 
-def among(answer: str, others: tuple[str, ...]) -> str:
+def text_with_answer(answer: str, others: tuple[str, ...]) -> str:
     """A text whose third passage answers."""
     return "\n\n".join((*others[:2], answer, *others[2:]))
 
 
 @in_any_language
 async def test_words_alone_find_the_answer_in_any_language(
-    wordy: App, query: str, answer: str, others: tuple[str, ...]
+    lexical_app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
-    result = await twice(wordy, query, among(answer, others))
+    result = await call_twice(lexical_app, query, text_with_answer(answer, others))
     assert answer == result["contexts"][0]
     assert (3, 4) == (result["passages"][0]["position"], result["considered"])
 
@@ -178,32 +179,38 @@ async def test_words_alone_find_the_answer_in_any_language(
 @pytest.mark.parametrize(
     ("query", "answer", "others"),
     # Of Korean the local model knows so little that its noise is louder than the words.
-    [pytest.param(*sample[1:], id=sample[0]) for sample in SPOKEN if sample[0] != "Korean"],
+    [
+        pytest.param(*sample[1:], id=sample[0])
+        for sample in LANGUAGE_SAMPLES
+        if sample[0] != "Korean"
+    ],
 )
 async def test_an_english_model_keeps_the_answer_first(
     app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
-    result = await twice(app, query, among(answer, others))
+    result = await call_twice(app, query, text_with_answer(answer, others))
     assert answer == result["contexts"][0]
 
 
 @pytest.mark.parametrize(
-    ("query", "answer"), [sample[1:3] for sample in SPOKEN], ids=[sample[0] for sample in SPOKEN]
+    ("query", "answer"),
+    [sample[1:3] for sample in LANGUAGE_SAMPLES],
+    ids=[sample[0] for sample in LANGUAGE_SAMPLES],
 )
 async def test_the_answer_is_found_in_one_line_of_any_language(
-    wordy: App, query: str, answer: str
+    lexical_app: App, query: str, answer: str
 ) -> None:
     """A single long paragraph is split after sentences."""
-    others = [sample[2] for sample in SPOKEN if sample[2] != answer] * 12
+    others = [sample[2] for sample in LANGUAGE_SAMPLES if sample[2] != answer] * 12
     text = " ".join([*others[:60], answer, *others[60:]])
-    result = await twice(wordy, query, text)
+    result = await call_twice(lexical_app, query, text)
     assert answer in result["contexts"][0]
 
 
-async def test_offsets_count_code_points_after_any_text(quick: App) -> None:
+async def test_offsets_count_code_points_after_any_text(fast_app: App) -> None:
     before = f"{FAMILY}🇩🇪 e\u0301\u0301 ❤\ufe0f 𝔘𝔫𝔦 \U0001f9d1\U0001f3fd नमस्ते \u200f\ufeff"
     text = f"{before}\n\n  The anchor \t holds.\n\n{before} too"
-    result = await twice(quick, "anchor holds", text)
+    result = await call_twice(fast_app, "anchor holds", text)
     first = result["passages"][0]
     assert "The anchor \t holds." == result["contexts"][0]
     start = text.index("The anchor")
@@ -215,40 +222,40 @@ LINES: Final = ("The anchor", "holds the boat", "in a storm.")
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "\u2028", " \t\n\t"])
 async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
-    quick: App, line_end: str
+    fast_app: App, line_end: str
 ) -> None:
     paragraph = line_end.join(LINES)
     text = f"Rye bread.{line_end * 2}{paragraph}{line_end * 2}A comet's tail."
-    result = await twice(quick, "anchor in a storm", text)
+    result = await call_twice(fast_app, "anchor in a storm", text)
     assert (paragraph, 3) == (result["contexts"][0], result["considered"])
 
 
-async def test_the_same_paragraph_twice_comes_once(quick: App) -> None:
+async def test_the_same_paragraph_twice_comes_once(fast_app: App) -> None:
     second = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
     text = f"An anchor.\n\nRye bread.\n\n{second}"
-    result = await twice(quick, "anchor", text)
+    result = await call_twice(fast_app, "anchor", text)
     assert (["An anchor.", "Rye bread."], 2) == (result["contexts"], result["considered"])
     assert (1, 0, 10) == tuple(result["passages"][0][name] for name in ("position", "start", "end"))
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 async def test_a_context_has_the_white_space_of_its_own_text(
-    quick: App, order: tuple[int, int]
+    fast_app: App, order: tuple[int, int]
 ) -> None:
     spaced = ["Rye bread.\n\nThe anchor holds.", "\n\nThe \t anchor\r\nholds.\n\nA comet."]
     texts = [spaced[number] for number in order]
     documents: dict[str, str] = {}
     for text in texts:
-        result = await extract_result(quick, "anchor", materials=text)
+        result = await extract_result(fast_app, "anchor", materials=text)
         assert_quoted(text, result)
         documents[result["document"]] = text
-    result = await extract_result(quick, "anchor holds", scope="task")
+    result = await extract_result(fast_app, "anchor holds", scope="task")
     for context, passages in zip(result["contexts"], result["passages"], strict=True):
         assert context == documents[passages["document"]][passages["start"] : passages["end"]]
     assert (3, 3) == (result["considered"], len(result["contexts"]))
     assert texts[1] == documents[result["passages"][0]["document"]]
     for document, text in documents.items():
-        alone = await extract_result(quick, "anchor holds", document=document)
+        alone = await extract_result(fast_app, "anchor holds", document=document)
         assert_quoted(text, alone)
 
 
@@ -256,7 +263,7 @@ async def test_a_row_is_found_in_a_table_of_markdown(app: App) -> None:
     rows = [f"| Harbour {number} | {number * 3} m | open |" for number in range(200)]
     rows[120] = "| Valparaíso | 77 m | closed for dredging |"
     text = "\n".join(("# Harbours", "", "| Name | Depth | State |", "|---|---|---|", *rows))
-    result = await twice(app, "Which harbour is closed for dredging?", text)
+    result = await call_twice(app, "Which harbour is closed for dredging?", text)
     assert rows[120] in result["contexts"][0]
     assert {line for context in result["contexts"] for line in context.split("\n")} <= set(
         text.split("\n")
@@ -270,7 +277,7 @@ async def test_a_function_is_found_in_code(app: App) -> None:
     ]
     expected = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
     text = "\n\n\n".join([*functions[:20], expected, *functions[20:]])
-    result = await twice(app, "Where is parse_retry_after defined?", text)
+    result = await call_twice(app, "Where is parse_retry_after defined?", text)
     assert expected == result["contexts"][0]
 
 
@@ -282,7 +289,7 @@ async def test_a_record_is_found_in_comma_separated_values(app: App) -> None:
         writer.writerow((f"Person {number}", "Springfield", f'says "{number}", twice'))
     writer.writerow(("Ada Lovelace", "London", "wrote the first program"))
     text = file.getvalue()
-    result = await twice(app, "Who wrote the first program?", text)
+    result = await call_twice(app, "Who wrote the first program?", text)
     assert "Ada Lovelace,London,wrote the first program" in result["contexts"][0]
 
 
@@ -290,7 +297,7 @@ async def test_a_value_is_found_in_json_on_one_line(app: App) -> None:
     records = [{"id": number, "name": f"item {number}", "stock": 3} for number in range(400)]
     records[250] = {"id": 250, "name": "sextant of brass", "stock": 0}
     text = json.dumps(records)
-    result = await twice(app, "How many brass sextants are in stock?", text)
+    result = await call_twice(app, "How many brass sextants are in stock?", text)
     assert [context for context in result["contexts"] if "sextant of brass" in context]
 
 
@@ -312,15 +319,15 @@ def _words(chance: random.Random, length: int) -> str:
 
 @pytest.mark.parametrize("length", [50_000, pytest.param(MILLION, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
-async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: int) -> None:
+async def test_one_long_line_is_answered_in_time(fast_app: App, make: Any, length: int) -> None:
     """Apart from embedding, which takes minutes with real models and may be deferred."""
     text = make(random.Random(length), length)  # noqa: S311 - no secret
     query = text[length // 2 :][:40]
     began = time.process_time()
-    result = await extract_result(quick, query, materials=text)
+    result = await extract_result(fast_app, query, materials=text)
     if result["status"] == "ready":
         assert_quoted(text, result)
-        second = await extract_result(quick, query, document=result["document"])
+        second = await extract_result(fast_app, query, document=result["document"])
         assert result | {"known": True} == second
     else:
         assert result["ask_again_after"] > 0
@@ -328,42 +335,42 @@ async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: 
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_binary_junk_is_quoted_exactly(quick: App, seed: int) -> None:
+async def test_binary_junk_is_quoted_exactly(fast_app: App, seed: int) -> None:
     junk = random.Random(seed).randbytes(30_000)  # noqa: S311 - no secret
     text = junk.decode("latin-1") + "\n\nThe anchor holds.\n\n" + junk[::-1].decode("latin-1")
-    result = await twice(quick, "Does the anchor hold?", text)
+    result = await call_twice(fast_app, "Does the anchor hold?", text)
     assert "The anchor holds." in result["contexts"][0]
 
 
 @pytest.mark.parametrize("between", ["\x00", "\x1b[31m", "\ufeff", "\u202e", "\ufffd"])
-async def test_invisible_characters_stay_in_the_context_only(quick: App, between: str) -> None:
+async def test_invisible_characters_stay_in_the_context_only(fast_app: App, between: str) -> None:
     passage = f"The anchor {between} holds{between}."
-    result = await twice(quick, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
+    result = await call_twice(fast_app, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
     assert passage == result["contexts"][0]
 
 
 @pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
-async def test_white_space_alone_is_refused(quick: App, text: str) -> None:
-    error = await extract_error(quick, "anchor", materials=text)
+async def test_white_space_alone_is_refused(fast_app: App, text: str) -> None:
+    error = await extract_error(fast_app, "anchor", materials=text)
     assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
 
 
-async def test_white_space_around_a_short_text_does_not_matter(quick: App) -> None:
+async def test_white_space_around_a_short_text_does_not_matter(fast_app: App) -> None:
     text = f"{' ' * 300_000}anchor{chr(10) * 300_000}storm{chr(9) * 300_000}"
-    result = await twice(quick, "anchor", text)
+    result = await call_twice(fast_app, "anchor", text)
     assert ["anchor", "storm"] == result["contexts"]
 
 
-async def test_one_character_is_a_text(quick: App) -> None:
+async def test_one_character_is_a_text(fast_app: App) -> None:
     for text in ("x", "麦", "🌾", "?", FAMILY, "\u0301"):
-        assert [text] == (await twice(quick, "x", text))["contexts"]
+        assert [text] == (await call_twice(fast_app, "x", text))["contexts"]
 
 
 async def test_too_many_passages_are_refused_with_advice(
-    quick: App,
+    fast_app: App,
 ) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
-    answer = await call_extract(quick, "7", materials=text)
+    answer = await call_extract(fast_app, "7", materials=text)
     assert answer.error is not None
     assert {"materials"} == {*(answer.error.details or {})}
     assert "10,000" in answer.error.message
@@ -371,21 +378,21 @@ async def test_too_many_passages_are_refused_with_advice(
 
 
 async def test_a_paragraph_repeated_very_often_is_one_passage(
-    quick: App,
+    fast_app: App,
 ) -> None:
     text = "anchor\n\n" * 50_000
-    result = await twice(quick, "anchor", text)
+    result = await call_twice(fast_app, "anchor", text)
     assert (["anchor"], 1) == (result["contexts"], result["considered"])
 
 
-async def test_an_injected_text_is_only_text(wordy: App) -> None:
+async def test_an_injected_text_is_only_text(lexical_app: App) -> None:
     """Field paths, ids and database paths in a text have no effect."""
     text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
-    result = await twice(wordy, "anchor", text, task_id="../../x")
+    result = await call_twice(lexical_app, "anchor", text, task_id="../../x")
     assert "../../anchor" == result["contexts"][0]
 
 
-async def test_users_do_not_learn_of_each_others_texts(quick: App) -> None:
-    one = await extract_result(quick, "anchor", READER, materials="The anchor holds.")
-    other = await extract_result(quick, "anchor", STRANGER, materials="The anchor holds.")
+async def test_users_do_not_learn_of_each_others_texts(fast_app: App) -> None:
+    one = await extract_result(fast_app, "anchor", READER, materials="The anchor holds.")
+    other = await extract_result(fast_app, "anchor", STRANGER, materials="The anchor holds.")
     assert (False, False) == (one["known"], other["known"])

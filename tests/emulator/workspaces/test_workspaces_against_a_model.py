@@ -89,7 +89,7 @@ users = st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"])
 steps = st.tuples(
     users,
     names,
-    st.sampled_from(["bring", "bring", "bring in task", "document", "in task", "task", "erase"]),
+    st.sampled_from(["upload", "upload", "upload in task", "document", "in task", "task", "erase"]),
     st.integers(0, len(DOCUMENTS) - 1),
     st.sampled_from(QUESTIONS),
 )
@@ -133,7 +133,7 @@ class WorkspaceModel:
         text = TEXTS[number % len(TEXTS)]
         scope = {"scope": "task"} if what.endswith("task") else {}
         match what:
-            case "bring" | "bring in task":
+            case "upload" | "upload in task":
                 is_known = text in mine
                 self.embedded.update(passages(text) - passages(*mine))
                 mine.add(text)
@@ -200,7 +200,7 @@ async def counting_app(settings: Settings) -> AsyncIterator[App]:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(script=st.lists(steps, min_size=6, max_size=14))
-@example([("a", name, "bring", number % 3, "rye") for number, name in enumerate(NAMES)])
+@example([("a", name, "upload", number % 3, "rye") for number, name in enumerate(NAMES)])
 async def test_each_workspace_answers_from_its_own_texts(
     project: str, script: list[tuple[str, str | None, str, int, str]]
 ) -> None:
@@ -238,10 +238,8 @@ async def test_different_task_ids_are_different_workspaces(
 ) -> None:
     texts_by_task: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
-        text = f"Only {number} stands here."
-        result = await extract_result(
-            counting_app, "Who stands here?", materials=text, task_id=name
-        )
+        text = f"Only {number} is here."
+        result = await extract_result(counting_app, "Who is here?", materials=text, task_id=name)
         texts_by_task.setdefault(result["task_id"], []).append((name, text))
     assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(texts_by_task)
     for task, pairs in texts_by_task.items():
@@ -276,8 +274,8 @@ async def test_equal_texts_are_stored_for_each_workspace(
     ctx = job_context(counting_app)
     before = await write_times(ctx, "users/")
     await erase(ctx, "notes", "ann")
-    gone = "users/ann/rag_tasks/notes"
-    assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
+    erased = "users/ann/rag_tasks/notes"
+    assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{erased}/")} == (
         await write_times(ctx, "users/")
     )
     result = await extract_result(counting_app, "rye", callers[0], scope="task", task_id="Notes")
