@@ -37,7 +37,6 @@ def test_instructions_and_prompts_name_existing_tools_only() -> None:
     assert set() == unknown_tools(" ".join(str(prompt) for prompt in PROMPTS))
 
 
-@pytest.mark.xfail(reason="list_clusters is still titled List topics", strict=False)
 def test_no_title_contains_another() -> None:
     words = {tool.title: set(tool.title.lower().split()) for tool in VISIBLE.values()}
     assert len(VISIBLE) == len(words)
