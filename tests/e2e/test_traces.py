@@ -248,7 +248,7 @@ async def test_same_key_contributes_once(gateway: Running, keys: dict[str, str])
         text, one = await call_tool(carl, "contribute_trace", **arguments)
         repeated, two = await call_tool(again, "contribute_trace", **arguments)
         assert one == two
-        assert f"{text}\nThis call succeeded before" in repeated
+        assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated
         _, search = await call_tool(carl, "search_traces", tags=sample(12)["tags"])
     assert [one["trace_id"]] == [hit["trace_id"] for hit in search["results"]]
 
