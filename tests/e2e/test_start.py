@@ -69,9 +69,9 @@ def carrel(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]
     return done.returncode, done.stdout, done.stderr
 
 
-def pasted(said: str, words: str) -> str:
+def run_printed_line(output: str, words: str) -> str:
     """The output of a line that was printed, in a window that knows nothing of the run."""
-    [line] = [line for line in said.splitlines() if words in line]
+    [line] = [line for line in output.splitlines() if words in line]
     ours = {*OTHERS, "CARREL_STATE", "EMULATOR_PORT"}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     return subprocess.check_output(["sh", "-c", line], cwd=ROOT, env=environment, text=True)
@@ -133,7 +133,7 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
         for words in ("Nobody gets in without a credential", "keys create", "sign-in page"):
             assert words in lines
         assert 401 == listing(port)
-        key = pasted(lines, "keys create")
+        key = run_printed_line(lines, "keys create")
         assert 200 == listing(port, x_api_key=key.strip())
         _, processes, _ = carrel(environment, "keys", "list")
         carrel(environment, "keys", "revoke", processes.splitlines()[1].split()[0])

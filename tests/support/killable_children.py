@@ -1,4 +1,4 @@
-"""A process that makes calls and runs jobs in children, each killed after so many commits.
+"""A process that makes calls and runs jobs in children, which are killed after some commits.
 
 Run as a program it reads orders, a line of JSON each, and answers each with the child's exit code.
 The children are forks of a process that has imported everything and opened nothing, so that each
@@ -46,12 +46,12 @@ _MAX_KILLED_RUNS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class KillableChildren:
-    """Does what is ordered, each time in a child that may be killed."""
+    """Carries out orders, each in a child process that may be killed."""
 
     _process: subprocess.Popen[str]
 
     def survives(self, settings: dict[str, Any], commits: int, **order: Any) -> bool:
-        """Whether a child finishes, given that it is killed after `commits` commits.
+        """Whether a child finishes if it is killed after `commits` commits.
 
         Args:
             settings: The fields of its settings.
@@ -72,7 +72,7 @@ class KillableChildren:
         return code == 0
 
     def ingests_killed(self, settings: dict[str, Any]) -> int:
-        """How many runs of ingest are killed, each after one commit, before one finishes."""
+        """The number of ingest runs that are killed after one commit each before one finishes."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
             count += 1

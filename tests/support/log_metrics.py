@@ -1,6 +1,6 @@
-"""What Cloud Logging makes of our lines: entries, and from these the metrics.
+"""The log entries and metrics that Cloud Logging makes of our log lines.
 
-It knows of the query language and of the extractors what `infra/build/log_metrics.json` uses.
+It supports the filters and extractors that `infra/build/log_metrics.json` uses.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ _TAKEN_OUT: Final = {
     "logging.googleapis.com/spanId": "spanId",
     "logging.googleapis.com/trace_sampled": "traceSampled",
 }
-"""Fields of a line that Cloud Logging takes for its own, and what they are called there."""
+"""Fields of a line that become fields of the log entry, with their names there."""
 _COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<there>:\*))')
 _EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
 
 
 def entry_of(line: str) -> dict[str, Any]:
-    """The log entry that a line of a function becomes."""
+    """The log entry of a line that a function logs."""
     fields = json.loads(line)
     own = {name: fields.pop(key) for key, name in _TAKEN_OUT.items() if key in fields}
     return {"resource": {"type": "cloud_run_revision"}, "jsonPayload": fields, **own}
 
 
 def labels_of(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
-    """The labels of an entry's data point; what is missing is empty."""
+    """The labels of an entry's data point; missing values are empty."""
     extractors = metric["labelExtractors"].items()
     return {key: str(_extracted(extractor, entry) or "") for key, extractor in extractors}
 
 
 def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
-    """What an entry adds to a metric: 1 to a counter, its value to a distribution, or nothing."""
-    if not all(_holds(part, entry) for part in metric["filter"].split(" AND ")):
+    """The value that an entry adds to a metric: 1 to a counter, or a value to a distribution."""
+    if not all(_matches(part, entry) for part in metric["filter"].split(" AND ")):
         return None
     extractor = metric.get("valueExtractor")
     return float(_extracted(extractor, entry)) if extractor else 1.0
 
 
 def values_of(line: str) -> dict[str, float]:
-    """What a line adds to each metric, by name; those are missing to which it adds nothing."""
+    """The values that a line adds to metrics, by the metric's name."""
     entry = entry_of(line)
     values = {metric["name"]: value_of(metric, entry) for metric in METRICS}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _holds(comparison: str, entry: dict[str, Any]) -> bool:
+def _matches(comparison: str, entry: dict[str, Any]) -> bool:
     form = _COMPARISON.fullmatch(comparison)
     assert form, comparison
     value = _at(form["path"], entry)

@@ -1,4 +1,4 @@
-"""Manifests: a small one, with each sort of function that there is; and the real one."""
+"""Manifests: a small one, with one function of each kind, and the real one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERTEX: Final = ["roles/aiplatform.user"]
 
 
 def function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
-    """A function of the manifest; what is not named is as it mostly is."""
+    """Make a function of a manifest, with typical values for all other fields."""
     key = name.replace("_", "-")
     return {
         "kind": kind,
@@ -40,13 +40,13 @@ def function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
 
 
 def job(name: str, **parts: Any) -> dict[str, Any]:
-    """A job of the manifest."""
+    """Make a job of a manifest."""
     usual = {"concurrency": 1, "timeout_seconds": 1500, "max_instances": 1, "databases": WRITER}
     return function("job", name, **{**usual, **parts})
 
 
 def manifest() -> dict[str, Any]:
-    """One of each sort."""
+    """Make a manifest with one function of each kind."""
     gateway_secrets = ["ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET", "BILLING_TOKEN"]
     functions = [
         function(
@@ -91,7 +91,7 @@ def manifest() -> dict[str, Any]:
 
 @cache
 def real_manifest() -> dict[str, Any]:
-    """All functions that there are, with bundles that were never packed; not to be changed."""
+    """The manifest of all functions, with bundles that do not exist. Do not change it."""
     return {
         "functions": {
             function.key: function.entry_in_manifest(f"bundles/{function.key}-0123456789abcdef.zip")

@@ -1,4 +1,4 @@
-"""Addresses at which nobody answers."""
+"""Free ports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A port on which no program listens at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

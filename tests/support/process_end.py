@@ -1,4 +1,4 @@
-"""Waiting for the end of processes that are no children of this one."""
+"""Waits for the end of processes that are not children of this one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import suppress
 from typing import Final
 
 PATIENCE: Final = 60.0
-"""Seconds that only a process takes to end that hangs."""
+"""A process that takes this many seconds to end hangs."""
 
 
 def await_end(*pids: int) -> None:
-    """Return once all have ended.
+    """Wait until all processes have ended.
 
     Raises:
-        TimeoutError: One has not.
+        TimeoutError: A process has not ended.
     """
     for pid in pids:
         with suppress(ProcessLookupError):  # it has ended
             if not _ends(pid):
-                raise TimeoutError(f"Process {pid} goes on.")
+                raise TimeoutError(f"Process {pid} has not ended.")
 
 
 def _ends(pid: int) -> bool:

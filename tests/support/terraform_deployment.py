@@ -1,4 +1,4 @@
-"""Terraform, run on a copy of our files, with the stand-in provider and a state on disk."""
+"""Runs Terraform on a copy of our files, with the fake provider and a local state."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Resource:
 
     @property
     def block(self) -> dict[str, Any]:
-        """The values, each block that stands once taken out of its list."""
+        """The values, with single blocks taken out of their lists."""
         return {name: _only(value) for name, value in self.values.items()}
 
 
 class Deployment:
-    """A folder with our files, and the state of what Terraform has made from them.
+    """A folder with our files and the state of Terraform.
 
     Attributes:
         folder: The folder.
@@ -53,7 +53,7 @@ class Deployment:
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Work in this folder.
+        """Use this folder.
 
         Args:
             folder: Holds the files and the state.
@@ -69,7 +69,7 @@ class Deployment:
 
     @classmethod
     def prepared(cls, folder: Path, environment: Mapping[str, str]) -> Self:
-        """Copy our files to a folder, and initialise it."""
+        """Copy our files to a folder, and initialize Terraform."""
         for path in (path for pattern in _OURS for path in ROOT.glob(pattern)):
             copy = folder / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class Deployment:
         return deployment
 
     def copied(self, folder: Path) -> Deployment:
-        """The same, elsewhere, to go on from here."""
+        """Copy the deployment with its state to another folder."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return Deployment(folder, self.environment)
 
@@ -99,25 +99,25 @@ class Deployment:
     def apply(
         self, manifest: Mapping[str, Any], *only: str, **variables: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Make it as the manifest says, or these parts of it."""
+        """Apply a manifest, or only some targets."""
         targets = [f"-target={address}" for address in only]
         return self.run("apply", "-auto-approve", *targets, *self._given(manifest, variables))
 
     def destroy(
         self, manifest: Mapping[str, Any], **variables: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Take it down, as far as that goes."""
+        """Destroy all resources that can be destroyed."""
         return self.run("destroy", "-auto-approve", *self._given(manifest, variables), check=False)
 
     def refusal(self, manifest: Mapping[str, Any] | None, variables: dict[str, Any]) -> str:
-        """What a plan says that does not come about, on one line."""
+        """The error of a plan that fails, on one line."""
         arguments = self._given(manifest, {}) if manifest else []
         process = self.run("plan", *arguments, *self._set(variables), check=False)
         assert 1 == process.returncode
         return " ".join(line.strip("│╷╵ ") for line in process.stderr.splitlines())
 
     def changes(self, manifest: Mapping[str, Any], **variables: Any) -> dict[str, list[str]]:
-        """What a plan would do, by address: `create`, `update`, `delete`."""
+        """The actions of a plan by address: `create`, `update`, `delete`."""
         self.run("plan", "-out=plan", *self._given(manifest, variables))
         plan = json.loads(self.run("show", "-json", "plan").stdout)
         return {
@@ -127,7 +127,7 @@ class Deployment:
         }
 
     def resources(self) -> Iterator[Resource]:
-        """What there is."""
+        """Yield the resources in the state."""
         state = json.loads(self.run("show", "-json").stdout)
         for resource in state["values"]["root_module"]["resources"]:
             yield Resource(
@@ -135,7 +135,7 @@ class Deployment:
             )
 
     def outputs(self) -> dict[str, Any]:
-        """What Terraform tells of it."""
+        """The outputs."""
         outputs = json.loads(self.run("output", "-json").stdout)
         return {name: output["value"] for name, output in outputs.items()}
 

@@ -1,4 +1,4 @@
-"""What Terraform has made, in the words of the tests."""
+"""The state of Terraform, with queries for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Grant = tuple[str, str, str]
-"""Who may do what, and where: member, role, and the database, service, secret or bucket."""
+"""A member, a role, and the database, service, secret or bucket."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class State:
 
     @classmethod
     def of(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
-        """Sort the resources."""
+        """Group the resources by type."""
         by_kind: dict[str, list[Resource]] = defaultdict(list)
         for resource in resources:
             by_kind[resource.kind].append(resource)
@@ -45,14 +45,14 @@ class State:
         return {str(resource.key): resource.block for resource in functions}
 
     def grants(self, kind: str, where: str) -> set[Grant]:
-        """Who was given what by resources of a type, and where, as this attribute of them says."""
+        """The grants by resources of a type; an attribute names the target."""
         return {
             (resource.values["member"], resource.values["role"], resource.values[where])
             for resource in self.resources[kind]
         }
 
     def database_roles(self) -> set[Grant]:
-        """Who may do what in which database; the database is what the condition says."""
+        """The roles on databases; the condition names the database."""
         return {
             (resource.values["member"], resource.values["role"], _database(resource))
             for resource in self.resources["google_project_iam_member"]
@@ -62,7 +62,7 @@ class State:
 
 
 def account(name: str) -> str:
-    """The member that a service account of Carrel is."""
+    """The IAM member of a service account of Carrel."""
     return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
 
 

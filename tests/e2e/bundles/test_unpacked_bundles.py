@@ -59,7 +59,7 @@ MODULES = (
 )
 
 
-def told(name: str) -> dict[str, Any]:
+def run_and_report(name: str) -> dict[str, Any]:
     """What the interpreter of a function says of its world."""
     program = deployed(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
     done = subprocess.run(
@@ -96,12 +96,12 @@ COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore
 def test_a_function_has_only_its_modules_and_variables(
     name: str, modules: set[str], secrets: set[str], ours: list[str]
 ) -> None:
-    said = told(name)
-    assert modules == set(said["modules"])
-    assert secrets == said["variables"].keys() & SECRETS.keys()
-    assert "carrel" == said["variables"]["GOOGLE_CLOUD_PROJECT"]
-    assert ours == said["ours"]
-    inside = [path for path in said["path"] if path.startswith(str(ROOT))]
+    report = run_and_report(name)
+    assert modules == set(report["modules"])
+    assert secrets == report["variables"].keys() & SECRETS.keys()
+    assert "carrel" == report["variables"]["GOOGLE_CLOUD_PROJECT"]
+    assert ours == report["ours"]
+    inside = [path for path in report["path"] if path.startswith(str(ROOT))]
     assert [] == [path for path in inside if not path.startswith(str(LAPTOP))]
 
 

@@ -48,7 +48,7 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
         )
         for key, function in state.functions.items()
     }
-    found = {
+    functions = {
         key: (
             function["name"],
             function["build_config"]["runtime"],
@@ -64,7 +64,7 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
         )
         for key, function in state.deployed().items()
     }
-    assert expected == found
+    assert expected == functions
 
 
 def test_each_function_records_its_bundle(state: State) -> None:
@@ -144,11 +144,11 @@ def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
     expected["gateway"] = max(
         expected["gateway"], *(expected[key] for key in state.of_kind("tool"))
     )
-    found = {
+    timeouts = {
         key: function["service_config"]["timeout_seconds"]
         for key, function in state.deployed().items()
     }
-    assert expected == found
+    assert expected == timeouts
 
 
 def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:

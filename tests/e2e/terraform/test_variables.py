@@ -33,7 +33,7 @@ def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("project", "Set project in deployment.tfvars.json"),
         ("region", "Set region in deployment.tfvars.json"),
@@ -41,14 +41,14 @@ def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
         ("manifest", "run `carrel stage`"),
     ],
 )
-def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, told: str) -> None:
+def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, expected: str) -> None:
     path = str(empty.folder / "manifest.json")
     variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
-    assert told in empty.refusal(real_manifest(), variables)
+    assert expected in empty.refusal(real_manifest(), variables)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "expected"),
     [
         ({"project": "My Project"}, "Set project in deployment.tfvars.json"),
         ({"settings": {"OPENAI_API_KEY": "sk-1"}}, "Name OPENAI_API_KEY in secrets"),
@@ -73,10 +73,10 @@ def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, told:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_an_invalid_value_says_what_to_set(
-    empty: Deployment, wrong: dict[str, Any], told: str
+    empty: Deployment, wrong: dict[str, Any], expected: str
 ) -> None:
     path = str(empty.folder / "manifest.json")
-    assert told in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
+    assert expected in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
 
 
 def test_carrel_deploy_can_parse_the_example() -> None:

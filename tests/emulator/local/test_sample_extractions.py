@@ -62,14 +62,14 @@ CHUNKS = chunks()
 
 def extractions(ctx: Context) -> list[Extraction]:
     """All of them, as they are stored."""
-    found = []
+    items = []
     for chunk_id, rows in ROWS.items():
         chunk = CHUNKS[chunk_id]
         waiting = PendingChunk(
             chunk_id, chunk.source_id, chunk.title, chunk.content, chunk.content_hash, 0, None
         )
-        found += [row.extraction(waiting, ctx.clock()) for row in rows]
-    return found
+        items += [row.extraction(waiting, ctx.clock()) for row in rows]
+    return items
 
 
 @pytest.fixture
@@ -127,12 +127,12 @@ def test_topics_are_few_and_shared() -> None:
 async def test_no_two_extractions_are_duplicates(
     ctx: Context, local_embedder: LocalEmbedder
 ) -> None:
-    found = extractions(ctx)
+    items = extractions(ctx)
     vectors = await local_embedder.embed(
-        [extraction.content.text for extraction in found], Purpose.DOCUMENT
+        [extraction.content.text for extraction in items], Purpose.DOCUMENT
     )
-    embedded = list(zip(found, vectors, strict=True))
-    assert len({extraction.extraction_id for extraction in found}) == len(found)
+    embedded = list(zip(items, vectors, strict=True))
+    assert len({extraction.extraction_id for extraction in items}) == len(items)
     assert embedded == drop_duplicates(embedded, local_embedder.model)
     for one, other in combinations(embedded, 2):
         assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None

@@ -1,4 +1,4 @@
-"""Archives of functions, unpacked without keeping twice what they have in common."""
+"""Unpacks archives of functions, storing common files only once."""
 
 from __future__ import annotations
 

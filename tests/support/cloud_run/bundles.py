@@ -1,8 +1,7 @@
-"""What is deployed, on a laptop: the functions' archives unpacked, each with its environment.
+"""The functions' bundles on this machine: their archives, unpacked, and their environments.
 
-Everything lies in `dist/laptop` and is named by its content, made whole or not at all, and left as
-it is for a day at least: what runs already goes on with what it started from. Any number of
-processes may ask at once.
+Everything is in `dist/laptop`, named by its content, created atomically, and not changed for at
+least a day, so that running functions keep their files. Concurrent processes can use it.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
 
 LAPTOP: Final = DIST / "laptop"
 USED_FOR: Final = 24 * 60 * 60
-"""Seconds for which whoever asked for something may use it."""
+"""A bundle can be used for this many seconds after it was requested."""
 _STAGING: Final = LAPTOP / "staging"
 _STAGED: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
 _OTHERS: Final = ("constraints.txt", "pyproject.toml")
 
 OWN_ENVIRONMENTS: Final = "CARREL_OWN_ENVIRONMENTS"
-"""The variable that has each bundle run in an environment of its own. Runs of slow tests set it."""
+"""With this variable, each bundle runs in its own environment. Runs of slow tests set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A function, ready to be served.
+    """A function that is ready to serve.
 
     Attributes:
         key: Its name in the cloud.
-        name: The name of its tool or job; the gateway's is `gateway`.
+        name: The name of its tool or job; `gateway` for the gateway.
         kind: `gateway`, `tool` or `job`.
-        archive: What is deployed.
-        folder: What is in it.
+        archive: The deployed archive.
+        folder: The unpacked archive.
         python: The interpreter of its environment.
-        variables: The settings and secrets that it is given.
-        seconds: Until a request is given up.
+        variables: The names of its settings and secrets.
+        seconds: The timeout of a request.
     """
 
     key: str
@@ -66,10 +65,10 @@ class Bundle:
 
 
 def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
-    """The functions with these names, by default all, as they follow from the checkout now.
+    """The bundles of functions with these names, by default all, of the current checkout.
 
     Raises:
-        InvalidInput: What they import cannot be had.
+        InvalidInput: A function imports something that is not available.
     """
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with locked(LAPTOP / "lock"):
@@ -79,7 +78,7 @@ def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
 
 
 def _staged() -> dict[str, Any]:
-    """The manifest of what stands in the checkout, whose archives are at hand."""
+    """The manifest of the current checkout, whose archives exist."""
     while not (manifest := _STAGED / f"{_state()}.json").exists():
         _pack(manifest)
     content: dict[str, Any] = json.loads(manifest.read_bytes())
@@ -87,8 +86,8 @@ def _staged() -> dict[str, Any]:
 
 
 def _pack(manifest: Path) -> None:
-    """Pack all functions, unless somebody is writing: then it may be half of old and new."""
-    click.echo("Packing the functions, as for the cloud ...", err=True)
+    """Pack all functions, and discard the result if the checkout changed meanwhile."""
+    click.echo("Packing the functions as for the cloud ...", err=True)
     stage(_STAGING, laptop=True)
     if manifest.stem == _state():
         named = _named([*_STAGED.glob("*.json"), _STAGING / MANIFEST])
@@ -107,18 +106,18 @@ def _named(manifests: Iterable[Path]) -> set[str]:
 
 
 def _state() -> str:
-    """A name for the content of all that decides what is packed."""
+    """A hash of all files that affect the bundles."""
     files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
-    files_ = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    sources = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
     digest = sha256()
-    for path in (*files_, *(ROOT / name for name in _OTHERS)):
+    for path in (*sources, *(ROOT / name for name in _OTHERS)):
         digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def _python_of(requirements: bytes) -> Path:
-    """The interpreter of an environment of its own; in a quick run, the one that tests run in."""
+    """The interpreter of a separate environment; in a quick run, that of the tests."""
     if OWN_ENVIRONMENTS in os.environ:
         return environment(requirements, LAPTOP / "environments")
     return Path(sys.executable)
@@ -144,26 +143,28 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
 
 
 def prune(laptop: Path, named: Collection[str]) -> None:
-    """Delete bundles, environments and files that are not in use, as far as can be known.
+    """Delete bundles, environments and files that are probably not in use.
 
-    Nobody tells when a process ends. So what was asked for less than a day ago stays; one that runs
-    for longer, and has been packed anew twice since, may miss a module that it imports only then.
+    The end of a process is not recorded. So everything requested in the last day stays. A function
+    that runs longer, while its bundle is packed again twice, may fail at a late import.
 
     Args:
-        laptop: The folder of it all, whose lock the caller holds.
-        named: The bundles that stay whenever they were asked for.
+        laptop: The folder, whose lock the caller holds.
+        named: The bundles that stay in any case.
     """
     _delete_unused(laptop / "unpacked", named)
     required = (laptop / "unpacked").glob("*/requirements.txt")
     _delete_unused(laptop / "environments", {key_of(path.read_bytes()) for path in required})
     for path in (laptop / "files").glob("*"):
-        if path.stat().st_nlink == 1:  # it is in no bundle any more
+        if path.stat().st_nlink == 1:  # no bundle contains it any more
             path.unlink()
 
 
 def _delete_unused(folders: Path, kept: Collection[str]) -> None:
     for folder in folders.glob("*"):
         if folder.name not in kept and time.time() - folder.stat().st_mtime > USED_FOR:
-            doomed = folder.with_suffix(".unfinished")  # nobody takes half of it for the whole
-            folder.rename(doomed)
-            shutil.rmtree(doomed)
+            discarded = folder.with_suffix(
+                ".unfinished"
+            )  # so that no process uses an incomplete one
+            folder.rename(discarded)
+            shutil.rmtree(discarded)

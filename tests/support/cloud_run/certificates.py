@@ -1,4 +1,4 @@
-"""A certificate for this machine's loopback address, whose issuer is forgotten at once."""
+"""A certificate for the loopback address, whose issuer's key is discarded at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What a server and its clients need, as PEM.
+    """The certificates of a server and its clients, as PEM.
 
     Attributes:
         server: The server's key and certificate.
@@ -28,7 +28,7 @@ class Certificates:
 
 
 def certificates() -> Certificates:
-    """Make new ones, for ten years: nobody has the authority's key afterwards."""
+    """Make certificates for ten years, and discard the authority's key."""
     issuing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])

@@ -1,4 +1,4 @@
-"""A cloud on this machine: functions from their bundles, behind what plays Cloud Run."""
+"""A fake cloud on this machine: functions from their bundles, behind a fake Cloud Run."""
 
 from __future__ import annotations
 
@@ -42,25 +42,26 @@ GATEWAY: Final = "gateway"
 SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
 _MACHINE: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
-_STAND_INS: Final = ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES")
-_WORLD: Final = (
+_FAKES: Final = ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES")
+_OUTSIDE_ACCESS: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""How functions reach models and others. The gateway would go to the other functions by these."""
+"""Functions use these to reach other services. The gateway gets none of them: it would use them to
+reach functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """Functions that answer whom they should.
+    """Functions that answer authorized callers.
 
     Attributes:
-        programs: By name, what is served.
-        functions: By name, where they listen themselves.
-        urls: By name, where they are called.
-        metadata: The metadata server of each service account, host:port.
-        trusted: A file of the authorities that callers trust.
-        front: What plays Cloud Run.
+        programs: The functions' programs by name.
+        functions: The functions' processes by name.
+        urls: The URLs of the functions by name.
+        metadata: The address of each service account's metadata server.
+        trusted: A file with the certificate authorities that callers trust.
+        front: The process of the fake Cloud Run.
     """
 
     programs: Mapping[str, Program]
@@ -71,14 +72,14 @@ class Cloud:
     front: Popen[bytes]
 
     def dead(self) -> str:
-        """The first part that has ended, in words; empty where all live."""
+        """The first part that has ended, in words; empty if all run."""
         if self.front.poll() is not None:
-            return "What plays Cloud Run"
+            return "The fake Cloud Run"
         ended = (name for name, one in self.functions.items() if one.process.poll() is not None)
         return next((f"The function of {name}" for name in ended), "")
 
     def gateway(self, environment: Mapping[str, str]) -> Program:
-        """The gateway's function, which calls the others; `environment` beats what is set here."""
+        """The program of the gateway, which calls the functions. `environment` has precedence."""
         urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
         program = deployed(GATEWAY, urls)
         trust = {"SSL_CERT_FILE": str(self.trusted), **_identity(self.metadata[_account(GATEWAY)])}
@@ -89,16 +90,16 @@ class Cloud:
 def cloud(
     names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
 ) -> Iterator[Cloud]:
-    """Serve functions until the block ends; they answer when it begins.
+    """Serve functions until the block ends. They answer when the block begins.
 
     Args:
-        names: Those of tools and jobs.
-        environment: Variables beside our own; each function is given those that it reads.
-        log: The file that takes what they print; by default they print where this process does.
+        names: The names of tools and jobs.
+        environment: Additional variables; a function gets only those that it reads.
+        log: A file for their output; by default, the output of this process.
 
     Raises:
-        InvalidInput: What they import cannot be had.
-        StartError: One does not answer.
+        InvalidInput: A function imports something that is not available.
+        StartError: A function does not answer.
     """
     deployed = bundles(names)
     holders = {_account(bundle.key) for bundle in deployed.values()} | {
@@ -119,8 +120,8 @@ def cloud(
         accounts = {listener.fileno(): holder for holder, listener in inner.items()}
         certificate = certificates()
         plan = Plan(certificate=certificate.server, services=services, accounts=accounts)
-        front = _play(stack, plan, [*fronts.values(), *inner.values()], log)
-        handed_over.close()  # or callers of what plays Cloud Run would wait where it has died
+        front = _start_front_end(stack, plan, [*fronts.values(), *inner.values()], log)
+        handed_over.close()  # so that callers of a dead Cloud Run do not wait
         for name, program in programs.items():
             wait_until_serving(served[name], program)
         trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
@@ -132,14 +133,14 @@ def cloud(
 
 
 def deployed(name: str, environment: Mapping[str, str]) -> Program:
-    """A function as it is deployed, without a service account.
+    """A deployed function without a service account.
 
     Args:
-        name: Of its tool or job; the gateway's is `gateway`.
-        environment: Variables beside our own; it is given those that it reads.
+        name: The name of its tool or job; `gateway` for the gateway.
+        environment: Additional variables; it gets only those that it reads.
 
     Raises:
-        InvalidInput: What it imports cannot be had.
+        InvalidInput: It imports something that is not available.
     """
     [bundle] = bundles([name]).values()
     return _program(bundle, environment, {})
@@ -148,8 +149,8 @@ def deployed(name: str, environment: Mapping[str, str]) -> Program:
 def _program(
     bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
 ) -> Program:
-    world = () if bundle.name == GATEWAY else _WORLD
-    expected = {*bundle.variables, *_MACHINE, *_STAND_INS, *world}
+    outside = () if bundle.name == GATEWAY else _OUTSIDE_ACCESS
+    expected = {*bundle.variables, *_MACHINE, *_FAKES, *outside}
     variables = {**os.environ, **environment}
     return Program(
         source=bundle.folder / "main.py",
@@ -161,7 +162,7 @@ def _program(
 
 
 def _identity(host: str | None) -> dict[str, str]:
-    """Where google-auth finds its account's tokens."""
+    """The variables with which google-auth finds the account's tokens."""
     return {"GCE_METADATA_HOST": host, "GCE_METADATA_IP": host} if host else {}
 
 
@@ -171,20 +172,20 @@ def _account(key: str) -> str:
 
 
 def _service(bundle: Bundle, host: str, served: ServerProcess) -> Service:
-    """Who may call follows from what is called, as in `infra/terraform`."""
+    """The service of a function, with the invokers that `infra/terraform` grants."""
     invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
     return Service(
         url=f"https://{host}", function=served.url, invokers=(invoker,), seconds=bundle.seconds
     )
 
 
-def _play(
+def _start_front_end(
     stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
 ) -> Popen[bytes]:
-    """Have Cloud Run played until the stack ends.
+    """Run the fake Cloud Run until the stack ends.
 
     Raises:
-        StartError: It died, or takes too long.
+        StartError: It died or takes too long.
     """
     command = [sys.executable, "-P", "-m", "tests.support.cloud_run.server"]
     environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
@@ -197,6 +198,6 @@ def _play(
     for listener in sockets:
         while not is_listening(socket_address(listener)):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise StartError("What plays Cloud Run did not start: see what it printed.")
+                raise StartError("The fake Cloud Run did not start. Its output says why.")
             time.sleep(0.02)
     return process

@@ -1,4 +1,4 @@
-"""Python environments that hold what a bundle's `requirements.txt` names, and nothing else."""
+"""Python environments with exactly the requirements of a bundle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def environment(requirements: bytes, kept: Path) -> Path:
-    """The Python of an environment for these requirements, which is made where there is none.
+    """The Python of an environment with these requirements, created if it does not exist.
 
     Environments are named by what they hold, made whole or not at all, and never changed but for
     their time, which is that of the last call; two callers at once must not make the same one.
@@ -38,7 +38,7 @@ def environment(requirements: bytes, kept: Path) -> Path:
         unfinished = kept / f"{key}.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         _uv("venv", "--relocatable", "--python", sys.executable, str(unfinished))
-        # As pip does: or all functions that start at once compile the same modules.
+        # As pip does, so that functions that start at once do not all compile the same modules.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished)]
         _uv("pip", "sync", *options, "-", given=requirements)
         unfinished.rename(folder)

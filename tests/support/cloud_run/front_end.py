@@ -1,10 +1,10 @@
-"""The front end of Cloud Run, which lets through to functions whom their IAM lets through.
+"""A fake of Cloud Run's front end, which checks IAM before it forwards requests to functions.
 
-What is refused, and how, follows
+Its errors follow
 https://cloud.google.com/run/docs/authenticating/service-to-service (the audience is the service's
 URL; `X-Serverless-Authorization` beats `Authorization`; the function gets the token without its
-signature), https://cloud.google.com/run/docs/troubleshooting (401 for a token that does not hold,
-403 for none and for an account that may not invoke, 503 for an instance that breaks off),
+signature), https://cloud.google.com/run/docs/troubleshooting (401 for an invalid token, 403
+for no token and for an account without the role, 503 for a broken connection to an instance),
 https://cloud.google.com/run/docs/configuring/request-timeout (504) and
 https://cloud.google.com/run/quotas (32 MiB).
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from tests.support.cloud_run.google_accounts import Accounts
 
-LARGEST: Final = 32 * 1024 * 1024
-"""Bytes of a request over HTTP/1."""
+MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
+"""The maximum number of bytes of a request over HTTP/1."""
 UNSIGNED: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
-_OF_THE_CONNECTION: Final = frozenset(
+_HOP_BY_HOP_HEADERS: Final = frozenset(
     b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade".split()
 )
 _PAGE: Final = """\
@@ -50,13 +50,13 @@ _PAGE: Final = """\
 
 
 class Service(BaseModel):
-    """A function's place in the cloud.
+    """A Cloud Run service of a function.
 
     Attributes:
-        url: Its address, https.
-        function: Where the function itself listens, http.
-        invokers: The service accounts that may call it.
-        seconds: Until a request is given up.
+        url: Its public URL.
+        function: The local URL of the function.
+        invokers: The service accounts that may invoke it.
+        seconds: The timeout of a request.
     """
 
     url: str
@@ -66,10 +66,10 @@ class Service(BaseModel):
 
 
 class FrontEnd:
-    """Lets requests through to functions, each at the port of its service."""
+    """Forwards requests to functions. Each service has its own port."""
 
     def __init__(self, services: Mapping[int, Service], accounts: Accounts) -> None:
-        """Serve these, by port, for callers whose tokens these accounts can verify."""
+        """Serve services by port, for callers with tokens of these accounts."""
         self._services = services
         self._accounts = accounts
         limits = httpx2.Limits(max_connections=None)
@@ -100,9 +100,9 @@ class FrontEnd:
         if caller not in map(email, service.invokers):
             return _forbidden(request)
         unsigned = f"{scheme} {token.rpartition('.')[0]}.{UNSIGNED}"
-        return await self._passed_on(request, service, {name: unsigned})
+        return await self._forward(request, service, {name: unsigned})
 
-    async def _passed_on(
+    async def _forward(
         self, request: Request, service: Service, instead: Mapping[str, str]
     ) -> Response:
         if not request.scope["raw_path"].startswith(b"/"):
@@ -118,13 +118,13 @@ class FrontEnd:
                 content=body,
             )
             async with asyncio.timeout(service.seconds):
-                return await self._asked(forwarded)
+                return await self._send(forwarded)
         except TimeoutError:
-            return _page(504, "Gateway Timeout", "The request was given up.")
+            return _page(504, "Gateway Timeout", "The request timed out.")
         except (httpx2.TransportError, ClientDisconnect):
             return _page(503, "Service Unavailable", "The connection to the instance broke.")
 
-    async def _asked(self, request: httpx2.Request) -> Response:
+    async def _send(self, request: httpx2.Request) -> Response:
         answer = await self._functions.handle_async_request(request)
         try:
             content = b"".join([piece async for piece in answer.aiter_raw()])
@@ -134,7 +134,7 @@ class FrontEnd:
         response.raw_headers = [
             (name.lower(), value)
             for name, value in answer.headers.raw
-            if name.lower() not in _OF_THE_CONNECTION
+            if name.lower() not in _HOP_BY_HOP_HEADERS
         ]
         return response
 
@@ -146,23 +146,23 @@ def _target(request: Request) -> str:
 
 
 def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """What the function is sent: what came, except what is replaced, and who called."""
+    """The headers for the function: those received, some replaced, and the caller's address."""
     replaced = {*(name.encode() for name in instead), b"x-forwarded-for", b"x-forwarded-proto"}
     caller = request.client.host if request.client else ""
     forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
     added = {**instead, "x-forwarded-for": forwarded, "x-forwarded-proto": "https"}
     headers = [
-        header for header in request.headers.raw if header[0] not in _OF_THE_CONNECTION | replaced
+        header for header in request.headers.raw if header[0] not in _HOP_BY_HOP_HEADERS | replaced
     ]
     return [*headers, *((name.encode(), value.encode()) for name, value in added.items())]
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent; None if that is too much."""
+    """Read the body; None if it is too large."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > LARGEST:
+        if len(body) > MAX_REQUEST_BYTES:
             return None
     return bytes(body)
 

@@ -1,4 +1,4 @@
-"""Service accounts as Google keeps them: who holds one is given ID tokens, which others verify."""
+"""Fake Google service accounts, which issue and verify ID tokens."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _FLAVOR: Final = {"Metadata-Flavor": "Google"}
 
 
 class Accounts:
-    """Issues and verifies tokens with a key of its own."""
+    """Issues and verifies tokens with its own key."""
 
     def __init__(self, clock: Clock = utc_now) -> None:
-        """Make the key; the clock says when tokens are issued."""
+        """Make the key; the clock gives the time of issue."""
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._clock = clock
 
     def token(self, account: str, audience: str) -> str:
-        """A token by which the account proves to the audience who it is.
+        """A token that authenticates the account to the audience.
 
         The claims are those of https://cloud.google.com/docs/authentication/token-types#id-contents
         """
@@ -54,7 +54,7 @@ class Accounts:
         return jwt.encode(claims, self._key, _ALGORITHM)
 
     def holder(self, token: str, audience: str) -> str:
-        """The email of the account that a token for this audience was given to.
+        """The email of the account of a token for this audience.
 
         Raises:
             jwt.InvalidTokenError: It is none of ours, for others, or too old.
@@ -66,19 +66,19 @@ class Accounts:
 
 
 def email(account: str) -> str:
-    """The full name of a service account."""
+    """The email of a service account."""
     return account + _DOMAIN
 
 
 class MetadataServers:
-    """The metadata servers of instances, each at a port of its own, as far as ID tokens need them.
+    """The metadata servers of instances, each on its own port, as far as ID tokens need them.
 
     See https://cloud.google.com/compute/docs/metadata/querying-metadata and
     https://cloud.google.com/run/docs/securing/service-identity
     """
 
     def __init__(self, accounts: Accounts, holders: Mapping[int, str]) -> None:
-        """Give tokens to the holder of an account, by the port that it asks at."""
+        """Issue tokens for the account that belongs to the port."""
         self._accounts = accounts
         self._holders = holders
 

@@ -1,10 +1,10 @@
-"""Cloud Run in front of functions, on this machine, with the accounts of those who call them.
+"""A fake Cloud Run in front of functions on this machine, with its callers' service accounts.
 
 Usage: python -m tests.support.cloud_run.server, with a `Plan` as the first line of the standard
-input, which stays open: when it is closed, however that comes, this process ends.
+input, which stays open. When it is closed, this process ends.
 
-Each function has an address with TLS, and each service account a metadata server that issues its ID
-tokens, signed with a key that lives as long as this process.
+Each function has a TLS address, and each service account a metadata server that issues its ID
+tokens, signed with a key of this process.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _IDLE: Final = 620
-"""Seconds that a caller's connection is kept: longer than a caller keeps it, as at Google."""
+"""Idle connections stay open this many seconds, longer than callers keep them, as at Google."""
 
 
 class Plan(BaseModel):
-    """What to play.
+    """The services and accounts to serve.
 
     Attributes:
-        certificate: The key and the certificate of all addresses, as PEM.
-        services: By the numbers of their open sockets, which are bound.
-        accounts: The account whose metadata server a socket is, likewise.
+        certificate: The key and certificate of all addresses, as PEM.
+        services: The services by file descriptors of bound sockets.
+        accounts: The accounts by file descriptors of their metadata servers' sockets.
     """
 
     certificate: str
@@ -47,7 +47,7 @@ class Plan(BaseModel):
 
 
 class _Server(uvicorn.Server):
-    """One of two: signals end the process as they end any other, and nothing is lost."""
+    """A server without signal handlers, since two run in this process."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -59,12 +59,12 @@ async def _serve(plan: Plan) -> None:
     fronts = {
         socket.socket(fileno=descriptor): service for descriptor, service in plan.services.items()
     }
-    inner = {
+    metadata_sockets = {
         socket.socket(fileno=descriptor): account for descriptor, account in plan.accounts.items()
     }
     front = FrontEnd({_port(front): service for front, service in fronts.items()}, accounts)
     metadata = MetadataServers(
-        accounts, {_port(listener): name for listener, name in inner.items()}
+        accounts, {_port(listener): name for listener, name in metadata_sockets.items()}
     )
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(plan.certificate)
@@ -73,7 +73,7 @@ async def _serve(plan: Plan) -> None:
         public.load()
     await asyncio.gather(
         _Server(public).serve(list(fronts)),
-        _Server(_config(metadata)).serve(list(inner)),
+        _Server(_config(metadata)).serve(list(metadata_sockets)),
     )
 
 

@@ -1,9 +1,9 @@
-"""A server that answers like Cloud Storage's JSON API, or misbehaves on command.
+"""A fake of Cloud Storage's JSON API, which can misbehave on command.
 
-It speaks what google-cloud-storage 3 sends when `STORAGE_EMULATOR_HOST` names its address: objects
-are listed page by page, read, downloaded (in ranges too), uploaded at once or in a resumable
-session, and deleted; each version of an object has a generation, and `ifGenerationMatch` holds.
-Buckets are made, described and changed.
+It supports what google-cloud-storage 3 sends with `STORAGE_EMULATOR_HOST`: objects are listed in
+pages, read, downloaded (also in ranges), uploaded in one or several requests, and deleted; each
+version of an object has a generation, and `ifGenerationMatch` is respected. Buckets are created,
+described and changed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FIRST_GENERATION: Final = 1_700_000_000_000_000
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls one request.
+    """A fault in one request.
 
     Attributes:
-        status: The HTTP status; 200 does what was asked.
-        headers: Headers beside the usual ones.
+        status: The HTTP status; 200 serves the request.
+        headers: Additional headers.
         missing: How many bytes are promised and never sent.
         pause: Seconds to think; forever is ended by the server's shutdown.
     """
@@ -71,7 +71,7 @@ class Blob:
     updated: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def resource(self, name: Name) -> dict[str, Any]:
-        """It as the API describes it."""
+        """Its description in the API."""
         time = self.updated.isoformat().replace("+00:00", "Z")
         return {
             "kind": "storage#object",
@@ -106,7 +106,7 @@ class FakeCloudStorage(LoopbackServer):
     """
 
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
-        """Open the port; these buckets exist, and are empty."""
+        """Open the port, with these empty buckets."""
         super().__init__(_Handler)
         self.buckets: dict[str, dict[str, Any]] = {name: {} for name in buckets}
         self.blobs: dict[Name, Blob] = {}
@@ -121,7 +121,7 @@ class FakeCloudStorage(LoopbackServer):
         self._lock = threading.RLock()
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and have the sockets closed that the client left to the collector.
+        """Stop, and close the sockets that the client leaves to the garbage collector.
 
         It leaves those of downloads that fail, and the collector warns of them: a test of such is
         marked with `CLIENT_LEAVES_SOCKETS`.
@@ -132,7 +132,7 @@ class FakeCloudStorage(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """Where it listens: the value for `STORAGE_EMULATOR_HOST`."""
+        """Its URL, for `STORAGE_EMULATOR_HOST`."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def put(
@@ -151,7 +151,7 @@ class FakeCloudStorage(LoopbackServer):
             del self.blobs[bucket, name]
 
     def text(self, bucket: str, name: str) -> str:
-        """What an object holds."""
+        """The content of an object as text."""
         return self.blobs[bucket, name].content.decode()
 
     def names(self, bucket: str, prefix: str = "") -> list[str]:
@@ -161,7 +161,7 @@ class FakeCloudStorage(LoopbackServer):
         return sorted(name for name in names if name.startswith(prefix))
 
     def arrive(self, operation: Operation) -> Fault:
-        """Note a request and say what befalls it."""
+        """Count a request and return its fault."""
         with self._lock:
             self.calls[operation] += 1
             queue = self.faults[operation]
@@ -170,7 +170,7 @@ class FakeCloudStorage(LoopbackServer):
 
 @dataclass
 class _Session:
-    """A resumable upload under way."""
+    """A resumable upload in progress."""
 
     name: Name
     content_type: str
@@ -235,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._on_blob(operation)
 
     def _on_bucket(self, body: dict[str, Any]) -> _Answer:
-        """Make a bucket, or say what one is, or change it."""
+        """Create, describe or change a bucket."""
         buckets = self.server.buckets
         if self.command == "POST":
             buckets[body["name"]] = {"projectNumber": NUMBER, **body}
@@ -324,7 +324,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _Answer(200, b"", {"Location": location, "X-GUploader-UploadID": upload_id})
 
     def _resume(self, session: _Session, body: bytes) -> _Answer:
-        """Take a part: `bytes 0-99/*`, the last `bytes 100-149/150`, or ask with `bytes */150`."""
+        """Receive a part, such as `bytes 0-99/*` or the last, `bytes 100-149/150`, or a query."""
         span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
         if span != "*":
             first = int(span.partition("-")[0])
@@ -346,7 +346,7 @@ class _Handler(BaseHTTPRequestHandler):
         return _json(blob.resource(name))
 
     def _holds(self, blob: Blob | None, precondition: str | None = None) -> bool:
-        """Whether `ifGenerationMatch` is met; 0 asks that there is no such object."""
+        """Whether `ifGenerationMatch` is met; 0 requires that there is no such object."""
         generation = precondition or self._query.get("ifGenerationMatch")
         return generation is None or int(generation) == (blob.generation if blob else 0)
 
@@ -377,11 +377,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = missing > 0
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
-    """As the JSON API does: what the body does not name stays."""
+    """Merge as the JSON API does: fields that the body does not name stay."""
     for name, value in body.items():
         if isinstance(value, dict):
             _merge(resource.setdefault(name, {}), value)
@@ -390,7 +390,7 @@ def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
 
 
 def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
-    """What a `multipart/related` upload says of an object, its type, and its content."""
+    """The metadata, type and content in a `multipart/related` upload."""
     boundary = content_type.partition("boundary=")[2].strip("\"'; ").encode()
     _, about, media, _ = body.split(b"--" + boundary)
     head, _, content = media.partition(b"\r\n\r\n")
@@ -404,7 +404,7 @@ def _json(value: dict[str, Any]) -> _Answer:
 
 
 def _refusal(status: int) -> _Answer:
-    """An error as Google words it: `{"error": {code, message, errors}}`."""
+    """An error in Google's format: `{"error": {code, message, errors}}`."""
     error = {
         "code": status,
         "message": f"GoogleApiError: {status}.",

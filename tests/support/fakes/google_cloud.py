@@ -1,7 +1,8 @@
-"""A server that answers like the REST APIs of Google Cloud, as far as deploying asks them.
+"""A fake of the Google Cloud REST APIs that deploying uses.
 
-The APIs stand side by side under their names: `/secretmanager/v1/projects/...`. What is there is in
-plain attributes, which a test reads and changes. Cloud Storage is `FakeCloudStorage`.
+The APIs have their names as path prefixes: `/secretmanager/v1/projects/...`. Their state is in
+plain attributes, which tests read and change. Cloud Storage has a fake of its own,
+`FakeCloudStorage`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class FakeRefusal(Exception):
     """An answer other than 200."""
 
     def __init__(self, status: int, message: str = "No.", reason: str = "") -> None:
-        """Refuse with this status, and Google's word for the reason."""
+        """Refuse with this status and Google's code for the reason."""
         super().__init__(message)
         self.status = status
         self.reason = reason
@@ -36,11 +37,11 @@ class FakeRefusal(Exception):
 
 @dataclass
 class Project:
-    """What one project has.
+    """The state of a project.
 
     Attributes:
-        paid: Whether an open billing account pays.
-        services: The APIs that are on.
+        paid: Whether an open billing account is linked.
+        services: The enabled APIs.
         secrets: The values of each secret, the newest last; a secret may have none.
         databases: By name, as the Firestore Admin API describes them.
         indexes: The composite indexes of each database.
@@ -83,11 +84,11 @@ class FakeGoogleCloud(LoopbackServer):
 
     @property
     def address(self) -> str:
-        """Where the APIs are, with the place of a service's name."""
+        """The template of the APIs' URLs."""
         return f"http://127.0.0.1:{self.server_port}/{{service}}"
 
     def answer(self, method: str, service: str, path: str, query: Json, body: Json) -> Json:
-        """What a request is answered with."""
+        """Answer a request."""
         self.requests[service] += 1
         for pattern, verb, work in _ROUTES.get(service, []):
             if verb == method and (match := re.fullmatch(pattern, path)):
@@ -165,8 +166,8 @@ def _values(project: Project, path: Json) -> list[str]:
     return project.secrets[path["secret"]]
 
 
-def _listed(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
-    """A list that comes in pages of ten."""
+def _paged_list(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
+    """Answer a list in pages of ten."""
 
     def page(project: Project, _path: Json, query: Json, _body: Json) -> Json:
         everything = list(getattr(project, field_name).values())
@@ -233,12 +234,12 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
         (f"{_DATABASE}/collectionGroups/-/fields", "GET", _fields),
         (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
     ],
-    "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _listed("functions", "functions"))],
+    "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _paged_list("functions", "functions"))],
     "run": [
         (f"v2/{_PLACE}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
         (f"v2/{_PLACE}/services/(?P<run>[^/:]+)", "GET", _run_service),
     ],
-    "cloudscheduler": [(f"v1/{_PLACE}/jobs", "GET", _listed("jobs", "jobs"))],
+    "cloudscheduler": [(f"v1/{_PLACE}/jobs", "GET", _paged_list("jobs", "jobs"))],
 }
 
 
@@ -277,4 +278,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

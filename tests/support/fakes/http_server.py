@@ -1,4 +1,4 @@
-"""A server on this machine, for as long as a test wants it."""
+"""A server on this machine for the duration of a test."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self.closing.wait(seconds)
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and let hanging requests go."""
+        """Stop, and release hanging requests."""
         self.closing.set()
         self.shutdown()
         self._loop.join()

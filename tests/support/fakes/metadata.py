@@ -1,7 +1,7 @@
-"""A server that answers like Google's metadata server, as far as ID tokens need it.
+"""A fake of Google's metadata server, as far as ID tokens need it.
 
-A process is pointed at it by `GCE_METADATA_HOST` and `GCE_METADATA_IP`, which google-auth reads
-when its module is imported.
+`GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to it. google-auth reads them when its
+module is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FakeMetadata(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
-        audiences: For whom tokens were asked, in order.
+        audiences: The audiences of requested tokens, in order.
         lifetime: Seconds until the tokens that it gives expire.
         thinks: Seconds to think before it gives one.
         refusal: A status to answer instead of a token, if any.
@@ -41,7 +41,7 @@ class FakeMetadata(LoopbackServer):
 
     @property
     def address(self) -> str:
-        """host:port."""
+        """Its address as host:port."""
         return f"127.0.0.1:{self.server_port}"
 
 
@@ -83,11 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """What a token says, its signature unchecked."""
+    """The claims of a token, without checking its signature."""
     payload = token.split(".")[1]
     claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
     return claims

@@ -1,9 +1,9 @@
-"""A stand-in for Terraform's Google provider: the real schema, and no cloud behind it.
+"""A fake of Terraform's Google provider: with the real schema, but without a cloud.
 
-Terraform itself attaches to it, so that `init`, `validate`, `plan`, `apply` and `destroy` run as
-ever: what is configured is checked against what the real provider takes, and stored as it would be.
-What the cloud would say (an id, an address) is a stand-in. Of what it would refuse, this one knows
-the deletion of what is protected alone.
+Terraform attaches to it, so that `init`, `validate`, `plan`, `apply` and `destroy` run as usual:
+the configuration is validated against the real provider's schema, and stored. Values that the cloud
+would assign, such as ids and URLs, are placeholders. The only refusal that it knows is the deletion
+of protected resources.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TerraformProvider:
     """Serves on a socket while the `with` block runs.
 
     Attributes:
-        environment: What Terraform must find in its environment to attach to it.
+        environment: The variables with which Terraform attaches to it.
     """
 
     def __init__(self) -> None:

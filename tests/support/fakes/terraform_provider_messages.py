@@ -1,4 +1,4 @@
-"""The messages of Terraform's plugin protocol 5, as far as the stand-in provider uses them.
+"""The messages of Terraform's plugin protocol 5, as far as the fake provider uses them.
 
 https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/tfplugin5.8.proto
 """

@@ -1,12 +1,12 @@
-"""Takes the schema of Terraform's Google provider out of the package that CDK for Terraform has.
+"""Extracts the schema of Terraform's Google provider from the package of CDK for Terraform.
 
-That package is generated from the provider's own schema, and carries its TypeScript in source maps.
-Run by hand, when the version of the provider or the list of types changes:
+That package is generated from the provider's own schema, and contains its TypeScript in source
+maps. Run this by hand when the version of the provider or the list of types changes:
 
     npm pack @cdktf/provider-google@16.12.1 && tar -xf cdktf-provider-google-16.12.1.tgz
     python -m tests.support.fakes.terraform_provider_schema package
 
-What the package does not say is missing: default values, and which changes replace a resource.
+The package lacks default values, and which changes replace a resource.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _TYPES: Final[dict[str, Any]] = {
 
 
 class _Nesting(NamedTuple):
-    """How a class stands within another."""
+    """How a class is nested in another."""
 
     element: str
     nesting: str
@@ -103,7 +103,7 @@ class _Module:
         self.version = version[1]
 
     def schema(self) -> dict[str, Any]:
-        """The block that the whole file describes."""
+        """The block that the file describes."""
         return self._block(self.root, f"{self.root}Config")
 
     def _block(self, name: str, interface: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class _Module:
         return match | self._block(element, element.removesuffix("OutputReference"))
 
     def _object_list(self, nested: re.Match[str]) -> Any:
-        """The type of what only the cloud says: objects in a list or a set."""
+        """The type of a computed list or set of objects."""
         element, nesting, _ = self._nesting(nested)
         block = self._block(element, "")
         assert "blocks" not in block, element
@@ -174,17 +174,17 @@ def _attribute_type(text: str) -> Any:
 
 
 def _possible_values(interface: str) -> dict[str, list[str]]:
-    """What the documentation of each field says that it may be."""
-    found = {}
+    """The documented values of each field."""
+    values_by_field = {}
     for [text] in (match.groups() for match in _DOCUMENTED.finditer(interface)):
         name, values = _REGISTRY.search(text), _VALUES.search(text)
         if name and values:
-            found[name[1]] = json.loads(values[1])
-    return found
+            values_by_field[name[1]] = json.loads(values[1])
+    return values_by_field
 
 
 def extract(package: Path) -> dict[str, Any]:
-    """The schema of what Carrel uses of the provider."""
+    """Extract the schema of the resources that Carrel uses."""
 
     def module(folder: str) -> _Module:
         return _Module((package / "lib" / folder / "index.js").read_text("utf-8"))
@@ -203,7 +203,7 @@ def extract(package: Path) -> dict[str, Any]:
 
 
 def written(schema: dict[str, Any]) -> str:
-    """The schema as text: a line for each type, which stays the same where the type does."""
+    """Format the schema with one line per type, so that unchanged types give unchanged lines."""
     lines = [
         f'"{name}": {_one_line(value)}'
         if name not in {"resources", "data_sources"}

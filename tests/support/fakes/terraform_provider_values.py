@@ -1,6 +1,6 @@
-"""What the stand-in provider does with values: the schema, and stand-ins for what the cloud says.
+"""Values in the fake provider: validation, and placeholders for what the cloud assigns.
 
-Values travel in MessagePack; what is not known yet is an extension type of it.
+Values travel in MessagePack; unknown values are an extension type.
 https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/object-wire-format.md
 """
 
@@ -50,7 +50,7 @@ def encode(value: Any) -> bytes:
 
 
 def faults(block: Block, value: Value) -> list[str]:
-    """What is configured and not among the values that the documentation lists."""
+    """Configured values that are not among the documented ones."""
     problems = [
         f"{name}: expected one of {attribute['values']}, got {value[name]!r}"
         for name, attribute in block.get("attributes", {}).items()
@@ -64,7 +64,7 @@ def faults(block: Block, value: Value) -> list[str]:
 
 
 def planned(block: Block, value: Value) -> Value:
-    """What is to be: what is neither configured nor said yet, the cloud will say."""
+    """The planned value: what is neither configured nor known yet is unknown."""
     plan = dict(value)
     for name, attribute in block.get("attributes", {}).items():
         if plan[name] is None and "computed" in attribute["is"]:
@@ -73,7 +73,7 @@ def planned(block: Block, value: Value) -> Value:
 
 
 def applied(kind: str, block: Block, plan: Value) -> Value:
-    """What is, after the cloud has said what it was asked: for what was left open, a stand-in."""
+    """The applied value: unknown values become placeholders."""
     computed = _FROM_THE_CLOUD.get(kind, {})
 
     def filled(of: Block, value: Value) -> Value:
@@ -89,7 +89,7 @@ def applied(kind: str, block: Block, plan: Value) -> Value:
 
 
 def refusal(kind: str, state: Value) -> str | None:
-    """Why a resource cannot be deleted, if it cannot."""
+    """Why a resource cannot be deleted; None if it can."""
     protected = {
         "google_firestore_database": ("delete_protection_state", "DELETE_PROTECTION_ENABLED"),
         "google_secret_manager_secret": ("deletion_protection", True),
@@ -109,7 +109,7 @@ def _stand_in(template: str | None, name: str, kind: Any, plan: Value) -> Any:
 
 
 def _nested(block: Block, value: Value, change: Any) -> Value:
-    """The nested blocks of a value, each changed."""
+    """Apply a function to the nested blocks of a value."""
     problems: Value = {}
     for name, nested in block.get("blocks", {}).items():
         nested_value = value[name]

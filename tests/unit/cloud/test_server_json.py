@@ -49,8 +49,8 @@ def test_it_names_the_schema_that_it_is_checked_against(server: dict[str, Any]) 
 
 
 def test_it_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
-    told = (server["name"].rpartition("/")[2], server["version"], server["description"])
-    assert (project["name"], project["version"], project["description"]) == told
+    published = (server["name"].rpartition("/")[2], server["version"], server["description"])
+    assert (project["name"], project["version"], project["description"]) == published
 
 
 def test_its_url_is_valid_once_its_variables_are_set(server: dict[str, Any]) -> None:

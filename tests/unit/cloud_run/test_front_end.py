@@ -14,7 +14,7 @@ import pytest
 
 from shared.core.dates import utc_now
 from tests.support.clock import SettableClock
-from tests.support.cloud_run.front_end import LARGEST, UNSIGNED, FrontEnd, Service
+from tests.support.cloud_run.front_end import MAX_REQUEST_BYTES, UNSIGNED, FrontEnd, Service
 from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import free_port
@@ -40,8 +40,8 @@ class Echo(BaseHTTPRequestHandler):
         if self.path == "/broken":
             self.close_connection = True
             return
-        said = {"path": self.path, "body": body, "headers": self.headers.items()}
-        content = json.dumps(said).encode()
+        echo = {"path": self.path, "body": body, "headers": self.headers.items()}
+        content = json.dumps(echo).encode()
         self.send_response(418)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("X-Of-The-Function", "yes")
@@ -170,7 +170,9 @@ async def test_a_slow_function_times_out(
     assert 504 == response.status_code
 
 
-@pytest.mark.parametrize(("size", "status"), [(LARGEST, 418), (LARGEST + 1, 413)])
+@pytest.mark.parametrize(
+    ("size", "status"), [(MAX_REQUEST_BYTES, 418), (MAX_REQUEST_BYTES + 1, 413)]
+)
 async def test_the_request_size_is_limited(
     client: httpx2.AsyncClient, authorization: str, size: int, status: int
 ) -> None:
