@@ -1,4 +1,4 @@
-"""`carrel call`: one call at a terminal, with an exit code that scripts can trust."""
+"""`carrel call`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -30,45 +30,45 @@ def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
     return CliRunner().invoke(main, command).stdout.strip()
 
 
-def called(running: Running, *arguments: str) -> Result:
-    """What `carrel call` does."""
+def run_call(running: Running, *arguments: str) -> Result:
+    """Run `carrel call`."""
     return CliRunner().invoke(main, ["call", *arguments, "--url", running.endpoint])
 
 
 def test_a_successful_call_prints_the_result_as_json(carrel: Running) -> None:
-    result = called(carrel, "search_kb", '{"query": "sourdough starter", "limit": 1}')
+    result = run_call(carrel, "search_kb", '{"query": "sourdough starter", "limit": 1}')
     assert (0, "") == (result.exit_code, result.stderr)
     assert BAKING.title == json.loads(result.stdout)["results"][0]["title"]
 
 
 def test_a_tool_error_goes_to_standard_error(carrel: Running) -> None:
-    result = called(carrel, "search_kb", '{"query": ""}')
+    result = run_call(carrel, "search_kb", '{"query": ""}')
     assert (1, "") == (result.exit_code, result.stdout)
     assert "VALIDATION_ERROR" == json.loads(result.stderr)["error"]["code"]
 
 
 def test_arguments_are_optional(carrel: Running) -> None:
-    result = called(carrel, "get_chunk")
+    result = run_call(carrel, "get_chunk")
     assert 1 == result.exit_code
     assert {"chunk_id": "required, but missing"} == json.loads(result.stderr)["error"]["details"]
 
 
 def test_an_unknown_tool_is_answered_with_the_tools(carrel: Running) -> None:
-    result = called(carrel, "find_all")
+    result = run_call(carrel, "find_all")
     assert (1, "") == (result.exit_code, result.stdout)
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
 def test_arguments_that_are_not_an_object_are_refused(carrel: Running) -> None:
     for arguments in ("[1]", "5", '"query"', "null"):
-        result = called(carrel, "search_kb", arguments)
+        result = run_call(carrel, "search_kb", arguments)
         assert (1, "") == (result.exit_code, result.stdout)
         assert "Traceback" not in result.stderr
         assert result.stderr.strip()
 
 
 def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
-    without = called(closed, "get_stats")
+    without = run_call(closed, "get_stats")
     assert (1, "") == (without.exit_code, without.stdout)
     for words in ("Sign in first", "carrel keys create", "CARREL_KEY"):
         assert words in without.stderr
@@ -95,7 +95,7 @@ def test_a_key_is_not_sent_unencrypted() -> None:
         main, ["call", "get_stats", "--url", "http://carrel.example/mcp"]
     )
     assert 1 == result.exit_code
-    assert "over https only" in result.stderr
+    assert "only sent over https" in result.stderr
 
 
 def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
     sea = "The sea is deep and blue. " * 8_000
     (tmp_path / "report.txt").write_text(f"{sea}\n\nThe vault key is in Lisbon.")
     named = f"materials={tmp_path / 'report.txt'}"
-    result = called(carrel, "extract_key_info", '{"query": "vault key"}', "--file", named)
+    result = run_call(carrel, "extract_key_info", '{"query": "vault key"}', "--file", named)
     assert 0 == result.exit_code
     assert "The vault key is in Lisbon." == json.loads(result.stdout)["contexts"][0]
 
 
 def test_a_missing_file_is_reported(carrel: Running, tmp_path: Path) -> None:
     named = f"materials={tmp_path / 'nowhere.txt'}"
-    result = called(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
-    assert (1, True) == (result.exit_code, "no text can be read there" in result.stderr)
+    result = run_call(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
+    assert (1, True) == (result.exit_code, "cannot read the text" in result.stderr)

@@ -1,4 +1,4 @@
-"""A tool's own function, asked directly: what only the gateway does, and what nobody should."""
+"""The function of a tool, called directly, as only the gateway may."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def url(few_functions: Running) -> str:
-    """Where `get_chunk` is served."""
+    """The URL of the function of `get_chunk`."""
     return few_functions.tools["get_chunk"].url
 
 

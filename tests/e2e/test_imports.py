@@ -1,4 +1,4 @@
-"""What a module imports, and needs, in a process of its own."""
+"""The imports of modules, each measured in its own process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 
-def printed(code: str, **environment: str) -> str:
+def run_python(code: str, **environment: str) -> str:
     command = [sys.executable, "-c", code]
     output = subprocess.check_output(command, env={**os.environ, **environment}, text=True)
     return output.strip()
@@ -17,7 +17,7 @@ def printed(code: str, **environment: str) -> str:
 
 def test_an_embedder_imports_no_client_before_it_embeds() -> None:
     code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
-    assert "False" == printed(code)
+    assert "False" == run_python(code)
 
 
 def test_only_tools_that_scan_import_the_scanners() -> None:
@@ -25,12 +25,12 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
         "import sys, shared.screening.screen as screen; screen.refusal([]); "
         "print({'detect_secrets', 'phonenumbers', 'regex', 'stdnum'} & set(sys.modules))"
     )
-    assert "set()" == printed(code)
+    assert "set()" == run_python(code)
 
 
 def test_time_zones_work_without_the_systems_files() -> None:
     code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
-    assert "Asia/Tokyo" == printed(code, PYTHONTZPATH="")
+    assert "Asia/Tokyo" == run_python(code, PYTHONTZPATH="")
 
 
 @pytest.mark.slow

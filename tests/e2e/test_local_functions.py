@@ -1,4 +1,4 @@
-"""`make run TOPOLOGY=functions`: each tool a process of its own, for the gateway of the run."""
+"""`make run TOPOLOGY=functions`: each tool in its own process, for the gateway only."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ with serve_tools(["list_tags"], {}) as running:
 
 @pytest.fixture(scope="module")
 def local_functions(library: Library, log: Path) -> Iterator[LocalFunctions]:
-    """Two tools."""
+    """The processes of two tools."""
     with serve_tools(TOOLS, library.environment, log=log) as running:
         yield running
 
 
 def call_request(library: Library) -> dict[str, Any]:
-    """A call of `get_chunk` as the gateway sends it, by whoever the sender says."""
+    """A call of `get_chunk` as the gateway sends it."""
     arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
     caller = {"user_id": "somebody-else", "tier": "public"}
     return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
@@ -132,4 +132,4 @@ def test_a_dead_function_is_named() -> None:
     with serve_tools(["list_tags"], {}) as running:
         assert not running.dead_function()
         running.servers["list_tags"].kill()
-        assert "The function of list_tags" == running.dead_function()
+        assert "The process of the tool list_tags" == running.dead_function()

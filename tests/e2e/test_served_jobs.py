@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(served_project: str, folder: Path) -> Iterator[Cloud]:
+def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
     """Some jobs as they are deployed, behind what plays Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
     with cloud(SOME, environment, log=folder.parent / "jobs.log") as running:
@@ -71,35 +71,35 @@ def others(served_project: str, folder: Path) -> Iterator[Cloud]:
 
 
 @contextmanager
-def gone(folder: Path) -> Iterator[None]:
+def missing_folder(folder: Path) -> Iterator[None]:
     """Without the folder."""
     away = folder.rename(folder.with_name("away"))
     yield
     away.rename(folder)
 
 
-def client(served: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
+def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
     """Who calls a job's function; by default Cloud Scheduler."""
     return httpx2.AsyncClient(
-        base_url=served.urls[name],
-        headers=authorization_header(served, account, name),
-        verify=trusting_context(served),
+        base_url=served_jobs.urls[name],
+        headers=authorization_header(served_jobs, account, name),
+        verify=trusting_context(served_jobs),
         timeout=60,
     )
 
 
-async def posted(served: Cloud, name: str) -> tuple[int, dict[str, Any]]:
+async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
     """Status and body."""
-    async with client(served, name) as scheduler:
+    async with client(served_jobs, name) as scheduler:
         response = await scheduler.post("/")
     body: dict[str, Any] = response.json()
     return response.status_code, body
 
 
-async def test_a_post_request_runs_the_job(served: Cloud, ctx: Context, folder: Path) -> None:
+async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, folder: Path) -> None:
     export(folder, book())
     broken = written(folder, "broken.md", "")
-    status, body = await posted(served, "ingest")
+    status, body = await post(served_jobs, "ingest")
     broken.unlink()
     assert (status, body) == (
         200,
@@ -113,10 +113,10 @@ async def test_a_post_request_runs_the_job(served: Cloud, ctx: Context, folder: 
     assert await leases(ctx) == set()
 
 
-async def test_a_post_request_during_a_run_says_so(served: Cloud, ctx: Context) -> None:
+async def test_a_post_request_during_a_run_says_so(served_jobs: Cloud, ctx: Context) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
-    answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
+    answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
     assert [status for status, _ in answers] == [200, 200]
     busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
     assert (busy["state"], finished["state"]) == ("busy", "finished")
@@ -125,10 +125,10 @@ async def test_a_post_request_during_a_run_says_so(served: Cloud, ctx: Context) 
 
 
 async def test_a_post_request_during_another_process_says_until_when(
-    served: Cloud, ctx: Context
+    served_jobs: Cloud, ctx: Context
 ) -> None:
     await Leases(ctx.database).acquire("ingest", 40, ctx.clock)
-    status, body = await posted(served, "ingest")
+    status, body = await post(served_jobs, "ingest")
     await Leases(ctx.database).release()
     until = datetime.fromisoformat(body.pop("until"))
     assert (status, body) == (200, {"state": "busy"})
@@ -138,7 +138,7 @@ async def test_a_post_request_during_another_process_says_until_when(
 @pytest.mark.parametrize(
     ("jobs_there", "name"),
     [
-        *(("served", name) for name in SOME),
+        *(("served_jobs", name) for name in SOME),
         *(pytest.param("others", name, marks=pytest.mark.slow) for name in OTHERS),
     ],
 )
@@ -151,17 +151,17 @@ async def test_a_get_request_answers_the_health_of_a_job(
 
 
 @pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
-async def test_only_the_scheduler_can_run_a_job(account: str, served: Cloud) -> None:
-    async with client(served, "ingest", account) as somebody:
+async def test_only_the_scheduler_can_run_a_job(account: str, served_jobs: Cloud) -> None:
+    async with client(served_jobs, "ingest", account) as somebody:
         response = await somebody.post("/")
     assert response.status_code == 403
 
 
 async def test_an_error_has_its_status_and_says_what_to_do(
-    served: Cloud, folder: Path, ctx: Context
+    served_jobs: Cloud, folder: Path, ctx: Context
 ) -> None:
-    with gone(folder):
-        status, body = await posted(served, "ingest")
+    with missing_folder(folder):
+        status, body = await post(served_jobs, "ingest")
     assert (status, body["error"]["code"]) == (400, "VALIDATION_ERROR")
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
     assert await leases(ctx) == set()

@@ -1,4 +1,4 @@
-"""Starting and ending: the framework offers no lifespan hook, so the first request starts MCP."""
+"""Start and stop of local runs. The framework has no lifespan hook: the first request starts it."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 LISTING = message("tools/list")
 CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
-"""Variables that would have a command share in what the tests run."""
+"""With these variables, a command would use the database of the tests."""
 
 
 def machine(folder: Path) -> dict[str, str]:
-    """The environment of a machine where nothing ran yet."""
+    """The environment of a machine without data."""
     ours = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
     return {name: value for name, value in os.environ.items() if name not in OTHERS} | ours
 
 
 @contextmanager
 def up(port: int, environment: dict[str, str], *options: str) -> Iterator[str]:
-    """Run `carrel up` until the block ends; the block begins with all that it said."""
+    """Run `carrel up` until the block ends; yield its output once it answers."""
     command = [*CARREL, "up", "--no-sample", "--port", str(port), *options]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
@@ -56,7 +56,7 @@ def up(port: int, environment: dict[str, str], *options: str) -> Iterator[str]:
 
 
 def carrel(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
-    """What a command does beside it: its exit code, what it prints and what it complains of."""
+    """Run another command; return its exit code, output and errors."""
     done = subprocess.run(
         [*CARREL, *arguments],
         cwd=ROOT,
@@ -70,7 +70,7 @@ def carrel(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]
 
 
 def run_printed_line(output: str, words: str) -> str:
-    """The output of a line that was printed, in a window that knows nothing of the run."""
+    """Run a printed line as in a new window, and return its output."""
     [line] = [line for line in output.splitlines() if words in line]
     ours = {*OTHERS, "CARREL_STATE", "EMULATOR_PORT"}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
@@ -78,7 +78,7 @@ def run_printed_line(output: str, words: str) -> str:
 
 
 def listing(port: int, **headers: str) -> int:
-    """The status of a list of tools."""
+    """The status of a `tools/list` request."""
     sent = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx2.post(f"http://localhost:{port}/mcp", json=LISTING, headers=sent).status_code
 
@@ -151,7 +151,7 @@ def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) ->
 
 
 def keeper(state: Path) -> int:
-    """The process that keeps a database."""
+    """The process id of the database daemon."""
     processes = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     [line] = [
         line for line in processes.splitlines() if f"infra.local.emulator_daemon {state} " in line

@@ -1,4 +1,4 @@
-"""A cloud on this machine: it tells what dies, and ends with whoever started it."""
+"""The fake cloud reports dead parts and ends with its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deployed runs where nothing is installed but what it requires, as the cloud does."""
+"""Deployed bundles run with only their requirements installed, as in the cloud."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ NAMES = (GATEWAY, "get_chunk", "cluster")
 EMBEDDING = ("search_kb", "embed")
 KEY: Final = "sk-of-tests"
 NUMBERS: Final = "64"
-"""The length of vectors."""
+"""The dimension of vectors."""
 
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the cloud builds of functions: not what a laptop runs, which embeds by itself."""
+    """The cloud's bundles, which lack the local embedding provider."""
     target = tmp_path_factory.mktemp("staged")
     stage(target, only=[*NAMES, *EMBEDDING])
     return target
@@ -56,28 +56,28 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def vertex() -> Iterator[FakeVertex]:
-    """Vertex AI."""
+    """A fake of Vertex AI."""
     with FakeVertex() as server:
         yield server
 
 
 @pytest.fixture
 def openai() -> Iterator[FakeOpenAI]:
-    """An endpoint that takes one key."""
+    """A fake of an OpenAI endpoint with one key."""
     with FakeOpenAI() as server:
         server.keys = {KEY}
         yield server
 
 
 def entry_of(staged: Path, name: str) -> dict[str, Any]:
-    """What the manifest says of a function."""
+    """The manifest entry of a function."""
     manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
     [entry] = [entry for entry in manifest.values() if entry["name"] == name]
     return dict(entry)
 
 
-def unpacked(staged: Path, entry: dict[str, Any], place: Path) -> Path:
-    """The folder of a function as the cloud unpacks it."""
+def unpack(staged: Path, entry: dict[str, Any], place: Path) -> Path:
+    """Unpack the archive of a function."""
     folder = place / str(entry["name"])
     with ZipFile(staged / entry["bundle"]) as packed:
         packed.extractall(folder)
@@ -85,13 +85,13 @@ def unpacked(staged: Path, entry: dict[str, Any], place: Path) -> Path:
 
 
 def pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pip, as it comes with Python."""
+    """Run Python's own pip."""
     command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def installed(requirements: Path, place: Path) -> Path:
-    """The Python of a new environment, into which pip has installed what is required.
+def install(requirements: Path, place: Path) -> Path:
+    """The Python of a new environment with the requirements of a function.
 
     Where pip cannot even have the smallest of it, there is no package index, and nothing to test.
     """
@@ -109,7 +109,7 @@ def installed(requirements: Path, place: Path) -> Path:
 
 @contextmanager
 def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
-    """Serve a function by the framework's own server, and yield its address."""
+    """Serve a function with the framework's own server, and yield its URL."""
     port = str(free_port())
     command = [str(program.python), "-m", "functions_framework", "--target=handle"]
     with ExitStack() as stack:
@@ -130,12 +130,12 @@ def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
 def test_an_archive_runs_with_only_its_requirements(
     name: str, staged: Path, tmp_path: Path
 ) -> None:
-    folder = unpacked(staged, entry_of(staged, name), tmp_path)
+    folder = unpack(staged, entry_of(staged, name), tmp_path)
     environment = {
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
         "ACCESS_SECRETS": json.dumps([SECRET]),
     }
-    python = installed(folder / "requirements.txt", tmp_path / "environment")
+    python = install(folder / "requirements.txt", tmp_path / "environment")
     program = Program(folder / "main.py", python, environment, folder)
     with serve_as_in_the_cloud(program, tmp_path / "log") as url:
         path = "/health" if name == GATEWAY else "/"
@@ -144,10 +144,10 @@ def test_an_archive_runs_with_only_its_requirements(
 
 
 @contextmanager
-def served(staged: Path, name: str, settings: dict[str, str], place: Path) -> Iterator[str]:
-    """The address of a function, with those of the settings and secrets that it is given."""
+def serve_function(staged: Path, name: str, settings: dict[str, str], place: Path) -> Iterator[str]:
+    """Serve a function with its own settings and secrets, and yield its URL."""
     entry = entry_of(staged, name)
-    folder = unpacked(staged, entry, place)
+    folder = unpack(staged, entry, place)
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with locked(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
@@ -166,13 +166,13 @@ def served(staged: Path, name: str, settings: dict[str, str], place: Path) -> It
 async def assert_found_by_meaning(
     ctx: Context, staged: Path, settings: dict[str, str], place: Path
 ) -> None:
-    """The job embeds what waits, and the tool finds it by its vector, both as deployed."""
+    """Assert that the deployed job embeds and the deployed tool finds by vector."""
     settings |= {"GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project}
     books = [in_chunks(BAKING), in_chunks(SAILING)]
     await Ingestion(ctx.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
-        with served(staged, "embed", settings, place) as url:
+        with serve_function(staged, "embed", settings, place) as url:
             body = (await client.post(url)).json()
         assert ("finished", [], len(chunks)) == (
             body["state"],
@@ -183,7 +183,7 @@ async def assert_found_by_meaning(
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         call_request = request_of(SEARCH_KB, Caller.of("reader"), arguments)
         text, headers = call_request.model_dump_json(), {"content-type": "application/json"}
-        with served(staged, "search_kb", settings, place) as url:
+        with serve_function(staged, "search_kb", settings, place) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()
     [hit] = answer["result"]["results"]
     assert (chunks[-1].chunk_id, ["semantic"]) == (hit["chunk_id"], hit["found_by"])

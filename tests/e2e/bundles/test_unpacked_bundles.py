@@ -1,4 +1,4 @@
-"""Functions from their bundles, on a laptop: each has what is its own, and nothing beside."""
+"""Functions run from their bundles with only their own files and variables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MODULES = (
 
 
 def run_and_report(name: str) -> dict[str, Any]:
-    """What the interpreter of a function says of its world."""
+    """Run a script in the environment of a function, and return what it reports."""
     program = deployed(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
     done = subprocess.run(
         [program.python, "-P", "-c", ASKED, *MODULES],

@@ -1,4 +1,4 @@
-"""Deployments for tests: applied once, to a cloud that is not there."""
+"""Terraform deployments with a fake provider, each applied once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ EVERYTHING: dict[str, Any] = {
     "billing_account": "012345-6789AB-CDEF01",
     "alert_email": "ada@example.com",
 }
-"""Variables that leave nothing out."""
+"""These variables enable all options."""
 
 
 @pytest.fixture(scope="session")
 def provider() -> Iterator[TerraformProvider]:
-    """The stand-in for the Google provider."""
+    """The fake Google provider."""
     if shutil.which("terraform") is None:
         pytest.skip("terraform is not installed")
     with TerraformProvider() as running:
@@ -37,13 +37,13 @@ def provider() -> Iterator[TerraformProvider]:
 
 @pytest.fixture(scope="session")
 def fresh(provider: TerraformProvider, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """Our files, initialised, and nothing made; not for tests to change."""
+    """Our files, initialized but not applied. Tests must not change it."""
     return Deployment.prepared(tmp_path_factory.mktemp("terraform"), provider.environment)
 
 
 @pytest.fixture(scope="session")
 def small(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """One function of each sort, with everything that there is; not for tests to change."""
+    """A deployment with one function of each kind and all options. Tests must not change it."""
     deployment = fresh.copied(tmp_path_factory.mktemp("small"))
     deployment.apply(manifest(), **EVERYTHING)
     return deployment
@@ -51,13 +51,13 @@ def small(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deploy
 
 @pytest.fixture
 def deployment(small: Deployment, tmp_path: Path) -> Deployment:
-    """The same, for one test, which may change it."""
+    """A copy of that deployment for one test, which may change it."""
     return small.copied(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def whole(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
-    """All functions that there are; not for tests to change."""
+    """A deployment of all functions. Tests must not change it."""
     deployment = fresh.copied(tmp_path_factory.mktemp("whole"))
     deployment.apply(real_manifest(), **EVERYTHING)
     return deployment
@@ -65,6 +65,6 @@ def whole(fresh: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deploy
 
 @pytest.fixture(scope="session", params=["small", "whole"])
 def state(request: pytest.FixtureRequest) -> State:
-    """What was made of a small manifest, and of the real one."""
+    """The state of the small deployment, and of the whole one."""
     functions = manifest() if request.param == "small" else real_manifest()
     return State.of(functions["functions"], request.getfixturevalue(request.param).resources())

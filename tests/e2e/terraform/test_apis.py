@@ -1,4 +1,4 @@
-"""The APIs that Terraform switches on."""
+"""The APIs that Terraform enables."""
 
 from __future__ import annotations
 

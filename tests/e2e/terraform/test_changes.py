@@ -1,4 +1,4 @@
-"""What a deployment changes: what is new, and nothing else."""
+"""A deployment changes only what is new."""
 
 from __future__ import annotations
 

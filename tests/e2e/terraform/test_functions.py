@@ -22,12 +22,12 @@ IN_USE = {"ACCESS_SECRETS", *EVERYTHING["secrets"]}
 
 
 def address(key: str) -> str:
-    """Where Cloud Run has a function."""
+    """The URL of a function."""
     return f"https://carrel-{key}-{PROJECT_NUMBER}.{REGION}.run.app"
 
 
-def listed(blocks: Any) -> list[dict[str, Any]]:
-    """Blocks, of which one alone was taken out of its list."""
+def as_list(blocks: Any) -> list[dict[str, Any]]:
+    """Blocks as a list; Terraform output of a single block has none."""
     return blocks if isinstance(blocks, list) else [blocks]
 
 
@@ -161,7 +161,7 @@ def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
     taken = {
         (account(key), secret["key"])
         for key, function in state.deployed().items()
-        for secret in listed(function["service_config"]["secret_environment_variables"])
+        for secret in as_list(function["service_config"]["secret_environment_variables"])
     }
     may_read = {
         (resource.values["member"], resource.values["secret_id"].rpartition("/")[2])

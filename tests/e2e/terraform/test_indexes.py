@@ -1,4 +1,4 @@
-"""Indexes and expiry are those of the files that the queries were proven against."""
+"""Indexes and expiry rules are those of the checked files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FILES = {
 
 
 def declared(part: str) -> list[tuple[str, dict[str, Any]]]:
-    """What the files say, with the database of each."""
+    """The entries of the files with their databases."""
     read = ((database, json.loads(path.read_text("utf-8"))) for database, path in FILES.items())
     return [(database, entry) for database, file in read for entry in file[part]]
 
 
 def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Its fields, with what Firestore adds in front of a vector."""
+    """The fields of an index, with the name that Firestore inserts before a vector."""
     kinds = [
         (field["fieldPath"], field.get("order") or field.get("arrayConfig") or "768")
         for field in index["fields"]
@@ -40,7 +40,7 @@ def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return (*kinds[:-1], ("__name__", "ASCENDING"), (path, last)) if last == "768" else (*kinds,)
 
 
-def made_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def created_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """The fields of an index of the state."""
     return tuple(
         (
@@ -62,7 +62,7 @@ def test_exactly_the_declared_indexes_are_created(state: State) -> None:
             resource["database"],
             resource["collection"],
             resource["query_scope"],
-            made_fields(resource),
+            created_fields(resource),
         )
         for resource in indexes
     )

@@ -1,4 +1,4 @@
-"""Trouble is noticed, and told to whoever is to hear of it."""
+"""Metrics, alerts and the dashboard."""
 
 from __future__ import annotations
 

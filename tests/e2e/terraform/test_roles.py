@@ -1,4 +1,4 @@
-"""Who may do what, and nobody more."""
+"""Accounts have the roles that they need, and no others."""
 
 from __future__ import annotations
 

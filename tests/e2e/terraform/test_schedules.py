@@ -1,4 +1,4 @@
-"""Jobs run by the clock, as whom they let run them, for as long as they may take."""
+"""The schedules of jobs: time, account and deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of Terraform's files finds what is wrong with them."""
+"""The check of Terraform's files reports their problems."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ BUCKET = """resource "google_storage_bucket" "texts" {
 """
 
 
-def files(folder: Path, **texts: str) -> Path:
-    """A folder with these files."""
+def make_folder(folder: Path, **texts: str) -> Path:
+    """Make a folder with these files."""
     for name, text in texts.items():
         (folder / f"{name}.tf").write_text(text, "utf-8")
     return folder
@@ -49,7 +49,7 @@ def test_our_files_pass() -> None:
 
 
 def test_consistent_files_pass(tmp_path: Path) -> None:
-    assert [] == check(files(tmp_path, variables=VARIABLE, storage=BUCKET))
+    assert [] == check(make_folder(tmp_path, variables=VARIABLE, storage=BUCKET))
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,23 @@ def test_consistent_files_pass(tmp_path: Path) -> None:
     ],
 )
 def test_each_problem_names_its_file(tmp_path: Path, text: str, fault: str) -> None:
-    folder = files(tmp_path, variables=VARIABLE, storage=BUCKET, more=text)
+    folder = make_folder(tmp_path, variables=VARIABLE, storage=BUCKET, more=text)
     assert [fault] == check(folder)
 
 
 def test_a_variable_used_only_in_its_validation_is_unused(tmp_path: Path) -> None:
-    assert ["variables.tf: var.region is not used"] == check(files(tmp_path, variables=VARIABLE))
+    assert ["variables.tf: var.region is not used"] == check(
+        make_folder(tmp_path, variables=VARIABLE)
+    )
 
 
 def test_a_syntax_error_is_reported(tmp_path: Path) -> None:
-    [fault] = check(files(tmp_path, broken='output "x" {\n  value = (1\n'))
+    [fault] = check(make_folder(tmp_path, broken='output "x" {\n  value = (1\n'))
     assert fault.startswith("broken.tf: Unexpected token")
 
 
 def test_an_unknown_variable_in_the_example_is_reported(tmp_path: Path) -> None:
-    folder = files(tmp_path, variables=VARIABLE, storage=BUCKET)
+    folder = make_folder(tmp_path, variables=VARIABLE, storage=BUCKET)
     (folder / "example.tfvars.json").write_text(json.dumps({"region": "", "zone": ""}), "utf-8")
     assert ["example.tfvars.json: there is no variable zone"] == check(folder)
 
@@ -97,7 +99,7 @@ def test_an_unknown_variable_in_the_example_is_reported(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
 def test_an_unformatted_file_is_reported(tmp_path: Path) -> None:
     text = BUCKET.replace("name     =", "name =")
-    folder = files(tmp_path, variables=VARIABLE, storage=text)
+    folder = make_folder(tmp_path, variables=VARIABLE, storage=text)
     assert ["storage.tf: run `terraform fmt`"] == check(folder)
 
 
@@ -107,7 +109,7 @@ def test_skipped_checks_are_reported(tmp_path: Path) -> None:
 
 
 def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
-    problems = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
+    problems = run_check(make_folder(tmp_path, variables=VARIABLE), {"PATH": ""})
     assert [
         "variables.tf: var.region is not used",
         "Terraform is not installed: its formatter and its validation did not run.",
@@ -116,14 +118,14 @@ def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
 
 def test_errors_of_the_provider_are_reported(fresh: Deployment, tmp_path: Path) -> None:
     folder = fresh.copied(tmp_path).folder / "infra" / "terraform"
-    assert [] == checked(folder, fresh.environment)
+    assert [] == run_check(folder, fresh.environment)
     file = folder / "schedules.tf"
     file.write_text(file.read_text("utf-8").replace("time_zone ", "timezone  "), "utf-8")
-    assert ["Unsupported argument"] == checked(folder, fresh.environment)
+    assert ["Unsupported argument"] == run_check(folder, fresh.environment)
 
 
-def checked(folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """What the program says of a folder."""
+def run_check(folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """Run the program on a folder."""
     ran = subprocess.run(
         [sys.executable, "-m", "infra.build.terraform_check", str(folder)],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What is missing or wrong in the variables is said with what to do about it."""
+"""Missing and invalid variables give errors that say what to set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXAMPLE: dict[str, Any] = json.loads(
 
 @pytest.fixture
 def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
-    """Nothing made yet."""
+    """A deployment without resources."""
     return fresh.copied(tmp_path)
 
 

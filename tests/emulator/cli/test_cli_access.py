@@ -181,7 +181,7 @@ def test_credits_are_added_and_shown_exactly() -> None:
         "The balance of ann is now $4.500001."
         in carrel("accounts", "credit", "ann", "-0.50").stdout
     )
-    assert "$4.500001, $0.00 of it reserved" in carrel("accounts", "show", "ann").stdout
+    assert "$4.500001, $0.00 of it is on hold" in carrel("accounts", "show", "ann").stdout
     assert "cannot be withdrawn" in error_of("accounts", "credit", "ann", "-5")
 
 

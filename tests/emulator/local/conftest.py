@@ -1,4 +1,4 @@
-"""What tests of local runs may ask for."""
+"""Fixtures for tests of local runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A path where nothing ran yet; nothing runs there afterwards."""
+    """A machine without processes, and none are left after the test."""
     unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
@@ -33,7 +33,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Make clients; which emulator they talk to, the library reads from the environment."""
+    """Make Firestore clients; the library reads the emulator from the environment."""
 
     def client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)

@@ -1,4 +1,4 @@
-"""The emulator is found, runs, keeps its data and never stays behind."""
+"""The emulator: how it is found and started, saves its data, and ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ with run_emulator() as host:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    """An emulator that the tests of this file share, each with a project of its own."""
+    """An emulator for this file; each test has its own project."""
     with run_emulator() as address:
         yield address
 
@@ -213,7 +213,7 @@ def _program(path: Path, body: str) -> Path:
 
 
 def _sdk(root: Path) -> Path:
-    """The part of gcloud's folder that finding the emulator looks at."""
+    """Make the parts of gcloud's folder that matter for finding the emulator."""
     _program(root / "bin" / "gcloud", "exit 1")
     (root / "lib").mkdir()
     (root / "lib" / "gcloud.py").touch()
@@ -231,7 +231,7 @@ def _firebase_archive(folder: Path) -> Path:
 
 
 def _processes(host: str) -> list[int]:
-    """The processes that serve a host: the emulator, and the shell that watches over it."""
+    """The processes of a host: the emulator, and the shell that watches its parent."""
     listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     port = f"--port={host.rpartition(':')[2]}"
     return [int(line.split()[0]) for line in listing.splitlines() if line.endswith(port)]

@@ -1,4 +1,4 @@
-"""One database a state folder, shared by its clients; it leaves with the last, and keeps all."""
+"""Clients of a state folder share one database, which is saved and stops with the last one."""
 
 from __future__ import annotations
 

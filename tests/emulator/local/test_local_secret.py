@@ -1,4 +1,4 @@
-"""The secret of local runs: one for all of them, for this machine's user alone."""
+"""The common secret of local runs, which only this machine's user can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample's extractions: true to the export, each of something else, and put in once."""
+"""The sample's extractions: valid for the export, distinct, and stored once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ROWS = extractions_by_chunk()
 
 
 def chunks() -> dict[str, Chunk]:
-    """The chunks of the export, by their ids."""
+    """The chunks of the export by id."""
     sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
     return {chunk.chunk_id: chunk for source in sources for chunk in in_chunks(source).chunks}
 
@@ -61,7 +61,7 @@ CHUNKS = chunks()
 
 
 def extractions(ctx: Context) -> list[Extraction]:
-    """All of them, as they are stored."""
+    """All extractions as they are stored."""
     items = []
     for chunk_id, rows in ROWS.items():
         chunk = CHUNKS[chunk_id]
@@ -73,20 +73,22 @@ def extractions(ctx: Context) -> list[Extraction]:
 
 
 @pytest.fixture
-async def words(settings: Settings) -> AsyncIterator[Context]:
-    """Capabilities for which meaning is words."""
+async def word_context(settings: Settings) -> AsyncIterator[Context]:
+    """A context with an embedder by words."""
     app = App(settings, embedder=WordEmbedder())
     yield app.context(Caller(), Meter())
     await app.aclose()
 
 
 @pytest.fixture
-async def sample(words: Context, tmp_path: Path) -> Path:
+async def sample(word_context: Context, tmp_path: Path) -> Path:
     """A copy of the sample's folder, whose export is in the knowledge base."""
     for name in ("readwise.json", "extractions.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(words.database).save([in_chunks(source) for source in sources], words.clock())
+    await Ingestion(word_context.database).save(
+        [in_chunks(source) for source in sources], word_context.clock()
+    )
     return tmp_path
 
 
@@ -113,7 +115,9 @@ def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtra
     assert row.topics == canonical_topics(row.topics, {})
     assert 0.6 <= row.confidence <= 0.95
     content = CONTENTS[row.type].model_validate(row.content)
-    assert _said(row.content) == _said(content.model_dump(mode="json", exclude_none=True))
+    assert _without_empty(row.content) == _without_empty(
+        content.model_dump(mode="json", exclude_none=True)
+    )
     if isinstance(content, Pattern) and content.code_example:
         assert content.code_example == find_code(content.code_example, text)
 
@@ -138,42 +142,46 @@ async def test_no_two_extractions_are_duplicates(
         assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
 
 
-async def test_they_are_stored_once_and_no_chunk_is_pending(words: Context, sample: Path) -> None:
+async def test_they_are_stored_once_and_no_chunk_is_pending(
+    word_context: Context, sample: Path
+) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
-    assert expected == await add_extractions(words, sample)
-    stored = await documents(words, "extractions")
-    assert {extraction.extraction_id for extraction in extractions(words)} == set(stored)
+    assert expected == await add_extractions(word_context, sample)
+    stored = await documents(word_context, "extractions")
+    assert {extraction.extraction_id for extraction in extractions(word_context)} == set(stored)
     assert {MODEL} == {extraction["model"] for extraction in stored.values()}
-    assert 0 == await ChunkQueue(words.database).count_pending("extract")
-    content = words.meter.documents_written
-    assert {} == await add_extractions(words, sample)
-    assert content == words.meter.documents_written
+    assert 0 == await ChunkQueue(word_context.database).count_pending("extract")
+    content = word_context.meter.documents_written
+    assert {} == await add_extractions(word_context, sample)
+    assert content == word_context.meter.documents_written
     topics = {
         document["name"]: document["total"]
-        for document in (await documents(words, "topics")).values()
+        for document in (await documents(word_context, "topics")).values()
     }
     assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
 
 
-async def test_only_edited_extractions_are_written(words: Context, sample: Path) -> None:
-    await add_extractions(words, sample)
+async def test_only_edited_extractions_are_written(word_context: Context, sample: Path) -> None:
+    await add_extractions(word_context, sample)
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    before = set(await documents(words, "extractions"))
-    assert {"extractions": 1, "passages": 1} == await add_extractions(words, sample)
-    changed = before ^ set(await documents(words, "extractions"))
+    before = set(await documents(word_context, "extractions"))
+    assert {"extractions": 1, "passages": 1} == await add_extractions(word_context, sample)
+    changed = before ^ set(await documents(word_context, "extractions"))
     assert 2 == len(changed)
 
 
-async def test_extractions_of_a_model_stay(words: Context, sample: Path) -> None:
-    await add_extractions(words, sample)
-    stored = await documents(words, "extractions")
+async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) -> None:
+    await add_extractions(word_context, sample)
+    stored = await documents(word_context, "extractions")
     for name in stored:
-        await write(words, f"extractions/{name}", {"model": "gemini"})
+        await write(word_context, f"extractions/{name}", {"model": "gemini"})
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    assert {} == await add_extractions(words, sample)
+    assert {} == await add_extractions(word_context, sample)
 
 
-async def test_highlights_not_in_the_export_are_skipped(words: Context, tmp_path: Path) -> None:
+async def test_highlights_not_in_the_export_are_skipped(
+    word_context: Context, tmp_path: Path
+) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
     book = export["results"][0]
     book["highlights"] = book["highlights"][:2]
@@ -181,17 +189,17 @@ async def test_highlights_not_in_the_export_are_skipped(words: Context, tmp_path
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(words.database).save([in_chunks(source)], words.clock())
-    assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
+    await Ingestion(word_context.database).save([in_chunks(source)], word_context.clock())
+    assert {"extractions": 1, "passages": 2} == await add_extractions(word_context, tmp_path)
 
 
-async def test_other_passages_stay_pending(words: Context, sample: Path) -> None:
+async def test_other_passages_stay_pending(word_context: Context, sample: Path) -> None:
     content = json.loads((sample / "extractions.json").read_text("utf-8"))
     [last] = content["nothing"][-1:]
     content["nothing"].remove(last)
     (sample / "extractions.json").write_text(json.dumps(content))
-    await add_extractions(words, sample)
-    assert 1 == await ChunkQueue(words.database).count_pending("extract")
+    await add_extractions(word_context, sample)
+    assert 1 == await ChunkQueue(word_context.database).count_pending("extract")
 
 
 def edit(folder: Path, row: int, **fields: Any) -> None:
@@ -202,11 +210,11 @@ def edit(folder: Path, row: int, **fields: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-def _said(content: Any) -> Any:
-    """What a content says, without what it leaves open."""
+def _without_empty(content: Any) -> Any:
+    """A content without empty fields."""
     match content:
         case dict():
-            return {name: _said(value) for name, value in content.items() if value}
+            return {name: _without_empty(value) for name, value in content.items() if value}
         case list():
-            return [_said(value) for value in content]
+            return [_without_empty(value) for value in content]
     return content

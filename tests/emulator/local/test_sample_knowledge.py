@@ -1,4 +1,4 @@
-"""The sample's cards and clusters: complete, true to the export, and put in once."""
+"""The sample's cards and clusters: complete, valid for the export, and stored once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAGES = chunks_by_highlight(FOLDER / "readwise.json")
 
 
 class Hashing:
-    """Gives each text a direction of its own at once: what texts mean does not matter here."""
+    """An embedder without cost: a vector per text, without meaning."""
 
     model = "hashing"
     dimension = 32
@@ -54,7 +54,7 @@ class Hashing:
         return [unit_vector([byte - 127.5 for byte in digest], 32) for digest in digests]
 
     async def aclose(self) -> None:
-        """It holds nothing."""
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter:
 
 
 async def own_note(ctx: Context, *cluster_ids: str) -> str:
-    """A note that is not the sample's, among these topics; its id."""
+    """Add a chunk of a user to these clusters, and return its id."""
     await put_in(ctx, Source("own", "Own", sections=(Section("My own note."),)))
     [chunk_id] = [name for name, data in (await chunks(ctx)).items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}

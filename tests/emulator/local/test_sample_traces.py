@@ -1,4 +1,4 @@
-"""The sample's solved problems: such as anybody might share, and shared once."""
+"""The sample's traces: valid contributions, and stored once."""
 
 from __future__ import annotations
 

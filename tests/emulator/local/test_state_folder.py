@@ -1,4 +1,4 @@
-"""What a user reads, and keeps, where the state folder fails: each a sentence with what to do."""
+"""Errors and data when the state folder fails: each error says what to do."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 NEW_DISK: Final = ["unshare", "--user", "--map-root-user", "--mount"]
-"""Runs a command that may mount disks for itself alone."""
+"""This prefix runs a command in its own mount namespace."""
 ON_A_READ_ONLY_DISK: Final = """
 mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit
 shift
 exec "$@"
 """
 WITHOUT_PRIVILEGES: Final = ["unshare", "--user"]
-"""Runs a command whose user owns the same files, but has no rights beyond that: not even root."""
+"""This prefix runs a command without privileges, even for root."""
 ON_A_SMALL_DISK: Final = f"""
 set -e
 mkdir -p "$CARREL_STATE"
@@ -58,7 +58,7 @@ def error_of(
 
 
 def require(command: list[str]) -> None:
-    """Skip a test for which this user may not start another user namespace."""
+    """Skip a test if this user may not create user namespaces."""
     if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
         pytest.skip(f"this user may not run: {shlex.join(command)}")
 

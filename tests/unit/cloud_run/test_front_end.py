@@ -1,4 +1,4 @@
-"""What plays Cloud Run in front of a function: what passes, how, and what is answered instead."""
+"""The fake Cloud Run: which requests it forwards, how, and its errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GATEWAY = "carrel-gateway"
 
 
 class Echo(BaseHTTPRequestHandler):
-    """A function that answers with what it was asked."""
+    """A function that answers with the request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -49,24 +49,24 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def function() -> Iterator[str]:
-    """The function's own address."""
+    """The URL of the function."""
     with LoopbackServer(Echo) as server:
         yield f"http://127.0.0.1:{server.server_port}"
 
 
 @pytest.fixture(scope="module")
 def accounts() -> Accounts:
-    """Whose tokens the front end believes."""
+    """The accounts whose tokens the front end accepts."""
     return Accounts()
 
 
 @asynccontextmanager
-async def in_front_of(
+async def client_of(
     function: str, accounts: Accounts, seconds: float = 20
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the function's service."""
@@ -79,18 +79,18 @@ async def in_front_of(
 
 @pytest.fixture
 async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
-    async with in_front_of(function, accounts) as opened:
+    async with client_of(function, accounts) as opened:
         yield opened
 
 
 @pytest.fixture
 def authorization(accounts: Accounts) -> str:
-    """What the gateway sends along."""
+    """The gateway's credential."""
     return f"Bearer {accounts.token(GATEWAY, URL)}"
 
 
-async def heard(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
-    """The headers that the function was sent."""
+async def received_headers(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
+    """The headers that the function received."""
     response = await client.post("/", content=b"x", headers=headers)
     return {name.lower(): value for name, value in response.json()["headers"]}
 
@@ -109,7 +109,7 @@ async def test_requests_and_answers_pass_unchanged(
 async def test_the_function_gets_the_token_without_its_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
-    headers = (await heard(client, {"authorization": authorization}))["authorization"]
+    headers = (await received_headers(client, {"authorization": authorization}))["authorization"]
     content, _, signature = headers.removeprefix("Bearer ").rpartition(".")
     assert (authorization.rpartition(".")[0], UNSIGNED) == (f"Bearer {content}", signature)
     with pytest.raises(jwt.InvalidTokenError):
@@ -120,7 +120,7 @@ async def test_a_token_in_the_serverless_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     own = {"authorization": "Bearer of-the-functions-own"}
-    headers = await heard(client, {**own, "x-serverless-authorization": authorization})
+    headers = await received_headers(client, {**own, "x-serverless-authorization": authorization})
     assert own["authorization"] == headers["authorization"]
     assert UNSIGNED == headers["x-serverless-authorization"].rpartition(".")[2]
     both = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
@@ -131,7 +131,7 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     content = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
-    headers = await heard(client, content)
+    headers = await received_headers(client, content)
     assert ("1.2.3.4, 127.0.0.1", "https") == (
         headers["x-forwarded-for"],
         headers["x-forwarded-proto"],
@@ -140,7 +140,7 @@ async def test_the_callers_address_is_appended_to_forwarded_for(
 
 async def test_an_expired_token_is_refused() -> None:
     old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
-    async with in_front_of("http://127.0.0.1:1", old) as theirs:
+    async with client_of("http://127.0.0.1:1", old) as theirs:
         headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)
     assert 401 == response.status_code
@@ -150,7 +150,7 @@ async def test_an_expired_token_is_refused() -> None:
 async def test_a_dead_function_is_unavailable_until_it_restarts(
     accounts: Accounts, authorization: str
 ) -> None:
-    async with in_front_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
+    async with client_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
         response = await client.post("/", headers={"authorization": authorization})
     assert (503, True) == (response.status_code, "503 Service Unavailable" in response.text)
 
@@ -165,7 +165,7 @@ async def test_a_broken_connection_is_unavailable(
 async def test_a_slow_function_times_out(
     function: str, accounts: Accounts, authorization: str
 ) -> None:
-    async with in_front_of(function, accounts, seconds=0.1) as client:
+    async with client_of(function, accounts, seconds=0.1) as client:
         response = await client.post("/late", headers={"authorization": authorization})
     assert 504 == response.status_code
 
@@ -181,6 +181,6 @@ async def test_the_request_size_is_limited(
 
 
 async def test_a_refused_request_does_not_reach_the_function(accounts: Accounts) -> None:
-    async with in_front_of("http://nowhere.invalid", accounts) as client:
+    async with client_of("http://nowhere.invalid", accounts) as client:
         response = await client.post("/<b>")
     assert (403, True) == (response.status_code, "&lt;b&gt;" in response.text)

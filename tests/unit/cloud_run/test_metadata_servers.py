@@ -1,4 +1,4 @@
-"""Metadata servers as google-auth finds them: an account's tokens, for who runs as it."""
+"""The fake metadata servers, as google-auth uses them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FLAVOR = {"Metadata-Flavor": "Google"}
 
 @pytest.fixture(scope="module")
 def accounts() -> Accounts:
-    """Whose tokens are given."""
+    """The accounts of the tokens."""
     return Accounts()
 
 
-async def asked(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx2.Response:
-    """What the server of the tool's account answers; the gateway's is at another port."""
+async def request(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx2.Response:
+    """Send a request to the metadata server of the tool's account."""
     servers = MetadataServers(accounts, {4430: "carrel-get-chunk", 4431: "carrel-gateway"})
     transport = httpx2.ASGITransport(servers)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:4430") as client:
@@ -28,18 +28,18 @@ async def asked(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx
 
 
 async def test_a_token_belongs_to_the_account_of_the_server(accounts: Accounts) -> None:
-    response = await asked(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
+    response = await request(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
     assert "Google" == response.headers["metadata-flavor"]
     assert email("carrel-get-chunk") == accounts.holder(response.text, "https://a")
 
 
 async def test_the_account_can_be_read(accounts: Accounts) -> None:
-    response = await asked(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
+    response = await request(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
     assert email("carrel-get-chunk") == response.json()["email"]
 
 
 async def test_a_request_without_the_metadata_header_is_refused(accounts: Accounts) -> None:
-    assert 403 == (await asked(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
+    assert 403 == (await request(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
 
 
 @pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
@@ -47,9 +47,9 @@ async def test_other_host_names_and_proxies_are_refused(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
     path = f"{ACCOUNT}identity?audience=https://a"
-    assert 403 == (await asked(accounts, path, {**FLAVOR, **header})).status_code
+    assert 403 == (await request(accounts, path, {**FLAVOR, **header})).status_code
 
 
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
 async def test_an_unknown_path_is_not_found(accounts: Accounts, path: str) -> None:
-    assert 404 == (await asked(accounts, path, FLAVOR)).status_code
+    assert 404 == (await request(accounts, path, FLAVOR)).status_code

@@ -1,4 +1,4 @@
-"""What is kept on a laptop to run functions from: what is in use, and nothing else."""
+"""Unused bundles, environments and files are deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_AGO = time.time() - USED_FOR - 60
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Path:
-    """Three bundles, each with an environment, that were last asked for long ago."""
+    """Three bundles with environments, which were used long ago."""
     for name in ("now", "before", "older"):
         archive = tmp_path / "archive.zip"
         with ZipFile(archive, "w") as packed:
@@ -38,7 +38,7 @@ def laptop(tmp_path: Path) -> Path:
 
 
 def names(folder: Path) -> set[str]:
-    """What is in a folder."""
+    """The names in a folder."""
     return {path.name for path in folder.iterdir()}
 
 

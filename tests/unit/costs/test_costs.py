@@ -1,4 +1,4 @@
-"""What Carrel costs in the cloud: the arithmetic, on figures that are easy to reckon with."""
+"""The arithmetic of cloud costs, with simple figures."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ A_TASK: Final[dict[str, Any]] = {
     "priority": 1,
     "description": "Learn Cloud Firestore",
 }
-"""The example of Firestore's page on sizes."""
+"""The example of Firestore's documentation of sizes."""
 
 
 def price(free: float = 0.0, every: str = "month", per: float = 1.0) -> Price:
-    """A dollar for so many units, so many of which are free."""
+    """A price of a dollar for a number of units, some of them free."""
     return Price("Sand", 1.0, per, "grain", free, every, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
 
 
@@ -68,7 +68,7 @@ def function(name: str, kind: Any, schedule: str = "") -> Function:
 
 @pytest.fixture
 def plan() -> Plan:
-    """A gateway, a tool that searches, one that writes, and a job a day; ten calls a day."""
+    """A plan with a gateway, a search tool, a write tool and a daily job; ten calls a day."""
     search = Call("search", "search", 9, "read", CallWork(read=10, index_reads=2, seconds=0.15))
     write = Call(
         "write", "write", 1, "write", CallWork(read=1, written=3, seconds=0.05, embedded=7)
