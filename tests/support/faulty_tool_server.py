@@ -1,4 +1,4 @@
-"""A server in the place of a tool's function, which misbehaves on command."""
+"""A server in place of a tool's function that misbehaves on command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WELL = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answers.
+    """A reply of the server.
 
     Attributes:
         status: The HTTP status.
@@ -52,11 +52,11 @@ class ToolServer(LoopbackServer):
         bodies: The body of each `POST` so far.
         authorizations: The `Authorization` header of each request so far.
         traces: The `traceparent` header of each request so far.
-        both: Where two servers' requests wait for each other, if anywhere.
+        both: A barrier where requests of two servers wait for each other, if there is one.
     """
 
     def __init__(self, reply: Reply | None = None, certificate: Path | None = None) -> None:
-        """Open the port; with a certificate it speaks TLS."""
+        """Open the port, with TLS if there is a certificate."""
         super().__init__(_Handler)
         self.reply = reply or Reply()
         self.bodies: list[bytes] = []
@@ -107,11 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(bytes([byte]))
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def write_certificate(path: Path) -> None:
-    """Write a key and a certificate for this machine's loopback address, which signs itself."""
+    """Write a key and a self-signed certificate for the loopback address."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""An embedder that costs nothing: texts are alike as far as they share words."""
+"""A cheap embedder: texts are similar if they share words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WordEmbedder:
     batch_size = 200
 
     def __init__(self) -> None:
-        """Answer until told otherwise."""
+        """Embed every text, until a test sets an error."""
         self.down = False
         self.silent = False
 
@@ -50,11 +50,11 @@ class WordEmbedder:
         return [_vector(text) for text in texts]
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """The similarity of two unit vectors, not below 0."""
+    """Return the similarity of two unit vectors, at least 0."""
     return max(0.0, sum(a * b for a, b in zip(one, other, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""A language model that answers what a test says, without a wire in between."""
+"""A language model in this process whose answers a test determines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class ScriptedGenerator:
-    """Answers each text with what `answering` makes of it.
+    """Answers each text with the result of `answering`.
 
     Attributes:
         answering: Makes the answer of a text.
-        texts: What it was given, in the order of arrival.
+        texts: The texts so far, in the order of arrival.
         down: Whether it cannot be reached.
     """
 
@@ -37,7 +37,7 @@ class ScriptedGenerator:
 
     async def generate(
         self,
-        instruction: str,  # noqa: ARG002 - a test knows what it asked for
+        instruction: str,  # noqa: ARG002 - a test knows its instruction
         text: str,
         schema: type[ModelT],
     ) -> Generated[ModelT]:
@@ -45,7 +45,7 @@ class ScriptedGenerator:
 
         Raises:
             Unavailable: It is down.
-            BadAnswer: What the test says has not the shape that is asked for.
+            InvalidAnswer: The test's answer does not have the requested shape.
         """
         self.texts.append(text)
         if self.down:
@@ -62,4 +62,4 @@ class ScriptedGenerator:
             raise InvalidAnswer("It answered in another shape.", details=cost) from error
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
