@@ -49,7 +49,7 @@ class SharedSecretTokens(IdTokens):
         super().__init__()
         self._header = {"authorization": f"Bearer {secret}"}
 
-    async def header(self, url: str) -> dict[str, str]:  # noqa: ARG002 - the same for all
+    async def authorization(self, url: str) -> dict[str, str]:  # noqa: ARG002 - the same for all
         """The `Authorization` header for a function of this run."""
         return self._header
 

@@ -44,7 +44,7 @@ WRITING = make_tool("try_out", timeout=40, effect=Effect.WRITE)
 class NoTokens(IdTokens):
     """Google's tokens while they cannot be had."""
 
-    async def header(self, url: str) -> dict[str, str]:
+    async def authorization(self, url: str) -> dict[str, str]:
         """Fail."""
         raise OSError(url)
 
