@@ -175,7 +175,7 @@ def test_arguments_too_deep_to_parse_are_refused_for_that(
     response = post_call(inline, version, "search_kb", arguments)
     error = response.json()["error"]
     assert (400, INVALID_REQUEST) == (response.status_code, error["code"])
-    assert "nested too deeply: an argument may have 32 levels" in error["message"]
+    assert "nested too deeply: an argument may have at most 32 levels" in error["message"]
     assert "JSON" not in error["message"]
 
 

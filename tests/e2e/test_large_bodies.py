@@ -14,12 +14,11 @@ from tests.support.mcp_wire import HEADERS, MODERN, call, post
 if TYPE_CHECKING:
     from tests.support.gateway_process import Running
 
-MOST = Settings().max_request_bytes
+MAX_BYTES = Settings().max_request_bytes
 TOO_LARGE = (
-    "This request has more than the 8,388,608 bytes that are taken here. Send less at once: bring"
-    ' long materials in several calls with one task_id, and ask with the scope "task". Whoever'
-    " runs this server sets the limit by MAX_REQUEST_BYTES, up to the 33,554,432 that Cloud Run"
-    " takes."
+    "This request is larger than 8,388,608 bytes. Send less in one request: provide long materials"
+    ' in several calls with the same task_id, then ask with the scope "task". The operator of this'
+    " server can raise the limit with MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
 )
 
 
@@ -34,12 +33,12 @@ def body_of(size: int, letter: str) -> bytes:
 def test_the_largest_materials_fit_a_request() -> None:
     materials = "🧀" * Settings().extract_materials_characters
     message = call("extract_key_info", {"query": "cheese", "materials": materials})
-    assert len(json.dumps(message, ensure_ascii=False).encode()) < MOST
+    assert len(json.dumps(message, ensure_ascii=False).encode()) < MAX_BYTES
 
 
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
 def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: str) -> None:
-    response = post(carrel.endpoint, body_of(MOST, letter))
+    response = post(carrel.endpoint, body_of(MAX_BYTES, letter))
     assert 200 == response.status_code
     result = response.json()["result"]
     assert "search_kb was not run. query: " in result["content"][0]["text"]
@@ -48,7 +47,7 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: st
 
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
-    response = post(inline.endpoint, body_of(MOST + 1, "a"), {"mcp-protocol-version": version})
+    response = post(inline.endpoint, body_of(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version})
     assert (413, "application/json") == (response.status_code, response.headers["content-type"])
     assert {
         "jsonrpc": "2.0",
@@ -58,6 +57,6 @@ def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | N
 
 
 def test_so_is_one_that_does_not_say_its_length(inline: Running) -> None:
-    parts = (b"x" * 2**20 for _ in range(MOST // 2**20 + 1))
+    parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
     assert TOO_LARGE == response.json()["error"]["message"]

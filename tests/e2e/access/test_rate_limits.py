@@ -79,7 +79,7 @@ def test_who_calls_too_often_is_told_when_to_come_again(
     answers = [ask(pair[0], "read_notes", key) for _ in range(2 * LIMIT)]
     refused = next(answer for answer in answers if is_limited(answer))
     error = refused.json()["result"]["content"][0]["text"]
-    assert f"the limit is {LIMIT} calls to tools that read per minute" in error
+    assert f"Rate limit reached: {LIMIT} calls to tools that read per minute" in error
     assert int(refused.headers["retry-after"]) >= 1
     assert "retry-after" not in answers[0].headers
     assert not is_limited(ask(pair[0], "read_notes", make_key("limits.other")))
