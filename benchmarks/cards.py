@@ -28,7 +28,7 @@ from shared.index.bm25 import idf
 from shared.text.key_sentences import key_sentences
 from shared.text.sentences import sentences
 from shared.text.terms import terms
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -137,7 +137,7 @@ def quality() -> None:
 
 def speed() -> None:
     """Print the number of cards per second."""
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
     began = time.perf_counter()
     for _ in range(ROUNDS):
         for chunk in chunks:

@@ -19,7 +19,7 @@ from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
-from tests.support.knowledge import embed_all, in_chunks, index_all
+from tests.support.knowledge import embed_all, index_all, with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
 
 def _abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
     for source in read_sources(SCIFACT / "corpus.jsonl"):
-        chunked = in_chunks(source)
+        chunked = with_chunks(source)
         if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
             yield chunked
 
@@ -119,7 +119,7 @@ def _copies() -> Iterator[ChunkedSource]:
         for number in count(1)
         for source in sample
     )
-    return map(in_chunks, copies)
+    return map(with_chunks, copies)
 
 
 def read_sources(path: Path) -> Iterator[Source]:

@@ -32,7 +32,7 @@ from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.job import Budget
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +81,7 @@ def endless_sources() -> Iterator[ChunkedSource]:
             again = replace(
                 source, source_id=f"{source.source_id}-{turn}", tags=tags, category=CATEGORY
             )
-            chunked = in_chunks(again)
+            chunked = with_chunks(again)
             if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
                 yield chunked
 

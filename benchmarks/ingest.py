@@ -40,7 +40,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -104,7 +104,7 @@ async def run(
 
 async def measure(app: MeteredApp, path: Path) -> None:
     """Ingest a file twice, compare its index twice, and search it."""
-    chunks = [chunk for source in read_sources(path) for chunk in in_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(path) for chunk in with_chunks(source).chunks]
     texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
 
     async def own_speed() -> float:

@@ -43,7 +43,7 @@ from shared.search.relevance import (
     term_information,
 )
 from shared.text.terms import terms
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -207,7 +207,7 @@ async def build(claims: Iterable[Query], vectors: Vectors) -> Bases:
     judged = sorted({document for claim in claims for document in claim.relevant})
     step = len(judged) // SMALL
     few = [judged[start::step][:SMALL] for start in range(PARTS)]
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
 
     async def base(texts: dict[str, str]) -> Base:
         return Base(texts, await vectors.of(texts.values()))

@@ -22,7 +22,7 @@ from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse_arguments
 from tests.support.fake_catalog import make_server
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +150,7 @@ def test_a_wrong_row_is_named(table: str, expected: list[str]) -> None:
 def test_get_chunk_takes_an_id_and_two_options() -> None:
     schema = GET_CHUNK.declaration()["inputSchema"]
     facts = ("type", "default", "minimum", "maximum")
-    taken = {
+    inputs = {
         name: {fact: field[fact] for fact in facts if fact in field}
         for name, field in schema["properties"].items()
     }
@@ -160,7 +160,7 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
         "include_related": {"type": "boolean", "default": True},
         "related_limit": {"type": "integer", "default": 5, "minimum": 1, "maximum": 20},
     }
-    assert expected == taken
+    assert expected == inputs
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,12 @@ def test_a_related_chunk_has_the_listed_fields() -> None:
 
 @pytest.mark.anyio
 async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, app: App) -> None:
-    chunk = (await put_in(ctx, BAKING, SAILING))[0]
+    chunk = (await store_sources(ctx, BAKING, SAILING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
-    await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
+    await set_fields(
+        ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]}
+    )
+    await set_fields(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
     async with Client(make_server(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     answer = result.structured_content or {}

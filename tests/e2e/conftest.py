@@ -18,7 +18,7 @@ from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD
 from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterat
 async def _filled(project: str, local_embedder: LocalEmbedder) -> Library:
     app = App(Settings(google_cloud_project=project), embedder=local_embedder)
     try:
-        chunks = await put_in(app.context(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE)
+        chunks = await store_sources(
+            app.context(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE
+        )
     finally:
         await app.aclose()
     return Library(project, chunks)

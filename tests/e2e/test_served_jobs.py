@@ -18,7 +18,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.authorized_calls import authorization_header, trusting_context
 from tests.support.cloud_run.cloud import SCHEDULER, cloud
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.source_files import book, export, written
 from tests.support.stored_documents import chunks_by_content, leases
 
@@ -114,7 +114,7 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
 
 
 async def test_a_post_request_during_a_run_says_so(served_jobs: Cloud, ctx: Context) -> None:
-    chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
+    chunked = with_chunks(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
     assert [status for status, _ in answers] == [200, 200]

@@ -27,7 +27,7 @@ from shared.pipeline.embedding.chunks import embed_in_bulk
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import vector_of
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import chunks_by_content, documents
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
 
 async def add(ctx: Context, notes: Source) -> None:
     """Put a source in, or what has become of it."""
-    await Ingestion(ctx.database).save([in_chunks(notes)], ctx.clock())
+    await Ingestion(ctx.database).save([with_chunks(notes)], ctx.clock())
 
 
 async def run(ctx: Context, bulk: BulkServices, seconds: float = 60) -> Report:

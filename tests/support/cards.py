@@ -1,4 +1,4 @@
-"""What tests of the cards job share: passages that wait for cards, and a model that writes them."""
+"""Passages with pending cards, and a fake model that writes cards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from tests.support.fakes.vertex import MODEL
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-def passage(number: int) -> str:
-    """A passage that is long enough to be asked about, and short enough to be its own summary."""
+def note_text(number: int) -> str:
+    """A passage long enough for the model, and short enough to be its own summary."""
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
@@ -35,21 +35,21 @@ def passage(number: int) -> str:
     )
 
 
-def notes(count: int) -> Source:
-    """A source of so many passages."""
-    sections = tuple(Section(passage(number)) for number in range(count))
+def source_of_notes(count: int) -> Source:
+    """A source with this many passages."""
+    sections = tuple(Section(note_text(number)) for number in range(count))
     return Source("notes", "Notes on Bread", sections=sections)
 
 
-def written(text: str) -> dict[str, object]:
-    """What the model makes of a passage."""
+def card_reply(text: str) -> dict[str, object]:
+    """The model's reply to a passage."""
     title, _, content = text.partition("\n\n")
     first, *others = content.split(". ")
     return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
 
 
 def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
-    """A language model that this server plays."""
+    """A language model client of the fake server."""
     return VertexGenerator(
         project="p",
         location="europe-west1",
@@ -64,17 +64,17 @@ def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
 def call_context(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
 ) -> Context:
-    """What a run of the job is given."""
+    """The context of a run of the job."""
     app = App(settings, generator=generator, clock=lambda: moment)
     return app.context(Caller(), Meter())
 
 
-async def bring(ctx: Context, *sources: Source) -> None:
-    """Put sources in, as ingest does."""
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
+async def store_and_prepare(ctx: Context, *sources: Source) -> None:
+    """Store sources as ingest does."""
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
 async def cards_of(ctx: Context) -> dict[str, Any]:
-    """The card of each chunk that has one, by what it says."""
-    found = (await chunks(ctx)).values()
-    return {data["content"]: data["knowledge_card"] for data in found if "knowledge_card" in data}
+    """The card of each chunk that has one, by the chunk's text."""
+    results = (await chunks(ctx)).values()
+    return {data["content"]: data["knowledge_card"] for data in results if "knowledge_card" in data}

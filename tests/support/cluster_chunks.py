@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from tests.support.knowledge import embed_all, in_chunks
+from tests.support.knowledge import embed_all, with_chunks
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def passage(theme: str, number: int) -> str:
 
 async def put_in(ctx: Context, *sources: Source) -> None:
     """Store sources as they are now, and embed them."""
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], ctx.clock())
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], ctx.clock())
     await embed_all(ctx)
 
 
 async def take_out(ctx: Context, source: Source) -> None:
     """Delete a source with all its passages."""
-    await Ingestion(ctx.database).save([in_chunks(replace(source, sections=()))], ctx.clock())
+    await Ingestion(ctx.database).save([with_chunks(replace(source, sections=()))], ctx.clock())
 
 
 async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
-"""All that stands in a database, and how to write it into another."""
+"""Dump all documents of a database, and write them to another."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 async def everything(client: AsyncClient) -> Contents:
     """Every document, also those whose parents do not exist."""
-    collections = [each async for each in client.collections()]
+    collections = [collection async for collection in client.collections()]
     return _merged(await asyncio.gather(*map(_below_collection, collections)))
 
 
 async def top_level(client: AsyncClient) -> Contents:
     """The documents of the collections at the root, a query for each collection."""
-    collections = [each async for each in client.collections()]
+    collections = [item async for item in client.collections()]
     return {
         snapshot.reference.path: snapshot
         for collection in collections
@@ -34,7 +34,7 @@ async def top_level(client: AsyncClient) -> Contents:
 
 
 async def copy_into(client: AsyncClient, contents: Contents) -> None:
-    """Write what stood in another database."""
+    """Write the documents of another database."""
     batch = client.batch()
     for path, snapshot in contents.items():
         batch.set(client.document(path), snapshot.to_dict() or {})
@@ -42,21 +42,21 @@ async def copy_into(client: AsyncClient, contents: Contents) -> None:
 
 
 def orphans(contents: Contents) -> list[str]:
-    """What stands below a document that does not exist; users are none."""
+    """The documents below a missing parent, except under users."""
     paths = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
     return [path for path, above in paths.items() if above.count("/") > 1 and above not in contents]
 
 
 async def _below_collection(collection: AsyncCollectionReference) -> Contents:
-    references = [each async for each in collection.list_documents()]
+    references = [list_document async for list_document in collection.list_documents()]
     return _merged(await asyncio.gather(*map(_with_what_is_below, references)))
 
 
 async def _with_what_is_below(reference: AsyncDocumentReference) -> Contents:
     snapshot = await reference.get()
-    collections = [each async for each in reference.collections()]
-    found = _merged(await asyncio.gather(*map(_below_collection, collections)))
-    return ({reference.path: snapshot} if snapshot.exists else {}) | found
+    collections = [collection async for collection in reference.collections()]
+    results = _merged(await asyncio.gather(*map(_below_collection, collections)))
+    return ({reference.path: snapshot} if snapshot.exists else {}) | results
 
 
 def _merged(parts: list[Contents]) -> Contents:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """Collection to document id to fields."""
 
 NOT_KEPT: Final = {"runs", "leases"}
-"""Collections that tell of runs, not of the base."""
+"""Collections about runs instead of the base."""
 TIMES: Final = {
     "created_at",
     "updated_at",
@@ -39,30 +39,30 @@ TIMES: Final = {
     "milliseconds",
     "run_id",
 }
-"""Fields that say when, or in which run, something came about."""
+"""Fields with a time or a run id."""
 NAMED: Final = {"postings", "indexed", "ranks"}
-"""Maps whose keys are names of the base's own: none of them is left out."""
+"""Maps whose keys are data: none is left out."""
 UNORDERED: Final = {"central"}
-"""Lists whose order hangs on similarities that may be equal but for the last bit."""
+"""Lists sorted by similarities that may differ only in the last bit."""
 DECIMALS: Final = 6
 SHORT: Final = 40
-"""Characters of a field that is shown as it is; of a longer one, a digest."""
+"""The length to which a field is written out; a longer one becomes a digest."""
 LISTS: Final = {"lexicon", "facets"}
-"""Collections of so many documents that each is shown as one digest."""
+"""Large collections, of which each document is one digest."""
 REMEMBERED: Final = {
     "clusters": {"name", "description", "keywords", "central"},
     "lexicon": {"held"},
     "facets": {"held"},
 }
-"""Fields that depend on what a base held before."""
+"""Fields that depend on the history of a base."""
 TOLD: Final = 30
-"""Differences that are told one by one."""
+"""Differences that are listed individually."""
 _GONE: Final = object()
 
 
 async def state_of(ctx: Context) -> State:
-    """All that a base keeps."""
-    collections = [each.id async for each in ctx.database.client.collections()]
+    """The state of a knowledge base."""
+    collections = [collection.id async for collection in ctx.database.client.collections()]
     return {
         name: {key: _plain(data, "") for key, data in (await documents(ctx, name)).items()}
         for name in sorted(collections)
@@ -71,20 +71,22 @@ async def state_of(ctx: Context) -> State:
 
 
 def digests(state: State) -> State:
-    """The same in short: short fields as they are, a digest in the place of longer ones."""
+    """The state with digests in place of long fields."""
     return {
         collection: {
             name: {"contents": _digest(data)} if collection in LISTS else _shortened(data)
-            for name, data in found.items()
+            for name, data in results.items()
         }
-        for collection, found in state.items()
+        for collection, results in state.items()
     }
 
 
-def written(state: State) -> str:
+def to_text(state: State) -> str:
     """A state as JSON, with one document on a line."""
-    told = [f"{json.dumps(name)}: {{\n{_lines(found)}\n}}" for name, found in sorted(state.items())]
-    return "{\n" + ",\n".join(told) + "\n}\n"
+    blocks = [
+        f"{json.dumps(name)}: {{\n{_lines(results)}\n}}" for name, results in sorted(state.items())
+    ]
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
 
 
 def without_history(state: State) -> State:
@@ -109,16 +111,16 @@ def without_history(state: State) -> State:
     for name in ("golden_queries", "health"):
         known["meta"].pop(name)
     return {
-        collection: {name: _present(collection, data) for name, data in found.items()}
-        for collection, found in known.items()
+        collection: {name: _present(collection, data) for name, data in results.items()}
+        for collection, results in known.items()
     }
 
 
 def differences(expected: State, actual: State) -> str:
-    """How a state differs from what it should be, in words; empty where it does not."""
-    found = list(_differences(expected, actual))
-    more = [f"... and {len(found) - TOLD} more"] if len(found) > TOLD else []
-    return "\n".join(found[:TOLD] + more)
+    """The differences of a state from the expected one, as text; empty if there are none."""
+    results = list(_differences(expected, actual))
+    more = [f"... and {len(results) - TOLD} more"] if len(results) > TOLD else []
+    return "\n".join(results[:TOLD] + more)
 
 
 def _differences(expected: State, actual: State) -> Iterator[str]:
@@ -142,7 +144,7 @@ def _fields_that_differ(place: str, wanted: Fields, present: Fields) -> Iterator
 
 
 def _present(collection: str, data: Fields) -> Fields:
-    """What a document says, but for what it remembers."""
+    """The fields of a document without its history."""
     counts = data.get("counts")
     if collection == "topics" and counts:
         data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
@@ -158,12 +160,12 @@ def _told(value: Any) -> str:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A field as JSON can say it, without times."""
+    """A field as JSON, without times."""
     match value:
         case dict():
             return _plain_map(value, name)
         case Vector() | list():
-            items = [_plain(each, "") for each in value]
+            items = [_plain(item, "") for item in value]
             return sorted(items) if name in UNORDERED else items
         case float():
             return round(value, DECIMALS)
@@ -173,11 +175,11 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _plain_map(value: Fields, name: str) -> Any:
-    """Of steps that wait, their names; of others, all but times."""
+    """The names of pending steps; other maps without times."""
     if name == "pending":
         return sorted(value)
     kept = value if name in NAMED else {k: v for k, v in value.items() if k not in TIMES}
-    return {key: _plain(each, key) for key, each in sorted(kept.items())}
+    return {key: _plain(item, key) for key, item in sorted(kept.items())}
 
 
 def _shortened(data: Fields) -> Fields:

@@ -15,7 +15,7 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def book(name: str, *texts: str, title: str = "") -> Source:
 
 async def ingest_books(ctx: Context, *books: Source) -> list[Chunk]:
     """Ingest books one after the other; return their chunks."""
-    chunked = [in_chunks(source) for source in books]
+    chunked = [with_chunks(source) for source in books]
     for source in chunked:
         await Ingestion(ctx.database).save([source], ctx.clock())
     return [chunk for source in chunked for chunk in source.chunks]

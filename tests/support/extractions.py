@@ -25,7 +25,7 @@ from shared.extractions.model import (
 )
 from shared.extractions.repository import Extractions
 from shared.knowledge.queue import ChunkQueue
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.tool_calls import STRANGER, call, call_result
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ async def replace_extractions(
 
 async def pending_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     """A chunk, put into the queue of the extract job."""
-    await write(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
+    await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
     chunks = await ChunkQueue(ctx.database).pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
 

@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Compare, after a run that passed, whichever tests it ran."""
+    """Compare after every run that passed."""
     config = session.config
     if exitstatus != pytest.ExitCode.OK or hasattr(config, "workerinput"):
         return

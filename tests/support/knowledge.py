@@ -1,4 +1,4 @@
-"""Small knowledge bases for tests, put in by the real jobs' parts."""
+"""Small knowledge bases, stored by the parts of the real jobs."""
 
 from __future__ import annotations
 
@@ -49,36 +49,36 @@ SAILING = Source(
 )
 
 
-def in_chunks(source: Source) -> ChunkedSource:
-    """A source, cut as ingest cuts it."""
+def with_chunks(source: Source) -> ChunkedSource:
+    """A source with its chunks, as ingest makes them."""
     spans = [split_chunks(section.text) for section in source.sections]
     return ChunkedSource(source, chunks_of(source, spans))
 
 
-async def put_in(ctx: Context, *sources: Source) -> list[Chunk]:
+async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
     """Store sources, embed and index them; return their chunks in order."""
-    chunked = [in_chunks(source) for source in sources]
+    chunked = [with_chunks(source) for source in sources]
     await Ingestion(ctx.database).save(chunked, ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
-    return [chunk for each in chunked for chunk in each.chunks]
+    return [chunk for item in chunked for chunk in item.chunks]
 
 
 async def embed_all(ctx: Context) -> None:
-    """Embed whatever waits for it."""
+    """Embed all pending chunks."""
     await embed(ctx, Budget(time.monotonic() + 3600))
 
 
 async def index_all(ctx: Context) -> None:
-    """Index whatever waits for it."""
+    """Index all pending chunks."""
     await index(ctx, Budget(time.monotonic() + 3600))
 
 
-async def write(ctx: Context, path: str, data: dict[str, Any]) -> None:
-    """Set a document's fields, as a job that does not exist yet would."""
+async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
+    """Merge fields into a document."""
     await ctx.database.client.document(path).set(data, merge=True)
 
 
 def texts(chunks: Sequence[Chunk]) -> list[str]:
-    """What chunks say."""
+    """The texts of chunks."""
     return [chunk.content for chunk in chunks]

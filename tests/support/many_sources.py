@@ -1,4 +1,4 @@
-"""Knowledge bases for the tools that list: many small sources, put in and indexed."""
+"""Many small sources, stored and indexed, for tools that list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,38 +21,40 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
-"""A Wednesday."""
+"""Noon of a Wednesday."""
 
 
-async def shelve(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
+async def store_and_index(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
     """Store sources, or their new state, and index them; return their chunks in order."""
-    chunked = [in_chunks(source) for source in sources]
+    chunked = [with_chunks(source) for source in sources]
     await Ingestion(ctx.database).save(chunked, now)
     await index_all(ctx)
-    return [chunk for each in chunked for chunk in each.chunks]
+    return [chunk for item in chunked for chunk in item.chunks]
 
 
 async def index_all(ctx: Context) -> None:
-    """Index whatever waits for it."""
+    """Index all pending chunks."""
     await index(ctx, Budget(time.monotonic() + 3600))
 
 
-def source(source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any) -> Source:
+def make_source(
+    source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any
+) -> Source:
     """A source of one section for each text and each date; other fields are a `Source`'s own."""
     sections = [Section(text) for text in texts]
-    sections += [Section(f"{source_id} {each}", highlighted_at=each) for each in dates]
+    sections += [Section(f"{source_id} {date}", highlighted_at=date) for date in dates]
     sections = sections or [Section(f"What {source_id} says.")]
     described = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=tuple(sections), **described)
 
 
 def metered(app: App) -> tuple[Context, Meter]:
-    """The capabilities of a call of its own, and what counts it."""
+    """The context of a new call, and its meter."""
     meter = Meter()
     return app.context(Caller(), meter), meter
 
 
-def cost(meter: Meter) -> tuple[int, int]:
+def cost_of(meter: Meter) -> tuple[int, int]:
     """Round trips and documents read, of a call that wrote nothing."""
     assert meter.documents_written == 0
     return meter.round_trips, meter.documents_read

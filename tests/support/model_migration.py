@@ -19,7 +19,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.database_dump import everything
 from tests.support.extractions import decision, make_extraction, store_extractions, warning
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
 from tests.support.stored_documents import documents
 from tests.support.tool_calls import call_result
@@ -95,7 +95,7 @@ def present() -> Model:
 async def fill(app: App) -> None:
     """Put in passages, extractions of them, traces and materials."""
     ctx = of_job(app)
-    chunks = await put_in(ctx, BAKING, SAILING)
+    chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
         ctx, make_extraction(chunks[0], decision()), make_extraction(chunks[1], warning())
     )

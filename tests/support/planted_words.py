@@ -1,4 +1,4 @@
-"""A word said in every place where somebody on the wire can say anything."""
+"""A marker word planted in every part of a request that a client controls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Running
 
 FORGED = f"carrel_0123456789ab_{MARK * 7}"
-"""A key that nobody made."""
+"""An access key that was never issued."""
 DEEP = 150
-"""As deep as JSON may be nested, about."""
+"""About the greatest depth to which JSON may be nested."""
 SIGN_IN_PATHS = (
     "authorize",
     "register",
@@ -33,30 +33,30 @@ SIGN_IN_PATHS = (
     ".well-known/oauth-protected-resource",
     ".well-known/oauth-protected-resource/mcp",
 )
-"""Where the gateway signs people in, if it does."""
+"""The paths of the gateway's sign-in."""
 PATHS = (*SIGN_IN_PATHS, "health", "mcp")
-"""Where the gateway answers, or might."""
+"""Paths that the gateway answers, or might."""
 FIELDS = (
     *("client_id", "client_secret", "code", "code_verifier", "code_challenge", "state", "ticket"),
     *("redirect_uri", "refresh_token", "token", "scope", "resource", "key", "grant_type"),
     *("response_type", "csrf", "id_token", "error", "error_description"),
 )
-"""What is sent there."""
+"""Bodies that are sent to these paths."""
 
 
 def plant(running: Running) -> str:
-    """Say the mark everywhere; return all that was answered."""
+    """Send the marker everywhere; return all answers."""
     ways = (calls, _methods, _bodies, _headers, _addresses, _functions)
     texts = [reply.text for way in ways for reply in way(running)]
     return "".join([*texts, _noise(running)])
 
 
 def calls(running: Running) -> Iterator[httpx2.Response]:
-    """Say the mark in calls of tools."""
+    """Send the marker in tool calls."""
     there = running.endpoint
-    found = post(there, call("search_kb", {"query": f"the {MARK}"}))
-    yield found
-    result = found.json().get("result", {})
+    results = post(there, call("search_kb", {"query": f"the {MARK}"}))
+    yield results
+    result = results.json().get("result", {})
     for hit in result.get("structuredContent", {}).get("results", []):
         yield post(there, call("get_chunk", {"chunk_id": hit["chunk_id"]}))
     bad: list[tuple[str, Any]] = [
@@ -82,7 +82,7 @@ def calls(running: Running) -> Iterator[httpx2.Response]:
 
 def _methods(running: Running) -> Iterator[httpx2.Response]:
     prompt, template = {"type": "ref/prompt"}, {"type": "ref/resource"}
-    said: list[tuple[str, dict[str, Any]]] = [
+    fields: list[tuple[str, dict[str, Any]]] = [
         ("resources/read", {"uri": f"carrel://chunk/{MARK}"}),
         ("resources/read", {"uri": f"{MARK}://{MARK}?{MARK}#{MARK}"}),
         ("resources/list", {"cursor": MARK}),
@@ -99,7 +99,7 @@ def _methods(running: Running) -> Iterator[httpx2.Response]:
         (MARK, {MARK: MARK}),
         (f"notifications/{MARK}", {MARK: MARK}),
     ]
-    for method, params in said:
+    for method, params in fields:
         yield post(running.endpoint, message(method, **params))
         yield post_modern(running.endpoint, method, **params)
         silent = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -141,7 +141,7 @@ def _bodies(running: Running) -> Iterator[httpx2.Response]:
 
 
 def _headers(running: Running) -> Iterator[httpx2.Response]:
-    said = [
+    fields = [
         ("authorization", f"Bearer {MARK}"),
         ("authorization", f"Bearer {FORGED}"),
         ("authorization", f"Bearer {MARK}@{FORGED}"),
@@ -171,7 +171,7 @@ def _headers(running: Running) -> Iterator[httpx2.Response]:
         (f"x-{MARK}", MARK),
     ]
     body = call("get_stats", {})
-    for name, value in said:
+    for name, value in fields:
         yield post(running.endpoint, body, {name: value})
         yield post_modern(
             running.endpoint, "tools/call", {name: value}, name="get_stats", arguments={}
@@ -191,7 +191,7 @@ def _addresses(running: Running) -> Iterator[httpx2.Response]:
 
 
 def _functions(running: Running) -> Iterator[httpx2.Response]:
-    """Whoever could reach a function past the gateway."""
+    """Requests to a function without the gateway."""
     for tool in running.tools.values():
         yield httpx2.post(tool.url, content=MARK, headers={"traceparent": MARK})
         yield httpx2.post(f"{tool.url}/{MARK}?{MARK}={MARK}", json={MARK: MARK})
@@ -199,10 +199,10 @@ def _functions(running: Running) -> Iterator[httpx2.Response]:
 
 
 def _noise(running: Running) -> str:
-    """What the server answers to what is no HTTP."""
-    for said in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
+    """The server's answer to bytes that are not HTTP."""
+    for fields in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
         address = urlsplit(running.url)
         with socket.create_connection((address.hostname, address.port or 80), 5) as connection:
-            connection.sendall(said.encode())
+            connection.sendall(fields.encode())
             heard = connection.recv(65_536)
     return heard.decode("utf-8", "replace")

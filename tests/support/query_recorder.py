@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DIRECTORY_VARIABLE: Final = "CARREL_RECORD_QUERIES"
-"""Names the directory in which processes leave their shapes."""
+"""The variable that names the directory for the shapes of processes."""
 
 _KINDS: Final = (BaseQuery, BaseVectorQuery, BaseAggregationQuery)
 _METHOD: Final = "_prep_stream"

@@ -1,4 +1,4 @@
-"""Knowledge bases to search, walks through all pages, and what brute force finds in them."""
+"""Knowledge bases to search, all pages of a search, and a brute-force search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.knowledge.source import Section, Source
 from shared.search.fusion import Scores, diversify, fuse
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine
-from tests.support.knowledge import index_all, put_in
+from tests.support.knowledge import index_all, store_sources
 
 if TYPE_CHECKING:
     import random
@@ -44,34 +44,34 @@ CLUSTERS: Final = ("c1", "c2", "c3")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A chunk with its vector, read past everything that is tested."""
+    """A chunk with its vector, read without the code under test."""
 
     chunk: Chunk
     vector: Vector
 
 
-def one(text: str, source_id: str = "notes", **fields: Any) -> Source:
-    """A source of one passage."""
+def source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:
+    """A source with one passage."""
     described = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=(Section(text),), **described)
 
 
-def many(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
-    """A source of a passage for each text."""
+def source_of_texts(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
+    """A source with a passage for each text."""
     described = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=tuple(map(Section, texts)), **described)
 
 
-async def change(ctx: Context, chunk_id: str, **fields: object) -> None:
-    """Set fields of a chunk, as the jobs do that make cards and clusters, and index it again."""
+async def update_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
+    """Set fields of a chunk, as jobs do, and index it again."""
     reference = ctx.database.client.document(f"chunks/{chunk_id}")
     await reference.update(fields | {"pending.index": ctx.clock()})
     await index_all(ctx)
 
 
-async def random_base(ctx: Context, chance: random.Random, sources: int = 9) -> list[Stored]:
-    """A base of passages with tags, authors, dates, cards and clusters at random."""
-    await put_in(ctx, *(_random_source(chance, number) for number in range(sources)))
+async def random_knowledge(ctx: Context, chance: random.Random, sources: int = 9) -> list[Stored]:
+    """A knowledge base with random tags, authors, dates, cards and clusters."""
+    await store_sources(ctx, *(_random_source(chance, number) for number in range(sources)))
     client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if chance.random() < 0.5 else None
@@ -79,99 +79,99 @@ async def random_base(ctx: Context, chance: random.Random, sources: int = 9) -> 
         fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": ctx.clock()}
         await snapshot.reference.update(fields)
     await index_all(ctx)
-    return await stored(ctx)
+    return await stored_chunks(ctx)
 
 
-async def stored(ctx: Context) -> list[Stored]:
-    """Every passage there is."""
+async def stored_chunks(ctx: Context) -> list[Stored]:
+    """All stored passages."""
     chunks = ctx.database.client.collection("chunks")
-    found = [(each.id, each.to_dict() or {}) async for each in chunks.stream()]
+    results = [(item.id, item.to_dict() or {}) async for item in chunks.stream()]
     return [
         Stored(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
-        for name, data in found
+        for name, data in results
         if "content" in data
     ]
 
 
-async def cut_lists(ctx: Context, collection: str, cap: int) -> None:
-    """Cut all lists of a collection as the index job cuts those that have grown too long."""
+async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
+    """Truncate all postings of a collection, as the index job does with long ones."""
     client = ctx.database.client
-    names = [(collection, each.id) async for each in client.collection(collection).stream()]
+    names = [(collection, item.id) async for item in client.collection(collection).stream()]
     await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(
         names, truncation_policies(KNOWLEDGE)
     )
 
 
-async def walk(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
+async def all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
     """All pages of a call."""
     pages: list[Out] = []
     cursor = None
     for _ in count():
-        wanted = {"limit": limit, "cursor": cursor, **arguments}
-        pages.append(await search_kb(In.model_validate(wanted), ctx))
+        expected = {"limit": limit, "cursor": cursor, **arguments}
+        pages.append(await search_kb(In.model_validate(expected), ctx))
         cursor = pages[-1].next_cursor
         if cursor is None:
             return pages
     raise AssertionError
 
 
-def hits(pages: Sequence[Out]) -> list[Hit]:
+def hits_of(pages: Sequence[Out]) -> list[Hit]:
     """The hits of all pages."""
     return [hit for page in pages for hit in page.results]
 
 
-def ids(pages: Sequence[Out]) -> list[str]:
+def ids_of(pages: Sequence[Out]) -> list[str]:
     """The chunk ids of all pages."""
-    return [hit.chunk_id for hit in hits(pages)]
+    return [hit.chunk_id for hit in hits_of(pages)]
 
 
 def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
-    """Whether a passage passes filters, told another way than the product does."""
+    """Whether a passage passes filters, implemented independently of the product."""
     assert chunk.dated_at
     return all(_tests(chunk, filters)) and (not cards_only or chunk.knowledge_card is not None)
 
 
 def newest_first(base: Sequence[Stored]) -> list[str]:
     """Passages by date."""
-    chunks = [each.chunk for each in base]
+    chunks = [entry.chunk for entry in base]
     return [
-        each.chunk_id
-        for each in sorted(chunks, key=lambda each: (each.dated_at, each.chunk_id), reverse=True)
+        item.chunk_id
+        for item in sorted(chunks, key=lambda item: (item.dated_at, item.chunk_id), reverse=True)
     ]
 
 
-def by_meaning(base: Sequence[Stored], vector: Vector) -> list[str]:
-    """Passages by their similarity with a vector."""
-    scores = {each.chunk.chunk_id: cosine(each.vector, vector) for each in base}
+def semantic_order(base: Sequence[Stored], vector: Vector) -> list[str]:
+    """Passages by similarity to a vector."""
+    scores = {entry.chunk.chunk_id: cosine(entry.vector, vector) for entry in base}
     return _in_order(sorted(scores.items(), key=lambda item: (-item[1], item[0])), base)
 
 
-def by_words(base: Sequence[Stored], everything: Sequence[Stored], query: str) -> list[str]:
-    """Passages that hold a term of a query, by BM25."""
+def lexical_order(base: Sequence[Stored], everything: Sequence[Stored], query: str) -> list[str]:
+    """Passages with a term of a query, by BM25."""
     scores = bm25(everything, query)
-    held = [
-        (each.chunk.chunk_id, scores[each.chunk.chunk_id])
-        for each in base
-        if scores[each.chunk.chunk_id]
+    stored_terms = [
+        (entry.chunk.chunk_id, scores[entry.chunk.chunk_id])
+        for entry in base
+        if scores[entry.chunk.chunk_id]
     ]
-    return _in_order(sorted(held, key=lambda item: (-item[1], item[0])), base)
+    return _in_order(sorted(stored_terms, key=lambda item: (-item[1], item[0])), base)
 
 
-def by_both(
+def hybrid_order(
     base: Sequence[Stored], everything: Sequence[Stored], query: str, vector: Vector
 ) -> list[str]:
     """Passages by both scores."""
     scores = bm25(everything, query)
     pool = {
-        each.chunk.chunk_id: Scores(cosine(each.vector, vector), scores[each.chunk.chunk_id])
-        for each in base
+        entry.chunk.chunk_id: Scores(cosine(entry.vector, vector), scores[entry.chunk.chunk_id])
+        for entry in base
     }
     return _in_order(fuse(pool), base)
 
 
 def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
     """The BM25 score of every passage, from the texts themselves."""
-    texts = {each.chunk.chunk_id: Counter(terms(each.chunk.indexed_text)) for each in everything}
+    texts = {entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in everything}
     average = sum(counts.total() for counts in texts.values()) / len(texts)
     scores = dict.fromkeys(texts, 0.0)
     for term in terms(query):
@@ -184,7 +184,7 @@ def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
 
 
 def random_filters(chance: random.Random) -> dict[str, Any]:
-    """Some filters at once, or none."""
+    """Up to three random filters."""
     start = FIRST_DAY + timedelta(days=chance.randrange(0, 700))
     possible: dict[str, Any] = {
         "tags": chance.sample([*TAGS, "FOOD", "unknown"], chance.randint(1, 3)),
@@ -203,19 +203,19 @@ def random_filters(chance: random.Random) -> dict[str, Any]:
 
 
 def _tests(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
-    for name, wanted in filters.items():
+    for name, expected in filters.items():
         match name:
             case "tags":
-                yield not {_folded(tag) for tag in wanted}.isdisjoint(map(_folded, chunk.tags))
+                yield not {_folded(tag) for tag in expected}.isdisjoint(map(_folded, chunk.tags))
             case "author" | "category":
-                yield _folded(getattr(chunk, name) or "") == _folded(wanted)
+                yield _folded(getattr(chunk, name) or "") == _folded(expected)
             case "source":
-                yield wanted == chunk.source_id or _folded(wanted) == _folded(chunk.title)
+                yield expected == chunk.source_id or _folded(expected) == _folded(chunk.title)
             case "cluster_id":
-                yield wanted in chunk.cluster_id
+                yield expected in chunk.cluster_id
             case "date_range":
                 day = f"{chunk.dated_at:%Y-%m-%d}"
-                yield wanted.get("start", "") <= day <= wanted.get("end", "9999")
+                yield expected.get("start", "") <= day <= expected.get("end", "9999")
 
 
 def _folded(name: str) -> str:
@@ -223,7 +223,7 @@ def _folded(name: str) -> str:
 
 
 def _in_order(scored: list[tuple[str, float]], base: Sequence[Stored]) -> list[str]:
-    sources = {each.chunk.chunk_id: each.chunk.source_id for each in base}
+    sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in base}
     return [name for name, _ in diversify(scored, sources)]
 
 

@@ -1,4 +1,4 @@
-"""A second corpus, which only tests have: short texts, indexed by whoever writes them."""
+"""A second corpus for tests: short texts, indexed when they are written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Jotting:
 
 
 def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
-    """One of each text, a day apart, the last of them the newest."""
+    """A jotting for each text, a day apart, the last one the newest."""
     return [
         Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
         for number, text in enumerate(texts)
@@ -59,25 +59,28 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
 
 
 def corpus(ctx: Context) -> DatedCorpus[Jotting]:
-    """All of them, for search."""
+    """The corpus of all jottings."""
     database = ctx.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
     return DatedCorpus(documents, InvertedIndex(database, NAMES))
 
 
 async def jot(ctx: Context, *written: Jotting) -> None:
-    """Write each, in the place of the one of its id if there is one."""
+    """Write jottings, replacing those of the same ids."""
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    for each in written:
-        [vector] = await ctx.embedder.embed([each.text], Purpose.DOCUMENT)
-        wanted = indexed_state(each)
-        said = {"text": each.text, "tags": list(each.tags), "dated_at": each.dated_at}
-        found_by = {"embedding": Vector(vector), "facets": [id_facet(each.id), *wanted.facets]}
-        await _save(ctx, each.id, said | found_by, wanted)
+    for document in written:
+        [vector] = await ctx.embedder.embed([document.text], Purpose.DOCUMENT)
+        expected = indexed_state(document)
+        fields = {"text": document.text, "tags": list(document.tags), "dated_at": document.dated_at}
+        found_by = {
+            "embedding": Vector(vector),
+            "facets": [id_facet(document.id), *expected.facets],
+        }
+        await _save(ctx, document.id, fields | found_by, expected)
 
 
 async def forget(ctx: Context, jotting_id: str) -> None:
-    """Leave nothing of it that could be found."""
+    """Delete a jotting and its postings."""
     gone = dict.fromkeys(("text", "embedding", "dated_at"), DELETE_FIELD)
     await _save(ctx, jotting_id, gone | {"facets": []}, NOT_INDEXED)
 
@@ -85,7 +88,7 @@ async def forget(ctx: Context, jotting_id: str) -> None:
 async def _save(
     ctx: Context, jotting_id: str, fields: dict[str, Any], wanted: IndexedState
 ) -> None:
-    """Write it with its lists in one commit, as long as somebody else writes it in between."""
+    """Write a jotting and its postings in one commit; retry on conflict."""
     database = ctx.database
 
     async def attempt() -> None:

@@ -1,4 +1,4 @@
-"""What stands in the database, document by document, and budgets for the jobs that put it there."""
+"""The documents of a database, and budgets for jobs."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 async def snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:
     """Every document of a collection by its id, with the time of its last write."""
-    found = ctx.database.client.collection(collection).stream()
-    return {snapshot.id: snapshot async for snapshot in found}
+    results = ctx.database.client.collection(collection).stream()
+    return {snapshot.id: snapshot async for snapshot in results}
 
 
 async def documents(ctx: Context, collection: str) -> dict[str, dict[str, Any]]:
     """The fields of every document of a collection, by its id."""
-    found = await snapshots(ctx, collection)
-    return {name: snapshot.to_dict() or {} for name, snapshot in found.items()}
+    results = await snapshots(ctx, collection)
+    return {name: snapshot.to_dict() or {} for name, snapshot in results.items()}
 
 
 async def chunks(ctx: Context) -> dict[str, dict[str, Any]]:
-    """The fields of every chunk that says something, by its id: those deleted say nothing."""
-    found = await documents(ctx, "chunks")
-    return {name: data for name, data in found.items() if "content" in data}
+    """The fields of every chunk that is not deleted, by id."""
+    results = await documents(ctx, "chunks")
+    return {name: data for name, data in results.items() if "content" in data}
 
 
 async def tombstones(ctx: Context) -> dict[str, dict[str, Any]]:
-    """What is left of the chunks that were deleted, by their ids."""
-    found = await documents(ctx, "chunks")
-    return {name: data for name, data in found.items() if "deleted_at" in data}
+    """The remains of deleted chunks, by id."""
+    results = await documents(ctx, "chunks")
+    return {name: data for name, data in results.items() if "deleted_at" in data}
 
 
 async def chunks_by_content(ctx: Context) -> dict[str, dict[str, Any]]:
-    """The fields of every chunk that says something, by what it says."""
+    """The fields of every chunk that is not deleted, by its text."""
     return {data["content"]: data for data in (await chunks(ctx)).values()}
 
 
@@ -61,7 +61,7 @@ def nothing() -> Budget:
 
 
 def one_step(progress: Callable[[int], None] = lambda _: None) -> Budget:
-    """A budget that is spent as soon as something has been dealt with."""
+    """A budget that is spent after the first item."""
     done: list[int] = []
 
     def deal(count: int) -> None:

@@ -1,4 +1,4 @@
-"""The whole sample as a Readwise library, and a language model that answers of its words.
+"""The whole sample as a Readwise library, and a fake language model that answers from its words.
 
 Everything that is made of it is the same on any machine: vectors are counts of hashed words, and
 answers are made of the passage's own sentences.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tests.support.fakes.vertex import Call
 
 ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
-"""The jobs that keep a base of a library, as a night runs them."""
+"""The jobs of a night, in order."""
 PINNED: Final = Path(__file__).with_name("sample_state.json")
 FRIDAY: Final = "friday"
 """Of the sample's highlights, one of a source and one of a later one have this word: both are said
@@ -78,7 +78,7 @@ class WordVertex(FakeVertex):
     """
 
     def __init__(self) -> None:
-        """Answer cards, names and findings of the text."""
+        """Reply with cards, names and findings from the text."""
         super().__init__()
         self.answers |= {"GeneratedCard": card, "ClusterName": topic_name, "Findings": findings}
         self.moody = False
@@ -101,7 +101,7 @@ class WordVertex(FakeVertex):
 
 
 def vector_of(text: str, dimension: int) -> list[int]:
-    """How often words of a text fall on each axis: whole numbers, the same on any machine."""
+    """The word counts of a text on each axis: integers, the same on every machine."""
     values = [0] * dimension
     for word in _WORD.findall(text.casefold()):
         digest = hashlib.sha256(word.encode()).digest()
@@ -112,32 +112,32 @@ def vector_of(text: str, dimension: int) -> list[int]:
 
 
 def card(text: str) -> dict[str, Any]:
-    """A card: the longest sentence, and the first three."""
+    """A card of the longest sentence and the first three."""
     title, _, passage = text.partition("\n\n")
-    told = sentences(passage)
-    summary = f"Of {title.casefold()}, most is said by: {max(told, key=len)}"
-    takeaways = [f"{number}. {line}"[:300] for number, line in enumerate((told * 3)[:3], start=1)]
+    lines = sentences(passage)
+    summary = f"Of {title.casefold()}, most is said by: {max(lines, key=len)}"
+    takeaways = [f"{number}. {line}"[:300] for number, line in enumerate((lines * 3)[:3], start=1)]
     return {"summary": summary[:400], "takeaways": takeaways}
 
 
 def topic_name(text: str) -> dict[str, Any]:
-    """A name of the words that a topic shares, whatever passages are shown of it."""
+    """A name from the words that a cluster's passages share."""
     keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
     name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
     return {"name": name, "description": f"It is about {keywords[0]}.", "keywords": keywords[:8]}
 
 
 def findings(text: str) -> dict[str, Any]:
-    """What a passage asks, warns of, lists and explains; one thing in some of them is made up."""
-    told = sentences(text.partition("\n\n")[2])
-    asked = [_found(line, told, _decision) for line in told if line.endswith("?")]
-    warned = [_found(line, told, _warning) for line in told if _NEVER.search(line)]
-    fridays = [_found(line, told, _friday) for line in told if FRIDAY in line.casefold()]
-    listed = [_found(line, told, _methodology) for line in told if line.startswith("First")]
-    explained = [_found(line, told, _pattern) for line in told if " because " in line]
-    made_up = [_found("Rubber ducks are banned here.", told, _pattern)] * (len(told) % 5 == 0)
+    """The questions, warnings, lists and explanations of a passage, some with an invented quote."""
+    lines = sentences(text.partition("\n\n")[2])
+    arguments = [_found(line, lines, _decision) for line in lines if line.endswith("?")]
+    warned = [_found(line, lines, _warning) for line in lines if _NEVER.search(line)]
+    fridays = [_found(line, lines, _friday) for line in lines if FRIDAY in line.casefold()]
+    listed = [_found(line, lines, _methodology) for line in lines if line.startswith("First")]
+    explained = [_found(line, lines, _pattern) for line in lines if " because " in line]
+    made_up = [_found("Rubber ducks are banned here.", lines, _pattern)] * (len(lines) % 5 == 0)
     return {
-        "decisions": asked[:1],
+        "decisions": arguments[:1],
         "warnings": warned[:1] + fridays[:1],
         "patterns": explained[:1] + made_up,
         "methodologies": listed[:1],
@@ -145,19 +145,19 @@ def findings(text: str) -> dict[str, Any]:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences as they stand in a text."""
-    return [each.strip() for each in _SENTENCE.findall(text) if len(each.strip()) > 20] or [text]
+    """The sentences of a text."""
+    return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
 
 def _found(line: str, told: list[str], content: Any) -> dict[str, Any]:
     words = line.casefold()
-    topics = [each for each in TOPICS if each.casefold()[:4] in words] or ["Software Craft"]
+    topics = [item for item in TOPICS if item.casefold()[:4] in words] or ["Software Craft"]
     sure = round(0.5 + len(" ".join(told)) % 50 / 100, 2)
     return {"quote": line, "content": content(line, told), "topics": topics, "confidence": sure}
 
 
 def _decision(line: str, told: list[str]) -> dict[str, Any]:
-    others = [each[:300] for each in told if each != line]
+    others = [item[:300] for item in told if item != line]
     return {
         "question": line[:300],
         "options": others[:2],
@@ -177,8 +177,8 @@ def _friday(_line: str, _told: list[str]) -> dict[str, Any]:
 
 def _methodology(line: str, told: list[str]) -> dict[str, Any]:
     steps = [
-        {"order": number, "title": _few_words(each), "description": each}
-        for number, each in enumerate(told[:4], start=1)
+        {"order": number, "title": _few_words(item), "description": item}
+        for number, item in enumerate(told[:4], start=1)
     ]
     return {"name": _few_words(line), "steps": steps}
 
@@ -192,13 +192,13 @@ def _few_words(line: str) -> str:
 
 
 def pinned() -> State:
-    """The state that the sample ends in."""
+    """The pinned final state of the sample."""
     state: State = json.loads(PINNED.read_text(encoding="utf-8"))
     return state
 
 
 def shelve(readwise: FakeReadwise) -> None:
-    """Fill a library with the sample's books, as they stand in its export."""
+    """Fill a library with the sample's books."""
     for book in exported():
         fields = {name: value for name, value in book.items() if name != "highlights"}
         readwise.put(book["user_book_id"], **fields)
@@ -207,13 +207,13 @@ def shelve(readwise: FakeReadwise) -> None:
 
 
 def exported() -> list[dict[str, Any]]:
-    """The sample's books, as Readwise tells them."""
+    """The sample's books in Readwise's format."""
     export: dict[str, list[dict[str, Any]]] = json.loads(SAMPLE.read_text(encoding="utf-8"))
     return export["results"]
 
 
 def credentials_file(folder: Path) -> Path:
-    """A file for GOOGLE_APPLICATION_CREDENTIALS whose token is never asked of Google."""
+    """A file for GOOGLE_APPLICATION_CREDENTIALS that never needs a token from Google."""
     path = folder / "credentials.json"
     credentials = {
         "type": "authorized_user",
@@ -229,7 +229,7 @@ def credentials_file(folder: Path) -> Path:
 
 
 def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Settings:
-    """A deployment that follows the library, and has Google's models."""
+    """The settings of a deployment that syncs the library and uses Google's models."""
     return Settings(
         google_cloud_project=project,
         readwise_token=SecretStr(TOKEN),
@@ -242,14 +242,14 @@ def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Set
 
 @asynccontextmanager
 async def opened(settings: Settings, clock: Clock) -> AsyncIterator[App]:
-    """A process of a deployment."""
+    """The app of one process."""
     app = App(settings, clock=clock)
     yield app
     await app.aclose()
 
 
 async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
-    """Run every job once, each in a process of its own; return what each did."""
+    """Run every job once, each in an app of its own; return their reports."""
     return {job.name: await run_one(job, settings, clock) for job in ORDER}
 
 

@@ -26,7 +26,7 @@ from tests.support.cloud_run.environments import environment
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET
-from tests.support.knowledge import BAKING, SAILING, in_chunks, index_all
+from tests.support.knowledge import BAKING, SAILING, index_all, with_chunks
 from tests.support.ports import free_port
 from tests.support.tool_calls import request_of
 from tests.support.whole_sample import credentials_file
@@ -168,7 +168,7 @@ async def assert_found_by_meaning(
 ) -> None:
     """Assert that the deployed job embeds and the deployed tool finds by vector."""
     settings |= {"GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project}
-    books = [in_chunks(BAKING), in_chunks(SAILING)]
+    books = [with_chunks(BAKING), with_chunks(SAILING)]
     await Ingestion(ctx.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:

@@ -13,7 +13,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.gateway_process import INLINE, run_gateway
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +84,6 @@ def run_all(suite: Suite, under_test: Gateways) -> dict[str, list[Outcome]]:
 async def _fill(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
-        await put_in(app.context(Caller(), Meter()), BAKING, SAILING)
+        await store_sources(app.context(Caller(), Meter()), BAKING, SAILING)
     finally:
         await app.aclose()

@@ -30,7 +30,7 @@ from shared.runtime.context import App
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.healthy_deployment import FakeGateway
-from tests.support.knowledge import BAKING, in_chunks, index_all
+from tests.support.knowledge import BAKING, index_all, with_chunks
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def _index_texts(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
         ctx = app.context(Caller(), Meter())
-        await Ingestion(ctx.database).save([in_chunks(BAKING)], ctx.clock())
+        await Ingestion(ctx.database).save([with_chunks(BAKING)], ctx.clock())
         await index_all(ctx)
     finally:
         await app.aclose()

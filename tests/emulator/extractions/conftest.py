@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def chunks(ctx: Context) -> list[Chunk]:
     """Three passages about baking, and two about sailing."""
-    return await put_in(ctx, BAKING, SAILING)
+    return await store_sources(ctx, BAKING, SAILING)

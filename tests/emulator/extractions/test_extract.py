@@ -32,7 +32,7 @@ from tests.support.extract_job import (
     warning,
 )
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import index_all, write
+from tests.support.knowledge import index_all, set_fields
 from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ async def test_passages_of_an_older_schema_are_read_again_once(settings: Setting
         chunk, _gone = await ingest_books(ctx, book("tables", KEYS), book("gone", RETRIES))
         await run_extract(ctx)
         await ingest_books(ctx, book("gone", NOTHING))
-        await write(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
+        await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
         assert 2 == await requeue_all(ctx)
         assert {KEYS, NOTHING} == await pending_texts(ctx)
         assert {} == (await chunks_by_content(ctx))[KEYS]["parked"]

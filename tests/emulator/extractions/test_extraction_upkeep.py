@@ -18,7 +18,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def duplicated(ctx: Context) -> list[Extraction]:
     """An extraction and its three duplicates; the fourth has the highest confidence of these."""
-    chunks = await put_in(ctx, BAKING, SAILING)
+    chunks = await store_sources(ctx, BAKING, SAILING)
     first = make_extraction(chunks[0], decision(), "bread", confidence=0.9)
     await store_extractions(ctx, first, make_extraction(chunks[0], warning(), "bread"))
     others = [
@@ -145,7 +145,7 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
     assert [] == await upkeep.find_orphans(page)
-    await write(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
+    await set_fields(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
     await ctx.database.document("chunks", first.chunk_id).delete()
     await ctx.database.document("chunks", duplicated[1].chunk_id).update({"extracted": {}})
     orphans = await upkeep.find_orphans(page)
@@ -163,7 +163,7 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
     await ctx.database.document("chunks", duplicated[0].chunk_id).delete()
-    await write(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
+    await set_fields(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
     assert 1 == await upkeep.delete_orphans(await upkeep.find_orphans(page))
     assert duplicated[0].extraction_id in await documents(ctx, "extractions")
 
@@ -183,7 +183,7 @@ async def test_of_very_many_duplicates_one_is_promoted(
     for name in more:
         data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
-        await write(ctx, f"extractions/{name}", data | hanging)
+        await set_fields(ctx, f"extractions/{name}", data | hanging)
     await delete_extractions(ctx, first)
     while (await ExtractionUpkeep(ctx.database).process_deletions())["settled"]:
         pass

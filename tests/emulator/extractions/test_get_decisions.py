@@ -21,7 +21,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, put_in
+from tests.support.knowledge import BAKING, store_sources
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def test_a_page_is_limited_in_size(ctx: Context, app: App, chunks: list[Ch
 
 async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision()))
-    await put_in(ctx, replace(BAKING, title="Bread and Butter"))
+    await store_sources(ctx, replace(BAKING, title="Bread and Butter"))
     result = await call_result(app, "get_decisions")
     assert "Bread and Butter" == result["results"][0]["source_title"]
     assert ["Bread and Butter"] == result["metadata"]["sources_cited"]
@@ -192,7 +192,7 @@ async def test_extractions_of_a_deleted_passage_are_not_returned(
 ) -> None:
     extraction = make_extraction(chunks[2], decision())
     await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"), extraction)
-    await put_in(ctx, replace(BAKING, sections=BAKING.sections[1:]))
+    await store_sources(ctx, replace(BAKING, sections=BAKING.sections[1:]))
     assert [extraction.extraction_id] == result_ids([await call_result(app, "get_decisions")])
     unknown = await call_result(app, "get_decisions", topic="bread")
     assert ([], []) == (unknown["results"], unknown["metadata"]["nearest_topics"])

@@ -16,7 +16,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ CHUNK_INDEX = {name: n % 5 for n, name in enumerate(CONTENTS)}
 async def test_the_extraction_that_answers_comes_first(
     ctx: Context, app: App, name: str, query: str, expected: list[str]
 ) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
+    chunks = await store_sources(ctx, BAKING, SAILING)
     extractions = {
         key: make_extraction(chunks[CHUNK_INDEX[key]], content) for key, content in CONTENTS.items()
     }

@@ -22,7 +22,7 @@ from tests.support.extractions import (
     store_extractions,
 )
 from tests.support.fakes.embedder import WordEmbedder, cosine
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import documents
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
 from tests.support.tool_calls import call, call_error, call_result
@@ -43,7 +43,7 @@ QUERY = "rye flour and yeast"
 @pytest.fixture
 async def decisions(ctx: Context) -> list[Extraction]:
     """Sixty decisions from two passages, some of which differ only in their ids."""
-    first, *_, last = await put_in(ctx, BAKING, SAILING)
+    first, *_, last = await store_sources(ctx, BAKING, SAILING)
     generator = random.Random(7)  # noqa: S311 - no secret
     texts = [" ".join(generator.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
     extractions = [
@@ -109,7 +109,7 @@ async def test_paging_ends_at_the_most_neighbours(
 ) -> None:
     """The copies are written directly: a thousand of them take a while."""
     monkeypatch.setattr(pages, "MAX_NEAREST", most)
-    [chunk, *_] = await put_in(ctx, BAKING)
+    [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, decision("rye"), "bread"))
     [(name, data)] = (await documents(ctx, "extractions")).items()
     client = ctx.database.client
@@ -158,7 +158,7 @@ async def test_vectors_of_another_model_are_a_conflict(
     ctx: Context, app: App, decisions: list[Extraction]
 ) -> None:
     assert decisions
-    await write(ctx, "meta/embedding", {"model": "another"})
+    await set_fields(ctx, "meta/embedding", {"model": "another"})
     app.connection.caches["embedding_space"].clear()
     error = await call_error(app, "get_decisions", query=QUERY)
     assert "CONFLICT" == error.code

@@ -19,7 +19,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, put_in
+from tests.support.knowledge import BAKING, store_sources
 from tests.support.tool_calls import STRANGER, call, call_result
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ ATTRIBUTION: Final = ("topics", "source_title", "source_id", "chunk_id", "confid
 
 async def get_result(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
     """The result of a tool for one extraction, without its id and its attribution."""
-    [chunk, *_] = await put_in(ctx, BAKING)
+    [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, content, "bread"))
     [result] = (await call_result(app, name))["results"]
     fields = list(result)

@@ -24,7 +24,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, put_in, write
+from tests.support.knowledge import BAKING, set_fields, store_sources
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 
 async def store_topics(ctx: Context) -> list[Chunk]:
     """Bread has four extractions, rye has two, and three topics have one."""
-    chunks = await put_in(ctx, BAKING)
+    chunks = await store_sources(ctx, BAKING)
     await store_extractions(
         ctx,
         make_extraction(chunks[0], decision(), "bread", "rye"),
@@ -51,7 +51,7 @@ async def store_topics(ctx: Context) -> list[Chunk]:
 async def write_topic(ctx: Context, name: str, **counts: int) -> None:
     """Write a topic with these counts."""
     data = {"name": name, "counts": counts, "total": sum(counts.values())}
-    await write(ctx, f"topics/{name}", data)
+    await set_fields(ctx, f"topics/{name}", data)
 
 
 async def list_names(app: App, **arguments: Any) -> list[str]:

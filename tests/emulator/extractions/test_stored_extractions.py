@@ -23,7 +23,7 @@ from tests.support.extractions import (
     store_extractions,
     warning,
 )
-from tests.support.knowledge import BAKING, index_all, put_in, write
+from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.stored_documents import documents, snapshots
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
     assert 0 == await replace_extractions(
         ctx, chunk, [make_extraction(chunks[0], decision(), "bread")]
     )
@@ -236,7 +236,7 @@ async def test_extractions_and_counts_go_with_a_deleted_chunk(
         make_extraction(chunks[1], warning(), "rye"),
         extraction,
     )
-    await put_in(ctx, replace(BAKING, sections=BAKING.sections[2:]))
+    await store_sources(ctx, replace(BAKING, sections=BAKING.sections[2:]))
     assert {extraction.extraction_id} == await stored_ids(ctx)
     assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
     assert [extraction] == await page(ctx)
@@ -357,7 +357,7 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     first = make_extraction(chunks[0], decision(), "bread")
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     results = await make_results(ctx, first, extraction)
-    await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
+    await set_fields(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
     assert 0 == await ChunkQueue(ctx.database).complete("extract", results)
     assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
 

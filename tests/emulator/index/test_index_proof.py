@@ -1,4 +1,4 @@
-"""The plugin, on small projects of their own."""
+"""The index-proof plugin, run on small projects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_nothing():
 
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
-    """A project whose one query needs an index."""
+    """A project with one query, which needs an index."""
     for folder in ("tests", "shared/people"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(

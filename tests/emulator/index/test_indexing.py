@@ -1,4 +1,4 @@
-"""Changing the lists: all at once, at the cost of what changes."""
+"""Indexing chunks: one commit, with writes only for postings that change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from shared.index.postings import KNOWLEDGE
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import IndexChange, Indexing
-from tests.support.index_lists import NOON, stored_lists, stored_totals
-from tests.support.knowledge import in_chunks, write
+from tests.support.index_postings import NOON, stored_postings, stored_totals
+from tests.support.knowledge import set_fields, with_chunks
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ BREAD: Final = ("lexicon", "bread")
 
 
 async def waiting(ctx: Context, count: int) -> list[ChunkToIndex]:
-    """Chunks that wait."""
+    """Pending chunks."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
-    await Ingestion(ctx.database).save([in_chunks(Source("notes", "N", sections=sections))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(Source("notes", "N", sections=sections))], NOON)
     return await Indexing(ctx.database).pending(NOON, count)
 
 
 def change(waiting: ChunkToIndex, date: int, tf: int = 1) -> IndexChange:
-    """It bears the tag rye, and holds the term bread."""
+    """A chunk that gains the tag rye and the term bread."""
     return IndexChange(waiting, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
@@ -51,17 +51,17 @@ def removal(waiting: ChunkToIndex) -> IndexChange:
 
 
 async def again(ctx: Context) -> list[ChunkToIndex]:
-    """The same chunks, waiting anew."""
+    """The same chunks, pending again."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).pending(NOON, 100)
 
 
 async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
-    found = await waiting(ctx, 2)
-    assert [] == await Indexing(ctx.database).apply([change(found[0], 5, tf=3)])
-    assert [found[1]] == await Indexing(ctx.database).pending(NOON, 9)
-    lists = await stored_lists(ctx)
-    chunk_id = found[0].chunk_id
+    pending = await waiting(ctx, 2)
+    assert [] == await Indexing(ctx.database).apply([change(pending[0], 5, tf=3)])
+    assert [pending[1]] == await Indexing(ctx.database).pending(NOON, 9)
+    lists = await stored_postings(ctx)
+    chunk_id = pending[0].chunk_id
     assert {BREAD, RYE_LIST} == lists.keys()
     assert {"df": 1, "held": 1, "postings": {chunk_id: pack(3, 3)}} == lists[BREAD]
     described = {"kind": "tag", "key": "rye", "name": "Rye"}
@@ -70,145 +70,145 @@ async def test_a_chunk_waits_until_it_is_indexed(ctx: Context) -> None:
 
 
 async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> None:
-    found = await waiting(ctx, 2)
-    await write(ctx, f"chunks/{found[1].chunk_id}", {"position": 7})
+    pending = await waiting(ctx, 2)
+    await set_fields(ctx, f"chunks/{pending[1].chunk_id}", {"position": 7})
     with pytest.raises(WriteConflict):
-        await Indexing(ctx.database).apply([change(each, 5) for each in found])
-    assert {} == await stored_lists(ctx)
+        await Indexing(ctx.database).apply([change(item, 5) for item in pending])
+    assert {} == await stored_postings(ctx)
     assert all("index" in data["pending"] for data in (await chunks(ctx)).values())
 
 
-async def test_a_list_that_no_chunk_is_left_on_goes(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 2)])
+async def test_empty_postings_are_deleted(ctx: Context) -> None:
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 2)])
     one, other = await again(ctx)
     await Indexing(ctx.database).apply([removal(one)])
-    assert [1, 1] == [data["df"] for data in (await stored_lists(ctx)).values()]
+    assert [1, 1] == [data["df"] for data in (await stored_postings(ctx)).values()]
     await Indexing(ctx.database).apply([removal(other)])
-    assert {} == await stored_lists(ctx)
+    assert {} == await stored_postings(ctx)
     assert {"documents": 0, "length": 0} == await stored_totals(ctx)
 
 
-async def test_a_list_that_is_missing_is_not_made_by_what_it_loses(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 1)])
+async def test_a_removal_does_not_create_missing_postings(ctx: Context) -> None:
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
     await ctx.database.document(*BREAD).delete()
-    await Indexing(ctx.database).apply([removal(each) for each in await again(ctx)])
-    assert {} == await stored_lists(ctx)
+    await Indexing(ctx.database).apply([removal(entry) for entry in await again(ctx)])
+    assert {} == await stored_postings(ctx)
 
 
-async def test_what_is_as_it_was_costs_the_mark_alone(ctx: Context, meter: Meter) -> None:
-    await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 3)])
-    found = await again(ctx)
+async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
+    pending = await again(ctx)
     before = meter.documents_written
-    await Indexing(ctx.database).apply([change(each, 5) for each in found])
+    await Indexing(ctx.database).apply([change(entry, 5) for entry in pending])
     assert 3 == meter.documents_written - before
 
 
 async def test_a_new_name_is_written_where_nothing_else_changes(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 1)])
-    before = await stored_lists(ctx)
-    (found,) = await again(ctx)
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 1)])
+    before = await stored_postings(ctx)
+    (pending,) = await again(ctx)
     renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
-    assert [] == await Indexing(ctx.database).apply([IndexChange(found, renamed)])
-    after = await stored_lists(ctx)
+    assert [] == await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
+    after = await stored_postings(ctx)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 
 
-async def test_what_a_list_may_hold_is_the_last_of_the_servers_sums(ctx: Context) -> None:
-    (found, *_) = await waiting(ctx, 1)
-    known = replace(found, indexed=IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5))
-    for each in (change(found, 5), change(known, 6), removal(known)):
-        list_change = postings_changes(KNOWLEDGE, [each.difference])[RYE_LIST]
+async def test_held_is_the_last_transform_result(ctx: Context) -> None:
+    (pending, *_) = await waiting(ctx, 1)
+    indexed_chunk = replace(pending, indexed=IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5))
+    for item in (change(pending, 5), change(indexed_chunk, 6), removal(indexed_chunk)):
+        list_change = postings_changes(KNOWLEDGE, [item.difference])[RYE_LIST]
         batch = ctx.database.client.batch()
         batch.set(ctx.database.document(*RYE_LIST), list_change.document(), merge=True)
         (result,) = await batch.commit()
-        held = (await stored_lists(ctx))[RYE_LIST]["held"]
-        assert held == result.transform_results[-1].integer_value
+        upper_bound = (await stored_postings(ctx))[RYE_LIST]["held"]
+        assert upper_bound == result.transform_results[-1].integer_value
 
 
-async def test_lists_that_have_grown_too_long_are_named(ctx: Context) -> None:
+async def test_postings_that_grew_too_long_are_returned(ctx: Context) -> None:
     indexing = Indexing(ctx.database, cap=3, slack=2)
-    found = await waiting(ctx, 6)
-    assert [] == await indexing.apply([change(each, 5) for each in found[:4]])
-    grown = await indexing.apply([change(found[4], 5)])
+    pending = await waiting(ctx, 6)
+    assert [] == await indexing.apply([change(item, 5) for item in pending[:4]])
+    grown = await indexing.apply([change(pending[4], 5)])
     assert [RYE_LIST, BREAD] == sorted(grown)
     await indexing.truncation.truncate(grown, KEEP)
-    assert [3, 3] == [data["held"] for data in (await stored_lists(ctx)).values()]
-    assert [] == await indexing.apply([change(found[5], 5)])
+    assert [3, 3] == [data["held"] for data in (await stored_postings(ctx)).values()]
+    assert [] == await indexing.apply([change(pending[5], 5)])
 
 
-async def test_chunks_that_leave_a_long_list_do_not_make_it_grow(ctx: Context) -> None:
-    """The count of chunks is not taken for the number of entries, however high it is."""
+async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
+    """The document frequency is not mistaken for the number of entries."""
     indexing = Indexing(ctx.database, cap=2, slack=1)
-    grown = await indexing.apply([change(each, 5) for each in await waiting(ctx, 9)])
+    grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 9)])
     await indexing.truncation.truncate(grown, KEEP)
-    found = await again(ctx)
-    assert [] == await indexing.apply([removal(each) for each in found[:3]])
-    assert [6, 6] == [data["df"] for data in (await stored_lists(ctx)).values()]
+    pending = await again(ctx)
+    assert [] == await indexing.apply([removal(entry) for entry in pending[:3]])
+    assert [6, 6] == [data["df"] for data in (await stored_postings(ctx)).values()]
 
 
-async def test_a_cut_list_keeps_its_best_or_newest_entries(ctx: Context) -> None:
+async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
     indexing = Indexing(ctx.database, cap=2, slack=1)
-    found = await waiting(ctx, 5)
+    pending = await waiting(ctx, 5)
     grown = await indexing.apply(
-        [change(each, 10 + number, tf=9 - number) for number, each in enumerate(found)]
+        [change(entry, 10 + number, tf=9 - number) for number, entry in enumerate(pending)]
     )
     await indexing.truncation.truncate(grown, KEEP)
-    lists = await stored_lists(ctx)
-    names = [each.chunk_id for each in found]
+    lists = await stored_postings(ctx)
+    names = [item.chunk_id for item in pending]
     assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
     assert {names[3]: 13, names[4]: 14} == lists[RYE_LIST]["postings"]
     assert ([5, 5], 13) == ([data["df"] for data in lists.values()], lists[RYE_LIST]["since"])
 
 
-async def test_a_cut_list_misses_nothing_after_the_newest_that_went(ctx: Context) -> None:
-    """Where chunks of one date are kept in part, the list is whole only from the next moment on."""
+async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
+    """If some chunks of a date are dropped, postings are complete only after that date."""
     indexing = Indexing(ctx.database, cap=2, slack=1)
-    grown = await indexing.apply([change(each, 5) for each in await waiting(ctx, 4)])
+    grown = await indexing.apply([change(item, 5) for item in await waiting(ctx, 4)])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 6 == (await stored_lists(ctx))[RYE_LIST]["since"]
+    assert 6 == (await stored_postings(ctx))[RYE_LIST]["since"]
 
 
-async def test_what_a_list_misses_is_kept_when_it_is_cut_again(ctx: Context) -> None:
+async def test_since_survives_a_second_truncation(ctx: Context) -> None:
     indexing = Indexing(ctx.database, cap=3, slack=1)
-    found = await waiting(ctx, 8)
-    grown = await indexing.apply([change(each, 50) for each in found[:4]])
+    pending = await waiting(ctx, 8)
+    grown = await indexing.apply([change(item, 50) for item in pending[:4]])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 51 == (await stored_lists(ctx))[RYE_LIST]["since"]
-    kept = (await stored_lists(ctx))[RYE_LIST]["postings"]
-    present = [each for each in await again(ctx) if each.chunk_id in kept]
-    await indexing.apply([removal(each) for each in present])
-    fresh = [each for each in await again(ctx) if each.chunk_id not in kept]
-    late = [each for each in fresh if each.indexed == NOT_INDEXED]
-    grown = await indexing.apply([change(each, 20) for each in late])
+    assert 51 == (await stored_postings(ctx))[RYE_LIST]["since"]
+    kept = (await stored_postings(ctx))[RYE_LIST]["postings"]
+    present = [item for item in await again(ctx) if item.chunk_id in kept]
+    await indexing.apply([removal(item) for item in present])
+    fresh = [entry for entry in await again(ctx) if entry.chunk_id not in kept]
+    late = [element for element in fresh if element.indexed == NOT_INDEXED]
+    grown = await indexing.apply([change(item, 20) for item in late])
     await indexing.truncation.truncate(grown, KEEP)
-    assert 51 == (await stored_lists(ctx))[RYE_LIST]["since"]
+    assert 51 == (await stored_postings(ctx))[RYE_LIST]["since"]
 
 
-async def test_a_list_that_was_not_too_long_after_all_stays_whole(ctx: Context) -> None:
-    """An entry that comes again and again is counted each time, until somebody looks."""
+async def test_postings_that_are_not_too_long_stay_whole(ctx: Context) -> None:
+    """An entry that is written repeatedly is counted each time, until the next truncation."""
     indexing = Indexing(ctx.database, cap=3, slack=1)
-    await indexing.apply([change(each, 5) for each in await waiting(ctx, 2)])
-    grown = await indexing.apply([change(each, 6) for each in await again(ctx)])
+    await indexing.apply([change(item, 5) for item in await waiting(ctx, 2)])
+    grown = await indexing.apply([change(entry, 6) for entry in await again(ctx)])
     assert [RYE_LIST] == grown
     await indexing.truncation.truncate(grown, KEEP)
-    found = (await stored_lists(ctx))[RYE_LIST]
-    assert (2, 2, "since" in found) == (found["held"], len(found["postings"]), False)
+    pending = (await stored_postings(ctx))[RYE_LIST]
+    assert (2, 2, "since" in pending) == (pending["held"], len(pending["postings"]), False)
 
 
-async def test_a_list_that_is_gone_is_not_shortened(ctx: Context) -> None:
+async def test_deleted_postings_are_not_truncated(ctx: Context) -> None:
     await Indexing(ctx.database).truncation.truncate([BREAD], KEEP)
-    assert {} == await stored_lists(ctx)
+    assert {} == await stored_postings(ctx)
 
 
-async def test_every_chunk_waits_again_on_request(ctx: Context) -> None:
-    await Indexing(ctx.database).apply([change(each, 5) for each in await waiting(ctx, 3)])
+async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
+    await Indexing(ctx.database).apply([change(item, 5) for item in await waiting(ctx, 3)])
     later = NOON + timedelta(hours=1)
     assert 3 == await Indexing(ctx.database).requeue(later)
     assert [] == await Indexing(ctx.database).pending(NOON, 9)
     assert 3 == len(await Indexing(ctx.database).pending(later, 9))
 
 
-async def test_the_version_of_the_analysis_stands_beside_the_totals(ctx: Context) -> None:
+async def test_the_analysis_version_is_stored_with_the_totals(ctx: Context) -> None:
     assert None is await Indexing(ctx.database).analysis()
     await Indexing(ctx.database).stamp(7)
     assert 7 == await Indexing(ctx.database).analysis()

@@ -59,7 +59,7 @@ def client(project: str) -> Client:
 
 
 async def on_async_client(project: str, run: Any) -> set[QueryShape]:
-    """What is recorded while `run(client)` does its work."""
+    """The shapes recorded while `run(client)` runs."""
     with recording() as shapes:
         await run(AsyncClient(project=project))
     return shapes
@@ -165,7 +165,7 @@ def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path
 
 
 def test_a_function_that_tests_serve_leaves_its_shapes_too(project: str, tmp_path: Path) -> None:
-    """The launcher that records stands in the place of the product's."""
+    """The recording launcher replaces the product's."""
     variables = {"GOOGLE_CLOUD_PROJECT": project, DIRECTORY_VARIABLE: str(tmp_path)}
     with serve_tools(["get_recent"], variables) as running:
         caller = {"user_id": None, "tier": "public"}

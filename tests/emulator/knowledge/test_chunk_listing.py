@@ -1,4 +1,4 @@
-"""Chunks listed by place and by date, and counted."""
+"""Chunks listed by position and by date, and counted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from shared.index.facets import HAS_CARD, Kind, named_facet
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, in_chunks, texts
-from tests.support.many_sources import NOON, index_all, shelve, source
+from tests.support.knowledge import BAKING, texts, with_chunks
+from tests.support.many_sources import NOON, index_all, make_source, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,22 +30,24 @@ TAGGED = [KEPT.id]
 
 
 async def diary(ctx: Context) -> None:
-    """Two chunks a day for three days, of which those of one source are tagged."""
+    """Two chunks a day for three days; those of one source are tagged."""
     dates = [NOON - timedelta(days=days) for days in range(3)]
-    await shelve(ctx, source("a", dates=dates, tags=("Kept",)), source("b", dates=dates))
+    await store_and_index(
+        ctx, make_source("a", dates=dates, tags=("Kept",)), make_source("b", dates=dates)
+    )
 
 
 async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES) -> list[str]:
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
     after: DateCursor | None = None
-    while found := await Chunks(ctx.database).newest(1, facets, span, after):
-        seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
-        after = date_cursor(found[0])
+    while listed_chunks := await Chunks(ctx.database).newest(1, facets, span, after):
+        seen.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
+        after = date_cursor(listed_chunks[0])
     return seen
 
 
-async def test_a_walk_by_date_meets_each_chunk_once(ctx: Context) -> None:
+async def test_a_listing_by_date_has_each_chunk_once(ctx: Context) -> None:
     await diary(ctx)
     assert await walk(ctx) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
 
@@ -58,31 +60,31 @@ async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> No
 
 
 async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
-    chunks = await shelve(ctx, BAKING, source("b"))
-    found = await Chunks(ctx.database).of_source("baking", 5)
-    assert texts(found) == texts(chunks[:3])
-    assert await Chunks(ctx.database).of_source("baking", 1, first=2) == found[1:2]
+    chunks = await store_and_index(ctx, BAKING, make_source("b"))
+    listed_chunks = await Chunks(ctx.database).of_source("baking", 5)
+    assert texts(listed_chunks) == texts(chunks[:3])
+    assert await Chunks(ctx.database).of_source("baking", 1, first=2) == listed_chunks[1:2]
 
 
-async def test_the_positions_of_chunks_that_exist_are_told(ctx: Context) -> None:
-    first, _, third = (chunk.chunk_id for chunk in await shelve(ctx, BAKING))
-    found = await Chunks(ctx.database).positions([third, "nobody", first])
-    assert found == {first: 1, third: 3}
+async def test_the_positions_of_existing_chunks_are_returned(ctx: Context) -> None:
+    first, _, third = (chunk.chunk_id for chunk in await store_and_index(ctx, BAKING))
+    listed_chunks = await Chunks(ctx.database).positions([third, "nobody", first])
+    assert listed_chunks == {first: 1, third: 3}
 
 
-async def test_chunks_are_counted_by_days_and_by_what_they_bear(ctx: Context) -> None:
+async def test_chunks_are_counted_by_days_and_by_facet(ctx: Context) -> None:
     await diary(ctx)
     lists = Chunks(ctx.database)
     assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
     assert (await lists.count_with_facet(KEPT), await lists.count_with_facet(HAS_CARD)) == (3, 0)
 
 
-async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
+async def test_deleted_chunks_are_nowhere_even_while_indexed(
     ctx: Context,
 ) -> None:
     await diary(ctx)
     gone = (await Chunks(ctx.database).of_source("a", 1))[0].chunk_id
-    await Ingestion(ctx.database).save([in_chunks(replace(source("a"), sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(make_source("a"), sections=()))], NOON)
     lists = Chunks(ctx.database)
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]

@@ -11,7 +11,7 @@ from functions.tools.knowledge.get_chunk.tool import In, get_chunk
 from shared.core.errors import NotFound
 from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
+    chunk = (await store_sources(ctx, BAKING))[0]
     out = await get_chunk(In(chunk_id=chunk.chunk_id, include_related=False), ctx)
     assert out.model_dump() == {
         "chunk_id": chunk.chunk_id,
@@ -42,19 +42,19 @@ async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
 
 
 async def test_a_knowledge_card_is_embedded(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
+    chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
     out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.knowledge_card is not None
     assert out.knowledge_card.model_dump() == card
 
 
 async def test_clusters_are_named(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})
-    await write(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
-    await write(ctx, "clusters/c-2", {"name": "Dough", "description": "Flour and water."})
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})
+    await set_fields(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
+    await set_fields(ctx, "clusters/c-2", {"name": "Dough", "description": "Flour and water."})
     out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.cluster is not None
     assert out.cluster.model_dump() == {
@@ -64,9 +64,9 @@ async def test_clusters_are_named(ctx: Context) -> None:
     }
 
 
-async def test_a_cluster_that_was_deleted_leaves_its_id_and_no_name(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
+async def test_a_deleted_cluster_leaves_its_id_without_a_name(ctx: Context) -> None:
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
     out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.cluster is not None
     assert out.cluster.model_dump() == {
@@ -77,7 +77,7 @@ async def test_a_cluster_that_was_deleted_leaves_its_id_and_no_name(ctx: Context
 
 
 async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
+    chunks = await store_sources(ctx, BAKING, SAILING)
     out = await get_chunk(In(chunk_id=chunks[0].chunk_id), ctx)
     ids = [related.chunk_id for related in out.related_chunks]
     scores = [related.similarity_score for related in out.related_chunks]
@@ -87,32 +87,32 @@ async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Cont
 
 
 async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> None:
-    first, second, *_ = await put_in(ctx, BAKING)
+    first, second, *_ = await store_sources(ctx, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
-    stored = [await Chunks(ctx.database).get(each.chunk_id) for each in (first, second)]
-    vectors = [each.vector or () for each in stored if each]
+    stored = [await Chunks(ctx.database).get(item.chunk_id) for item in (first, second)]
+    vectors = [entry.vector or () for entry in stored if entry]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
     scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}
     assert scores[second.chunk_id] == pytest.approx(cosine, abs=1e-3)
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-async def test_no_more_related_chunks_than_asked_for(ctx: Context, limit: int) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
+async def test_the_limit_bounds_related_chunks(ctx: Context, limit: int) -> None:
+    chunks = await store_sources(ctx, BAKING, SAILING)
     out = await get_chunk(In(chunk_id=chunks[0].chunk_id, related_limit=limit), ctx)
     assert len(out.related_chunks) == limit
 
 
 async def test_the_only_chunk_has_no_related_ones(ctx: Context) -> None:
     source = type(BAKING)(source_id="one", title="One", sections=BAKING.sections[:1])
-    chunk = (await put_in(ctx, source))[0]
+    chunk = (await store_sources(ctx, source))[0]
     assert (await get_chunk(In(chunk_id=chunk.chunk_id), ctx)).related_chunks == []
 
 
 async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Context) -> None:
     bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
     bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
-    await write(ctx, "chunks/bare", bare)
+    await set_fields(ctx, "chunks/bare", bare)
     out = await get_chunk(In(chunk_id="bare"), ctx)
     assert (out.knowledge_card, out.cluster, out.related_chunks, out.tags) == (None, None, [], [])
     assert (out.readwise_url, out.source_url, out.highlight_url) == (None, None, None)
@@ -124,16 +124,16 @@ async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
 
 
 async def test_a_call_is_two_round_trips_and_few_documents(ctx: Context, app: Any) -> None:
-    chunk = (await put_in(ctx, BAKING, SAILING))[0]
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-1"]})
-    await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
+    chunk = (await store_sources(ctx, BAKING, SAILING))[0]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-1"]})
+    await set_fields(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
     meter = Meter()
     await get_chunk(In(chunk_id=chunk.chunk_id, related_limit=2), app.context(ctx.caller, meter))
     assert (meter.round_trips, meter.documents_read, meter.documents_written) == (2, 1 + 3 + 1, 0)
 
 
 async def test_without_related_chunks_a_call_is_one_document(ctx: Context, app: Any) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
+    chunk = (await store_sources(ctx, BAKING))[0]
     meter = Meter()
     args = In(chunk_id=chunk.chunk_id, include_related=False)
     await get_chunk(args, app.context(ctx.caller, meter))

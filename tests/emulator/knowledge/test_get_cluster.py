@@ -11,8 +11,15 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.get_cluster.tool import In, get_cluster
 from shared.core.errors import InvalidInput, NotFound
-from tests.support.knowledge import write
-from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
+from tests.support.knowledge import set_fields
+from tests.support.many_sources import (
+    NOON,
+    cost_of,
+    index_all,
+    make_source,
+    metered,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_cluster.tool import Out
@@ -24,29 +31,31 @@ CENTROIDS = {"bread": [1.0, 0.0], "pizza": [0.8, 0.6], "sails": [0.0, 1.0]}
 
 
 async def topics(ctx: Context) -> None:
-    """Three topics; the passages of three days belong to the first."""
+    """Three clusters; the passages of three days belong to the first."""
     dates = [NOON - timedelta(days=days) for days in range(3)]
-    chunks = await shelve(ctx, source("kitchen", dates=dates), source("harbour", dates=[NOON]))
+    chunks = await store_and_index(
+        ctx, make_source("kitchen", dates=dates), make_source("harbour", dates=[NOON])
+    )
     for chunk in chunks[:3]:
         await assign(ctx, chunk.chunk_id, "bread")
     for name, centroid in CENTROIDS.items():
         described: dict[str, Any] = {"name": name.title(), "keywords": [name], "size": 3}
         described |= {"description": f"On {name}.", "centroid": Vector(centroid)}
-        await write(ctx, f"clusters/{name}", described)
+        await set_fields(ctx, f"clusters/{name}", described)
 
 
 async def assign(ctx: Context, chunk_id: str, cluster_id: str) -> None:
-    """Put a passage into a topic, as the clustering job does."""
+    """Add a passage to a cluster, as the clustering job does."""
     change: dict[str, Any] = {"cluster_id": [cluster_id], "pending": {"index": NOON}}
-    await write(ctx, f"chunks/{chunk_id}", change)
+    await set_fields(ctx, f"chunks/{chunk_id}", change)
     await index_all(ctx)
 
 
 def dates(out: Out) -> list[str | None]:
-    return [each.date for each in out.members]
+    return [member.date for member in out.members]
 
 
-async def test_a_topic_its_passages_and_its_neighbours_are_returned(ctx: Context) -> None:
+async def test_a_cluster_with_passages_and_neighbours_is_returned(ctx: Context) -> None:
     await topics(ctx)
     out = await get_cluster(In(cluster_id="bread"), ctx)
     assert out.model_dump(exclude={"members", "related_clusters"}) == {
@@ -58,15 +67,15 @@ async def test_a_topic_its_passages_and_its_neighbours_are_returned(ctx: Context
         "next_cursor": None,
     }
     assert dates(out) == ["2024-06-12", "2024-06-11", "2024-06-10"]
-    assert {each.title for each in out.members} == {"Kitchen"}
-    related = [(each.cluster_id, each.similarity) for each in out.related_clusters]
+    assert {member.title for member in out.members} == {"Kitchen"}
+    related = [(neighbour.cluster_id, neighbour.similarity) for neighbour in out.related_clusters]
     assert related == [("pizza", 0.8), ("sails", 0.0)]
 
 
-async def test_more_passages_come_by_cursor_without_neighbours(ctx: Context) -> None:
+async def test_later_pages_have_passages_but_no_neighbours(ctx: Context) -> None:
     await topics(ctx)
     first = await get_cluster(In(cluster_id="bread", member_limit=2), ctx)
-    new = await shelve(ctx, source("bakery", dates=[NOON + timedelta(days=1)]))
+    new = await store_and_index(ctx, make_source("bakery", dates=[NOON + timedelta(days=1)]))
     await assign(ctx, new[0].chunk_id, "bread")
     args = In(cluster_id="bread", member_limit=5, include_related=False, cursor=first.next_cursor)
     second = await get_cluster(args, ctx)
@@ -81,10 +90,10 @@ async def test_passages_and_neighbours_are_left_out_on_request(ctx: Context) -> 
     assert (out.members, out.next_cursor, out.related_clusters) == ([], None, [])
 
 
-async def test_no_more_neighbours_than_asked_for(ctx: Context) -> None:
+async def test_the_limit_bounds_neighbours(ctx: Context) -> None:
     await topics(ctx)
     out = await get_cluster(In(cluster_id="sails", related_limit=1), ctx)
-    assert [each.cluster_id for each in out.related_clusters] == ["pizza"]
+    assert [neighbour.cluster_id for neighbour in out.related_clusters] == ["pizza"]
 
 
 async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
@@ -92,7 +101,7 @@ async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
         await get_cluster(In(cluster_id="nobody"), ctx)
 
 
-async def test_a_cursor_of_another_topic_is_refused(ctx: Context) -> None:
+async def test_a_cursor_of_another_cluster_is_refused(ctx: Context) -> None:
     await topics(ctx)
     cursor = (await get_cluster(In(cluster_id="bread", member_limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
@@ -121,4 +130,4 @@ async def test_a_call_is_two_round_trips_and_few_documents(
     await topics(ctx)
     own, meter = metered(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
-    assert expected == cost(meter)
+    assert expected == cost_of(meter)

@@ -16,8 +16,8 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
-from tests.support.knowledge import in_chunks, write
-from tests.support.many_sources import NOON, cost, metered, shelve, source
+from tests.support.knowledge import set_fields, with_chunks
+from tests.support.many_sources import NOON, cost_of, make_source, metered, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def app(settings: Settings) -> AsyncIterator[App]:
-    """What a process opens, on a Wednesday in June."""
+    """An app whose clock says a Wednesday in June."""
     opened = App(settings, clock=lambda: NOON)
     yield opened
     await opened.aclose()
@@ -44,14 +44,14 @@ def ago(days: int) -> datetime:
 
 async def diary(ctx: Context) -> None:
     """Passages of four days and of last year, by two authors."""
-    bread = source("bread", author="Ida Loaf", dates=[ago(0), ago(0), ago(2)])
-    sails = source("sails", author="Sam Reef", dates=[ago(2), ago(10)])
-    yeast = source("yeast", author="Ida Loaf", dates=[ago(6), ago(200)])
-    await shelve(ctx, bread, sails, yeast, source("notes", dates=[ago(40)]))
+    bread = make_source("bread", author="Ida Loaf", dates=[ago(0), ago(0), ago(2)])
+    sails = make_source("sails", author="Sam Reef", dates=[ago(2), ago(10)])
+    yeast = make_source("yeast", author="Ida Loaf", dates=[ago(6), ago(200)])
+    await store_and_index(ctx, bread, sails, yeast, make_source("notes", dates=[ago(40)]))
 
 
 def dates(out: Out) -> list[str | None]:
-    return [each.date for each in out.chunks]
+    return [chunk.date for chunk in out.chunks]
 
 
 async def test_the_latest_passages_of_a_week_come_with_its_activity(ctx: Context) -> None:
@@ -100,27 +100,27 @@ async def test_every_period_has_its_timeline(
     ctx: Context, period: Period, expected: dict[str, int]
 ) -> None:
     await diary(ctx)
-    await shelve(ctx, source("old", dates=[datetime(2023, 11, 30, 23, tzinfo=UTC)]))
+    await store_and_index(ctx, make_source("old", dates=[datetime(2023, 11, 30, 23, tzinfo=UTC)]))
     out = await get_recent(In(period=period), ctx)
     assert out.activity is not None
-    assert expected == {each.date: each.chunks for each in out.activity.timeline}
+    assert expected == {entry.date: entry.chunks for entry in out.activity.timeline}
     assert sum(expected.values()) == out.activity.total == len(out.chunks)
 
 
-async def test_a_walk_among_changes_misses_and_repeats_nothing(
+async def test_paging_during_changes_misses_and_repeats_nothing(
     ctx: Context,
 ) -> None:
     await diary(ctx)
     first = await get_recent(In(limit=2), ctx)
-    await shelve(ctx, source("new", dates=[ago(0) + timedelta(hours=1)]))
-    await shelve(ctx, replace(source("bread"), sections=()))
+    await store_and_index(ctx, make_source("new", dates=[ago(0) + timedelta(hours=1)]))
+    await store_and_index(ctx, replace(make_source("bread"), sections=()))
     second = await get_recent(In(limit=2, cursor=first.next_cursor), ctx)
     assert dates(first) == ["2024-06-12", "2024-06-12"]
-    assert [each.source_id for each in second.chunks] == ["sails", "yeast"]
+    assert [chunk.source_id for chunk in second.chunks] == ["sails", "yeast"]
     assert (second.next_cursor, second.activity) == (None, None)
 
 
-async def test_a_walk_over_midnight_keeps_the_days_it_began_with(ctx: Context, app: App) -> None:
+async def test_paging_over_midnight_keeps_the_first_days(ctx: Context, app: App) -> None:
     await diary(ctx)
     first = await get_recent(In(limit=4), ctx)
     app.clock = lambda: NOON + timedelta(days=1)
@@ -131,46 +131,44 @@ async def test_a_walk_over_midnight_keeps_the_days_it_began_with(ctx: Context, a
 
 async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Context) -> None:
     await diary(ctx)
-    await shelve(ctx, replace(source("bread"), sections=()))
+    await store_and_index(ctx, replace(make_source("bread"), sections=()))
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert (len(out.chunks), out.activity.total) == (2, 2)
-    assert {each.source_id for each in out.activity.top_sources} == {"sails", "yeast"}
+    assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
 
 
-async def test_days_that_a_cut_list_misses_are_counted_by_the_database(
-    ctx: Context, app: App
-) -> None:
+async def test_the_database_counts_days_missing_from_postings(ctx: Context, app: App) -> None:
     await diary(ctx)
     june = ctx.database.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
-    kept = {name: entry for name, entry in data["postings"].items() if "bread" in name}
-    await june.update({"postings": kept, "since": min(kept.values()), "held": len(kept)})
+    entries = {name: entry for name, entry in data["postings"].items() if "bread" in name}
+    await june.update({"postings": entries, "since": min(entries.values()), "held": len(entries)})
     own, meter = metered(app)
     out = await get_recent(In(), own)
     assert out.activity is not None
-    assert {each.date: each.chunks for each in out.activity.timeline} == {
+    assert {item.date: item.chunks for item in out.activity.timeline} == {
         "2024-06-06": 1, "2024-06-10": 2, "2024-06-12": 2
     }  # fmt: skip
-    assert [each.source_id for each in out.activity.top_sources] == ["bread"]
+    assert [element.source_id for element in out.activity.top_sources] == ["bread"]
     assert out.activity.partial
-    assert cost(meter) == (2, 5 + (1 + 1) + 1 + 5 + 1)
+    assert cost_of(meter) == (2, 5 + (1 + 1) + 1 + 5 + 1)
 
 
-async def test_the_total_alone_counts_what_is_not_indexed_yet(
+async def test_only_the_total_counts_unindexed_passages(
     ctx: Context,
 ) -> None:
     await diary(ctx)
-    await Ingestion(ctx.database).save([in_chunks(source("new", dates=[ago(0)]))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(make_source("new", dates=[ago(0)]))], NOON)
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == 6
-    assert sum(each.chunks for each in out.activity.timeline) == 5
+    assert sum(entry.chunks for entry in out.activity.timeline) == 5
     assert out.activity.partial
 
 
-async def test_an_empty_period_says_when_the_newest_passage_came_in(ctx: Context) -> None:
-    await shelve(ctx, source("old", dates=[ago(500)]))
+async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
+    await store_and_index(ctx, make_source("old", dates=[ago(500)]))
     out = await get_recent(In(), ctx)
     assert (out.chunks, out.activity and out.activity.total) == ([], 0)
     assert out.message == (
@@ -179,25 +177,25 @@ async def test_an_empty_period_says_when_the_newest_passage_came_in(ctx: Context
     )
 
 
-async def test_an_empty_base_says_how_to_fill_it(ctx: Context) -> None:
+async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert (out.chunks, out.next_cursor, out.message) == ([], None, EMPTY)
 
 
-async def test_passages_whose_source_is_not_yet_there_are_counted(ctx: Context) -> None:
+async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
     await diary(ctx)
     await ctx.database.client.document("sources/bread").delete()
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert out.activity.total == 5
-    assert {each.source_id for each in out.activity.top_sources} == {"sails", "yeast"}
+    assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
 
 
 async def test_a_card_gives_a_passage_its_summary(ctx: Context) -> None:
-    chunk = (await shelve(ctx, source("bread", dates=[ago(0)])))[0]
+    chunk = (await store_and_index(ctx, make_source("bread", dates=[ago(0)])))[0]
     card = {"summary": "Knead.", "takeaways": []}
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    assert [each.summary for each in (await get_recent(In(), ctx)).chunks] == ["Knead."]
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    assert [item.summary for item in (await get_recent(In(), ctx)).chunks] == ["Knead."]
 
 
 @pytest.mark.parametrize("arguments", [{"period": "last_week"}, {"limit": 0}, {"limit": 51}])
@@ -227,7 +225,7 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     await diary(ctx)
     own, meter = metered(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert cost(meter) == (2, 3 + (1 + 1) + 1 + 3)
+    assert cost_of(meter) == (2, 3 + (1 + 1) + 1 + 3)
     own, meter = metered(app)
     await get_recent(In(limit=2, cursor=cursor), own)
-    assert cost(meter) == (1, 3)
+    assert cost_of(meter) == (1, 3)

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.pagination import MAX_BYTES, encode_cursor
-from tests.support.knowledge import BAKING, write
-from tests.support.many_sources import cost, metered, shelve, source
+from tests.support.knowledge import BAKING, set_fields
+from tests.support.many_sources import cost_of, make_source, metered, store_and_index
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
@@ -25,7 +25,7 @@ LETTERS = "abcdefgh"
 
 
 def texts(out: Out) -> list[str]:
-    return [each.text for each in out.chunks]
+    return [chunk.text for chunk in out.chunks]
 
 
 async def page(ctx: Context, cursor: str | None = None, limit: int = 3) -> Out:
@@ -33,9 +33,9 @@ async def page(ctx: Context, cursor: str | None = None, limit: int = 3) -> Out:
 
 
 async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
-    chunk = (await shelve(ctx, BAKING))[0]
+    chunk = (await store_and_index(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough"]}
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
     out = await get_source(In(source_id="baking", limit=1), ctx)
     assert out.model_dump(exclude={"next_cursor"}) == {
         "source_id": "baking",
@@ -66,9 +66,9 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
 
 
 async def test_a_long_passage_is_whole_only_in_full_detail(ctx: Context) -> None:
-    chunk = (await shelve(ctx, source("long", "Many words. " * 40)))[0]
+    chunk = (await store_and_index(ctx, make_source("long", "Many words. " * 40)))[0]
     card = {"summary": "Words.", "takeaways": ["They are many"]}
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
     lean = (await get_source(In(source_id="long"), ctx)).chunks[0]
     full = (await get_source(In(source_id="long", detail="full"), ctx)).chunks[0]
     assert lean.text.endswith("…")
@@ -76,7 +76,7 @@ async def test_a_long_passage_is_whole_only_in_full_detail(ctx: Context) -> None
 
 
 async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
-    await shelve(ctx, source("letters", *LETTERS))
+    await store_and_index(ctx, make_source("letters", *LETTERS))
     first = await page(ctx)
     second = await page(ctx, first.next_cursor)
     third = await page(ctx, second.next_cursor)
@@ -98,33 +98,33 @@ async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
     ],
     ids=lambda text: text or "nothing",
 )
-async def test_a_walk_goes_on_though_the_source_was_edited(
+async def test_paging_continues_although_the_source_was_edited(
     ctx: Context, edited: str, expected: str
 ) -> None:
-    await shelve(ctx, source("letters", *LETTERS))
+    await store_and_index(ctx, make_source("letters", *LETTERS))
     cursor = (await page(ctx)).next_cursor
-    await shelve(ctx, source("letters", *edited))
+    await store_and_index(ctx, make_source("letters", *edited))
     assert texts(await page(ctx, cursor, limit=10)) == list(expected)
 
 
-async def test_a_walk_that_lost_its_place_is_not_guessed_at(ctx: Context) -> None:
-    await shelve(ctx, source("letters", *LETTERS))
+async def test_a_lost_place_is_a_conflict(ctx: Context) -> None:
+    await store_and_index(ctx, make_source("letters", *LETTERS))
     cursor = (await page(ctx)).next_cursor
-    await shelve(ctx, source("letters", *"abefgh"))
+    await store_and_index(ctx, make_source("letters", *"abefgh"))
     with pytest.raises(Conflict, match="Call get_source again without the cursor"):
         await page(ctx, cursor)
 
 
-async def test_the_page_size_and_detail_may_change_during_a_walk(ctx: Context) -> None:
-    await shelve(ctx, source("letters", *LETTERS))
+async def test_the_limit_and_detail_may_change_between_pages(ctx: Context) -> None:
+    await store_and_index(ctx, make_source("letters", *LETTERS))
     cursor = (await page(ctx, limit=2)).next_cursor
     args = In(source_id="letters", limit=4, detail="full", cursor=cursor)
     assert texts(await get_source(args, ctx)) == list("cdef")
 
 
-async def test_a_page_of_long_passages_ends_early_and_the_next_goes_on(ctx: Context) -> None:
+async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
     long = [f"{n} " + "word " * 270 for n in range(45)]
-    chunks = await shelve(ctx, source("letters", *long))
+    chunks = await store_and_index(ctx, make_source("letters", *long))
     args = In(source_id="letters", detail="full", limit=50)
     first = await get_source(args, ctx)
     second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
@@ -138,14 +138,14 @@ async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
 
 
 async def test_a_deleted_source_is_gone(ctx: Context) -> None:
-    await shelve(ctx, BAKING)
-    await shelve(ctx, replace(BAKING, sections=()))
+    await store_and_index(ctx, BAKING)
+    await store_and_index(ctx, replace(BAKING, sections=()))
     with pytest.raises(NotFound):
         await get_source(In(source_id="baking"), ctx)
 
 
 async def test_a_cursor_of_another_source_is_refused(ctx: Context) -> None:
-    await shelve(ctx, source("letters", *LETTERS), BAKING)
+    await store_and_index(ctx, make_source("letters", *LETTERS), BAKING)
     cursor = (await page(ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
         await get_source(In(source_id="baking", cursor=cursor), ctx)
@@ -172,10 +172,10 @@ def test_what_is_missing_or_out_of_range_is_refused(arguments: dict[str, Any]) -
 
 
 async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app: App) -> None:
-    await shelve(ctx, source("letters", *LETTERS))
+    await store_and_index(ctx, make_source("letters", *LETTERS))
     own, meter = metered(app)
     cursor = (await page(own)).next_cursor
-    assert cost(meter) == (1, 1 + 4)
+    assert cost_of(meter) == (1, 1 + 4)
     own, meter = metered(app)
     await page(own, cursor)
-    assert cost(meter) == (2, 1 + 2 + 4)
+    assert cost_of(meter) == (2, 1 + 2 + 4)

@@ -10,8 +10,15 @@ import pytest
 from functions.tools.knowledge.get_stats.tool import In, get_stats
 from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write
-from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
+from tests.support.knowledge import BAKING, SAILING, embed_all, set_fields, with_chunks
+from tests.support.many_sources import (
+    NOON,
+    cost_of,
+    index_all,
+    make_source,
+    metered,
+    store_and_index,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -20,12 +27,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_everything_is_counted(ctx: Context) -> None:
-    chunk = (await shelve(ctx, BAKING, SAILING))[0]
+    chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
     await embed_all(ctx)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(ctx, f"chunks/{chunk.chunk_id}", card)
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
     await index_all(ctx)
-    await write(ctx, "clusters/c-1", {"name": "Dough", "size": 3})
+    await set_fields(ctx, "clusters/c-1", {"name": "Dough", "size": 3})
     assert (await get_stats(In(), ctx)).model_dump() == {
         "chunks": 5,
         "sources": 2,
@@ -43,49 +50,51 @@ async def test_everything_is_counted(ctx: Context) -> None:
     }
 
 
-async def test_an_empty_base_is_all_noughts(ctx: Context) -> None:
+async def test_an_empty_base_is_all_zeros(ctx: Context) -> None:
     out = await get_stats(In(), ctx)
     assert (out.chunks, out.sources, out.clusters, out.with_cards) == (0, 0, 0, 0)
     assert (out.newest, out.top_tags, out.embedding) == (None, [], None)
 
 
-async def test_what_waits_for_a_job_is_counted(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
+async def test_pending_steps_are_counted(ctx: Context) -> None:
+    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
     out = await get_stats(In(), ctx)
     assert (out.chunks, out.top_tags) == (3, [])
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
 
 
-async def test_what_was_deleted_but_is_still_indexed_is_not_counted(ctx: Context) -> None:
-    chunk = (await shelve(ctx, BAKING, SAILING))[0]
+async def test_deleted_passages_are_not_counted_while_indexed(ctx: Context) -> None:
+    chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(ctx, f"chunks/{chunk.chunk_id}", card)
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
     await index_all(ctx)
-    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
     out = await get_stats(In(), ctx)
     assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
 
 
-async def test_at_most_ten_tags_are_named_the_commonest_first(ctx: Context) -> None:
+async def test_the_ten_most_common_tags_are_returned(ctx: Context) -> None:
     tags = tuple(f"tag{n}" for n in range(12))
-    await shelve(ctx, source("a", tags=tags), source("b", "x", "y", tags=tags[5:6]))
+    await store_and_index(
+        ctx, make_source("a", tags=tags), make_source("b", "x", "y", tags=tags[5:6])
+    )
     out = await get_stats(In(), ctx)
     assert len(out.top_tags) == 10
     assert out.top_tags[0].model_dump() == {"name": "tag5", "chunks": 3}
 
 
 async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
-    await shelve(ctx, BAKING, SAILING)
+    await store_and_index(ctx, BAKING, SAILING)
     own, meter = metered(app)
     await get_stats(In(), own)
     counts, names, others = 4 + 4 + 5 + 4, 2 + 1 + 2, 3
-    assert cost(meter) == (1, counts + names + others)
+    assert cost_of(meter) == (1, counts + names + others)
 
 
-async def test_extraction_is_only_waited_for_with_a_language_model(
+async def test_extraction_is_pending_only_with_a_language_model(
     ctx: Context,
 ) -> None:
-    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
+    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
     assert "extract" not in (await get_stats(In(), ctx)).waiting
     settings = ctx.settings.model_copy(update={"generation_provider": "vertex"})
     ctx = replace(ctx, settings=settings)
@@ -97,19 +106,19 @@ async def test_extractions_are_counted_by_type_without_duplicates(
 ) -> None:
     shown = {"one": ["decision"], "two": ["decision", "decision topic:rag"], "three": ["pattern"]}
     for name, facets in (shown | {"four": []}).items():
-        await write(ctx, f"extractions/{name}", {"facets": facets})
+        await set_fields(ctx, f"extractions/{name}", {"facets": facets})
     out = await get_stats(In(), ctx)
     assert out.extractions == {"decision": 2, "pattern": 1, "warning": 0, "methodology": 0}
 
 
-async def test_passages_that_a_step_was_given_up_on_are_counted(ctx: Context) -> None:
-    chunk, other, _ = await shelve(ctx, BAKING)
-    for each, step in ((chunk, "card"), (other, "card"), (other, "embed")):
-        await write(ctx, f"chunks/{each.chunk_id}", {"parked": {step: "It was refused."}})
+async def test_dead_lettered_steps_are_counted(ctx: Context) -> None:
+    chunk, other, _ = await store_and_index(ctx, BAKING)
+    for item, step in ((chunk, "card"), (other, "card"), (other, "embed")):
+        await set_fields(ctx, f"chunks/{item.chunk_id}", {"parked": {step: "It was refused."}})
     assert (await get_stats(In(), ctx)).parked == {"embed": 1, "card": 2}
 
 
-async def test_search_quality_is_told_with_the_change_since_last_night(
+async def test_search_quality_comes_with_its_nightly_change(
     ctx: Context,
 ) -> None:
     health = SearchHealth(ctx.database)

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.list_clusters.tool import EMPTY, In, list_clusters
 from shared.core.errors import InvalidInput
-from tests.support.knowledge import write
-from tests.support.many_sources import cost, metered
+from tests.support.knowledge import set_fields
+from tests.support.many_sources import cost_of, metered
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.anyio
 
 async def cluster(ctx: Context, cluster_id: str, size: int) -> None:
     described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
-    await write(ctx, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
+    await set_fields(ctx, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
 
 
-async def test_what_a_topic_is_is_said_in_short(ctx: Context) -> None:
+async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
     await cluster(ctx, "bread", 7)
     assert (await list_clusters(In(), ctx)).model_dump() == {
         "clusters": [
@@ -46,11 +46,11 @@ async def test_the_largest_come_first_though_one_is_deleted(ctx: Context) -> Non
     first = await list_clusters(In(limit=2), ctx)
     await ctx.database.client.document("clusters/c").delete()
     second = await list_clusters(In(limit=2, cursor=first.next_cursor), ctx)
-    listed = [each.cluster_id for out in (first, second) for each in out.clusters]
-    assert (listed, second.next_cursor) == (["d", "c", "b", "a"], None)
+    ids = [item.cluster_id for out in (first, second) for item in out.clusters]
+    assert (ids, second.next_cursor) == (["d", "c", "b", "a"], None)
 
 
-async def test_a_base_without_topics_says_so(ctx: Context) -> None:
+async def test_a_base_without_clusters_says_so(ctx: Context) -> None:
     out = await list_clusters(In(), ctx)
     assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY)
 
@@ -71,4 +71,4 @@ async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
         await cluster(ctx, f"c{size}", size)
     own, meter = metered(app)
     await list_clusters(In(limit=2), own)
-    assert cost(meter) == (1, 3)
+    assert cost_of(meter) == (1, 3)

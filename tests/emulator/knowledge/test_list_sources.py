@@ -11,40 +11,44 @@ from pydantic import ValidationError
 from functions.tools.knowledge.list_sources.tool import EMPTY, In, list_sources
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, in_chunks, write
-from tests.support.many_sources import NOON, cost, metered, shelve, source
+from tests.support.knowledge import BAKING, set_fields, with_chunks
+from tests.support.many_sources import NOON, cost_of, make_source, metered, store_and_index
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
-EMMA = source("emma", title="emma", author="Jane Austen", tags=("novel", "irony"))
-PERSUASION = source("persuasion", title="Persuasion", author="Jane Austen", tags=("novel", "sea"))
-WALDEN = source("walden", title="Walden", author="H. D. Thoreau", tags=("nature",))
-ESSAY = source("essay", title="Civil Disobedience", author="H. D. Thoreau", category="articles")
+EMMA = make_source("emma", title="emma", author="Jane Austen", tags=("novel", "irony"))
+PERSUASION = make_source(
+    "persuasion", title="Persuasion", author="Jane Austen", tags=("novel", "sea")
+)
+WALDEN = make_source("walden", title="Walden", author="H. D. Thoreau", tags=("nature",))
+ESSAY = make_source(
+    "essay", title="Civil Disobedience", author="H. D. Thoreau", category="articles"
+)
 
 
 async def library(ctx: Context) -> None:
-    """Four sources, put in one hour after the other."""
-    for hours, each in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
-        await shelve(ctx, each, now=NOON + timedelta(hours=hours))
+    """Four sources, added an hour apart."""
+    for hours, item in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
+        await store_and_index(ctx, item, now=NOON + timedelta(hours=hours))
 
 
 async def ids(ctx: Context, **arguments: Any) -> list[str]:
     """All pages of a list, each of at most two sources."""
-    listed: list[str] = []
+    ids: list[str] = []
     args = In(limit=2, **arguments)
     while True:
         out = await list_sources(args, ctx)
-        listed += [each.source_id for each in out.sources]
+        ids += [item.source_id for item in out.sources]
         if out.next_cursor is None:
-            return listed
+            return ids
         args = In(limit=2, cursor=out.next_cursor, **arguments)
 
 
-async def test_what_a_source_is_is_said_in_short(ctx: Context) -> None:
-    await shelve(ctx, BAKING)
+async def test_every_field_of_a_source_is_returned(ctx: Context) -> None:
+    await store_and_index(ctx, BAKING)
     out = await list_sources(In(), ctx)
     assert out.model_dump() == {
         "sources": [
@@ -89,48 +93,54 @@ async def test_all_filters_hold_in_every_order_over_all_pages(
 
 
 async def test_a_tag_of_one_highlight_finds_its_source(ctx: Context) -> None:
-    await shelve(ctx, BAKING)
+    await store_and_index(ctx, BAKING)
     assert await ids(ctx, tag="Dough") == ["baking"]
 
 
-async def test_titles_that_differ_only_in_case_stand_together(ctx: Context) -> None:
-    sources = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
-    await shelve(ctx, *sources)
+async def test_titles_that_differ_only_in_case_are_adjacent(ctx: Context) -> None:
+    sources = [
+        make_source("a", title="apple"),
+        make_source("b", title="Banana"),
+        make_source("c", title="APPLE"),
+    ]
+    await store_and_index(ctx, *sources)
     assert await ids(ctx, order="title") == ["a", "c", "b"]
 
 
-async def test_sources_put_in_together_are_all_listed(ctx: Context) -> None:
-    await shelve(ctx, *(source(f"s{n}") for n in range(5)))
+async def test_sources_added_together_are_all_listed(ctx: Context) -> None:
+    await store_and_index(ctx, *(make_source(f"s{n}") for n in range(5)))
     assert await ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
 
 
-async def test_a_walk_by_title_among_changes_misses_nothing(
+async def test_paging_by_title_during_changes_misses_nothing(
     ctx: Context,
 ) -> None:
     await library(ctx)
     first = await list_sources(In(limit=2, order="title"), ctx)
-    gone = source("emma", title="emma", author="Jane Austen", tags=("edited",))
-    await shelve(ctx, gone, source("new", title="Aaa"), source("zzz", title="Zzz"))
+    gone = make_source("emma", title="emma", author="Jane Austen", tags=("edited",))
+    await store_and_index(
+        ctx, gone, make_source("new", title="Aaa"), make_source("zzz", title="Zzz")
+    )
     args = In(limit=10, order="title", cursor=first.next_cursor)
-    assert [each.source_id for each in first.sources] == ["essay", "emma"]
+    assert [item.source_id for item in first.sources] == ["essay", "emma"]
     rest = await list_sources(args, ctx)
-    assert [each.source_id for each in rest.sources] == ["persuasion", "walden", "zzz"]
+    assert [entry.source_id for entry in rest.sources] == ["persuasion", "walden", "zzz"]
 
 
-async def test_a_source_changed_during_a_walk_comes_first_in_the_next(
+async def test_a_source_changed_while_paging_comes_first_later(
     ctx: Context,
 ) -> None:
     await library(ctx)
     first = await list_sources(In(limit=2), ctx)
-    await shelve(ctx, source("walden", "Edited."), now=NOON + timedelta(days=1))
+    await store_and_index(ctx, make_source("walden", "Edited."), now=NOON + timedelta(days=1))
     rest = await list_sources(In(limit=2, cursor=first.next_cursor), ctx)
-    assert [each.source_id for each in rest.sources] == ["persuasion", "emma"]
+    assert [item.source_id for item in rest.sources] == ["persuasion", "emma"]
     assert (await ids(ctx))[0] == "walden"
 
 
 async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
     await library(ctx)
-    await shelve(ctx, type(WALDEN)("walden", "Walden"))
+    await store_and_index(ctx, type(WALDEN)("walden", "Walden"))
     assert await ids(ctx) == ["essay", "persuasion", "emma"]
 
 
@@ -139,21 +149,21 @@ async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
         each = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
         facets = ["author:a", "tag:t"] if n in {5, 305} else ["author:a"]
         each |= {"facets": facets, "title_key": f"{n:03d}", "updated_at": NOON}
-        await write(ctx, f"sources/s{n:03d}", each)
+        await set_fields(ctx, f"sources/s{n:03d}", each)
     first = await list_sources(In(author="a", tag="t", order="title", limit=5), ctx)
-    assert [each.source_id for each in first.sources] == ["s005"]
+    assert [item.source_id for item in first.sources] == ["s005"]
     args = In(author="a", tag="t", order="title", limit=5, cursor=first.next_cursor)
     second = await list_sources(args, ctx)
-    assert [each.source_id for each in second.sources] == ["s305"]
+    assert [entry.source_id for entry in second.sources] == ["s305"]
     assert second.next_cursor is None
 
 
-async def test_an_empty_base_says_how_to_fill_it(ctx: Context) -> None:
+async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await list_sources(In(), ctx)
     assert (out.sources, out.next_cursor, out.message) == ([], None, EMPTY)
 
 
-async def test_an_unknown_name_is_named_with_the_nearest_that_exist(ctx: Context) -> None:
+async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:
     await library(ctx)
     out = await list_sources(In(author="Jane Austin", tag="novle", category="books"), ctx)
     assert out.message == (
@@ -162,24 +172,24 @@ async def test_an_unknown_name_is_named_with_the_nearest_that_exist(ctx: Context
     )
 
 
-async def test_a_name_like_none_is_said_to_be_unknown(ctx: Context) -> None:
+async def test_an_unknown_name_may_have_no_similar_one(ctx: Context) -> None:
     await library(ctx)
     out = await list_sources(In(category="xyz"), ctx)
     assert out.message == "There is no category 'xyz', nor any like it."
 
 
-async def test_filters_that_exclude_each_other_are_named(ctx: Context) -> None:
+async def test_mutually_exclusive_filters_are_named(ctx: Context) -> None:
     await library(ctx)
     out = await list_sources(In(author="Jane Austen", tag="nature"), ctx)
     message = "No source has author 'Jane Austen' and tag 'nature' together. Leave one of them out."
     assert (out.sources, out.message) == ([], message)
 
 
-async def test_a_name_that_only_the_index_knows_is_said_to_be_gone(
+async def test_a_name_found_only_in_the_index_is_gone(
     ctx: Context,
 ) -> None:
     await library(ctx)
-    await Ingestion(ctx.database).save([in_chunks(type(WALDEN)("walden", "Walden"))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
     message = "No source has tag 'nature' any more. List without a filter to see what there is."
     assert (out.sources, out.message) == ([], message)
@@ -214,11 +224,11 @@ async def test_a_page_is_one_round_trip(
     await library(ctx)
     own, meter = metered(app)
     await list_sources(In(**arguments), own)
-    assert expected == cost(meter)
+    assert expected == cost_of(meter)
 
 
-async def test_saying_why_nothing_is_listed_is_one_more(ctx: Context, app: App) -> None:
+async def test_explaining_an_empty_list_is_one_more_round_trip(ctx: Context, app: App) -> None:
     await library(ctx)
     own, meter = metered(app)
     await list_sources(In(author="Nobody"), own)
-    assert cost(meter) == (2, 1 + 2 + 1)
+    assert cost_of(meter) == (2, 1 + 2 + 1)

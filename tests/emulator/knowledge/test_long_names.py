@@ -14,8 +14,8 @@ from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from tests.support.extractions import TOOLS, decision, make_extraction, store_extractions
-from tests.support.knowledge import BAKING, put_in
-from tests.support.many_sources import source
+from tests.support.knowledge import BAKING, store_sources
+from tests.support.many_sources import make_source
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 LETTER: Final = "\ufdfa"
 LONG: Final = LETTER * 200
-"""As many characters as any argument here takes; folded, 3,600 and 6,600 bytes."""
+"""The longest names that arguments accept; folded, 3,600 and 6,600 bytes."""
 ALL: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool
     for tool in (
@@ -68,14 +68,14 @@ async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
         ("search_kb", {"query": "bread", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_a_name_nothing_bears_finds_nothing_however_long(
+async def test_an_unknown_name_of_any_length_finds_nothing(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
-    [chunk, *_] = await put_in(ctx, BAKING)
+    [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, decision(), "baking"))
-    found = await got(app, name, **arguments)
+    result = await got(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
-    assert [] == [item for key in lists for item in found.get(key, [])]
+    assert [] == [item for key in lists for item in result.get(key, [])]
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ async def test_a_name_nothing_bears_finds_nothing_however_long(
         ("search_kb", {"query": "gold", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_a_name_something_bears_finds_it_however_long(
+async def test_a_known_name_of_any_length_finds_its_passage(
     ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
-    long = source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
-    await put_in(ctx, long)
-    found = await got(app, name, **arguments)
+    long = make_source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
+    await store_sources(ctx, long)
+    result = await got(app, name, **arguments)
     key = "sources" if name == "list_sources" else "results"
-    assert ["long"] == [each["source_id"] for each in found[key]]
+    assert ["long"] == [item["source_id"] for item in result[key]]

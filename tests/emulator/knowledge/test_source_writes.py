@@ -1,4 +1,4 @@
-"""What ingest writes of a source: what differs, no more, in commits that Firestore takes."""
+"""Ingest writes only what differs, in commits that Firestore accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
 LONG_AGO = datetime(2011, 2, 3, 4, tzinfo=UTC)
 INDEXED = {"terms": {"reef": 1, "mainsail": 1}, "facets": ["tag:sea"], "dated_at": 7}
-"""What the index knows of a chunk, as its job would have left it."""
+"""The indexed state of a chunk, as the index job writes it."""
 
 
 async def save(ctx: Context, *sources: Source, now: datetime = NOON) -> Counter[str]:
-    return await Ingestion(ctx.database).save([in_chunks(source) for source in sources], now)
+    return await Ingestion(ctx.database).save([with_chunks(source) for source in sources], now)
 
 
 def with_texts(*texts: str) -> Source:
@@ -45,7 +45,7 @@ def without_first(source: Source) -> Source:
 
 
 def highlighted(*moments: datetime | None) -> Source:
-    """A source of one highlight for each moment."""
+    """A source with one highlight for each moment."""
     sections = (
         Section(f"Highlight {place}.", highlighted_at=moment)
         for place, moment in enumerate(moments)
@@ -54,8 +54,8 @@ def highlighted(*moments: datetime | None) -> Source:
 
 
 async def indexed(ctx: Context, source: Source) -> list[str]:
-    """Put a source in and let nothing wait, as when every job has run; return its chunks' ids."""
-    chunk_ids = [chunk.chunk_id for chunk in await put_in(ctx, source)]
+    """Store a source with no pending steps, as when every job has run; return its chunk ids."""
+    chunk_ids = [chunk.chunk_id for chunk in await store_sources(ctx, source)]
     for chunk_id in chunk_ids:
         done = {"indexed": INDEXED, "pending": {}}
         await ctx.database.document("chunks", chunk_id).update(done)
@@ -63,26 +63,26 @@ async def indexed(ctx: Context, source: Source) -> list[str]:
 
 
 async def fresh(ctx: Context, source: Source) -> None:
-    """Put a source into a database where its chunks never were."""
-    for chunk in in_chunks(source).chunks:
+    """Store a source as if its chunks had never existed."""
+    for chunk in with_chunks(source).chunks:
         await ctx.database.document("chunks", chunk.chunk_id).delete()
     await ctx.database.document("sources", source.source_id).delete()
     await save(ctx, source, now=LATER)
 
 
 async def dates(ctx: Context) -> list[datetime]:
-    """The dates of chunks, in their order."""
-    found = sorted((await chunks(ctx)).values(), key=lambda data: int(data["position"]))
-    return [data["dated_at"] for data in found]
+    """The dates of chunks, by position."""
+    stored = sorted((await chunks(ctx)).values(), key=lambda data: int(data["position"]))
+    return [data["dated_at"] for data in stored]
 
 
 async def contents(ctx: Context) -> list[str]:
-    found = (await chunks(ctx)).values()
-    return [data["content"] for data in sorted(found, key=lambda data: data["position"])]
+    stored = (await chunks(ctx)).values()
+    return [data["content"] for data in sorted(stored, key=lambda data: data["position"])]
 
 
 async def test_a_sources_document_describes_it(ctx: Context) -> None:
-    chunked = in_chunks(BAKING)
+    chunked = with_chunks(BAKING)
     await save(ctx, BAKING)
     assert await documents(ctx, "sources") == {
         "baking": {
@@ -103,7 +103,7 @@ async def test_a_sources_document_describes_it(ctx: Context) -> None:
     }
 
 
-async def test_a_new_chunk_waits_for_every_step_at_once(ctx: Context) -> None:
+async def test_every_first_step_is_pending_on_a_new_chunk(ctx: Context) -> None:
     await save(ctx, SAILING)
     for data in (await documents(ctx, "chunks")).values():
         assert data["pending"] == dict.fromkeys(FIRST_STEPS, NOON)
@@ -112,7 +112,7 @@ async def test_a_new_chunk_waits_for_every_step_at_once(ctx: Context) -> None:
         assert "embedding" not in data
 
 
-async def test_what_was_written_is_counted(ctx: Context) -> None:
+async def test_writes_are_counted(ctx: Context) -> None:
     assert await save(ctx, BAKING, SAILING) == Counter(sources=2, created=5)
     assert await save(ctx, BAKING, SAILING) == Counter()
 
@@ -133,18 +133,18 @@ async def test_a_changed_source_costs_its_chunks_not_its_neighbours(ctx: Context
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (4, 3, 3)
 
 
-async def test_a_source_without_chunks_is_deleted_with_what_it_had(ctx: Context) -> None:
+async def test_a_source_without_chunks_is_deleted_with_its_chunks(ctx: Context) -> None:
     await save(ctx, BAKING, SAILING)
     assert await save(ctx, replace(BAKING, sections=())) == Counter(sources=1, deleted=3)
     assert set(await documents(ctx, "sources")) == {"sailing"}
     assert {data["source_id"] for data in (await chunks(ctx)).values()} == {"sailing"}
 
 
-async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(ctx: Context) -> None:
+async def test_a_deleted_chunk_keeps_its_indexed_state(ctx: Context) -> None:
     chunk_id, *_ = await indexed(ctx, SAILING)
     made: dict[str, object] = {"knowledge_card": {"summary": "Reef."}, "cluster_id": ["c-1"]}
     work: dict[str, object] = {"tries": {"embed": 2}, "parked": {"card": "too odd"}}
-    await write(ctx, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
+    await set_fields(ctx, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
     await save(ctx, without_first(SAILING), now=LATER)
     assert await tombstones(ctx) == {
         chunk_id: {
@@ -157,9 +157,7 @@ async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(ctx: Context
     }
 
 
-async def test_few_chunks_are_deleted_in_a_commit_as_vectors_go_too(
-    ctx: Context, meter: Meter
-) -> None:
+async def test_a_commit_deletes_few_chunks_because_of_vectors(ctx: Context, meter: Meter) -> None:
     many = Source("many", "Many", sections=tuple(Section(f"Note {n}.") for n in range(60)))
     await save(ctx, many)
     before = meter.round_trips
@@ -169,16 +167,16 @@ async def test_few_chunks_are_deleted_in_a_commit_as_vectors_go_too(
 
 
 async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
-    gone, kept = await indexed(ctx, SAILING)
+    gone, remaining = await indexed(ctx, SAILING)
     vector = (await documents(ctx, "chunks"))[gone]["embedding"]
     await save(ctx, without_first(SAILING))
     assert await Chunks(ctx.database).get(gone) is None
-    assert [kept] == [
-        each.document.id for each in await Chunks(ctx.database).nearest(tuple(vector), 10)
+    assert [remaining] == [
+        item.document.id for item in await Chunks(ctx.database).nearest(tuple(vector), 10)
     ]
 
 
-async def test_a_deleted_chunk_is_compared_no_more(ctx: Context) -> None:
+async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
     await indexed(ctx, SAILING)
     await save(ctx, without_first(SAILING), now=LATER)
     before = await tombstones(ctx)
@@ -189,7 +187,7 @@ async def test_a_deleted_chunk_is_compared_no_more(ctx: Context) -> None:
     assert before.items() <= (await tombstones(ctx)).items()
 
 
-async def test_a_text_that_comes_back_is_a_chunk_as_new(
+async def test_a_text_that_comes_back_is_a_new_chunk(
     ctx: Context,
 ) -> None:
     chunk_id, _ = await indexed(ctx, SAILING)
@@ -221,7 +219,7 @@ async def test_a_text_that_comes_back_is_read_again(ctx: Context) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-async def test_a_changed_filter_is_indexed_anew_and_not_embedded(
+async def test_a_changed_tag_is_indexed_again_but_not_embedded(
     ctx: Context, change: dict[str, Any]
 ) -> None:
     chunk_id, _ = await indexed(ctx, SAILING)
@@ -234,15 +232,15 @@ async def test_a_changed_filter_is_indexed_anew_and_not_embedded(
     ]
 
 
-async def test_a_changed_title_is_embedded_and_indexed_anew(ctx: Context) -> None:
+async def test_a_changed_title_is_embedded_and_indexed_again(ctx: Context) -> None:
     chunk_ids = await indexed(ctx, SAILING)
     await save(ctx, replace(SAILING, title="Under Full Sail"), now=LATER)
-    found = await documents(ctx, "chunks")
+    stored = await documents(ctx, "chunks")
     expected = {"embed": LATER, "index": LATER}
-    assert [expected, expected] == [found[name]["pending"] for name in chunk_ids]
+    assert [expected, expected] == [stored[name]["pending"] for name in chunk_ids]
 
 
-async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(ctx: Context) -> None:
+async def test_an_edit_does_not_hasten_a_deferred_step(ctx: Context) -> None:
     await save(ctx, SAILING)
     chunk, _ = await ChunkQueue(ctx.database).pending("embed", NOON, 2)
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
@@ -253,13 +251,13 @@ async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(ctx: Context) -
     assert data["tries"] == {"embed": 1}
 
 
-async def test_a_step_that_waits_again_has_all_its_tries(
+async def test_a_step_pending_again_has_all_its_tries(
     ctx: Context,
 ) -> None:
     (chunk_id,) = await indexed(ctx, with_texts("Odd."))
     tried: dict[str, Any] = {"embed": 5, "index": 5}
     parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
-    await write(ctx, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
+    await set_fields(ctx, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
     await save(ctx, replace(with_texts("Odd."), author="Ann"))
     data = (await chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({"embed": 5}, {"embed": "too odd"})
@@ -268,7 +266,7 @@ async def test_a_step_that_waits_again_has_all_its_tries(
     assert (data["tries"], data["parked"]) == ({}, {})
 
 
-async def test_a_chunk_is_of_the_day_it_was_highlighted_or_came_in(ctx: Context) -> None:
+async def test_a_chunk_is_dated_by_highlight_or_arrival(ctx: Context) -> None:
     await save(ctx, highlighted(LONG_AGO, None))
     assert await dates(ctx) == [LONG_AGO, NOON]
 
@@ -282,25 +280,25 @@ async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> Non
     assert await dates(ctx) == [LONG_AGO, NOON]
 
 
-async def test_a_chunk_without_a_date_is_of_the_day_it_came_in(
+async def test_a_chunk_without_a_date_is_dated_by_arrival(
     ctx: Context,
 ) -> None:
     old = highlighted(None)
     await save(ctx, old)
     (chunk_id,) = await chunks(ctx)
-    await write(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
+    await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
     await save(ctx, replace(old, tags=("new",)), now=LATER)
     data = (await chunks(ctx))[chunk_id]
     assert (data["dated_at"], data["pending"]) == (NOON, {"index": LATER})
 
 
-async def test_an_edit_with_a_date_is_of_that_day(ctx: Context) -> None:
+async def test_an_edit_with_a_date_changes_the_date(ctx: Context) -> None:
     await save(ctx, highlighted(LONG_AGO, None))
     await save(ctx, highlighted(NOON, LONG_AGO), now=LATER)
     assert await dates(ctx) == [NOON, LONG_AGO]
 
 
-async def test_a_text_back_without_a_date_is_of_the_day_it_came_back(
+async def test_a_text_that_comes_back_is_dated_by_its_return(
     ctx: Context,
 ) -> None:
     await save(ctx, highlighted(LONG_AGO, None))
@@ -309,7 +307,7 @@ async def test_a_text_back_without_a_date_is_of_the_day_it_came_back(
     assert await dates(ctx) == [LONG_AGO, LATER]
 
 
-async def test_a_repeat_keeps_its_id_when_what_stood_between_goes(ctx: Context) -> None:
+async def test_a_repeat_keeps_its_id_when_others_are_removed(ctx: Context) -> None:
     await save(ctx, with_texts("Same.", "Other.", "Same."))
     counts = await save(ctx, with_texts("Same.", "Same."))
     assert counts == Counter(sources=1, updated=2, deleted=1)
@@ -323,10 +321,10 @@ async def test_a_chunk_keeps_the_day_it_was_made(ctx: Context) -> None:
         assert (data["author"], data["created_at"], data["updated_at"]) == ("Ann", NOON, LATER)
 
 
-async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(ctx: Context) -> None:
+async def test_fields_of_jobs_survive_a_change_of_the_source(ctx: Context) -> None:
     await save(ctx, SAILING)
     made: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
-    chunk_id = in_chunks(SAILING).chunks[0].chunk_id
+    chunk_id = with_chunks(SAILING).chunks[0].chunk_id
     await ctx.database.document("chunks", chunk_id).update(made)
     await save(ctx, replace(SAILING, title="Under Full Sail"))
     data = (await documents(ctx, "chunks"))[chunk_id]
@@ -348,12 +346,12 @@ async def test_large_chunks_take_some_commits_and_the_source_is_last(ctx: Contex
 
 
 async def assert_source_came_last(ctx: Context) -> None:
-    written = [each.update_time for each in (await snapshots(ctx, "chunks")).values()]
+    written = [chunk.update_time for chunk in (await snapshots(ctx, "chunks")).values()]
     source = (await snapshots(ctx, "sources"))["many"]
     assert min(written) < max(written) <= source.update_time
 
 
-async def test_a_run_dead_between_commits_is_completed_by_the_next(ctx: Context, app: App) -> None:
+async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app: App) -> None:
     source = with_texts(*(f"Highlight {number}." for number in range(230)))
     dying = app.context(Caller(), Meter())
     moments = [NOON, NOON]  # for taking the lease and for one renewal
@@ -365,7 +363,7 @@ async def test_a_run_dead_between_commits_is_completed_by_the_next(ctx: Context,
     assert await contents(ctx) == [section.text for section in source.sections]
 
 
-async def test_a_language_is_stored_and_taken_back(ctx: Context) -> None:
+async def test_a_language_is_stored_and_removed(ctx: Context) -> None:
     await save(ctx, replace(SAILING, language="en"))
     assert {"en"} == {data["language"] for data in (await chunks(ctx)).values()}
     await save(ctx, SAILING, now=LATER)

@@ -1,4 +1,4 @@
-"""Knowledge cards: what is written, and what is not."""
+"""Storing knowledge cards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, in_chunks, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, with_chunks
 from tests.support.stored_documents import documents, snapshots
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
-KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
+KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in with_chunks(BAKING).chunks)
 CARD = KnowledgeCard("Knead until smooth.", ("Knead.", "Let it rise."))
 
 
 class Meddling(Database):
-    """A database in which somebody edits the first document as soon as it has been read."""
+    """A database in which the first document changes as soon as it has been read."""
 
     async def get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
-        found = await super().get_all(references, fields)
+        snapshots = await super().get_all(references, fields)
         await references[0].update({"title": "Edited"})
-        return found
+        return snapshots
 
 
 async def put_in(ctx: Context, *sources: Source) -> None:
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
 async def save(ctx: Context, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
@@ -57,7 +57,7 @@ async def chunk(ctx: Context, chunk_id: str) -> dict[str, Any]:
     return (await documents(ctx, "chunks"))[chunk_id]
 
 
-async def test_a_card_says_who_wrote_it_and_when(ctx: Context) -> None:
+async def test_a_card_has_its_model_and_date(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     assert await save(ctx, {KNEAD: CARD}) == 1
     assert (await chunk(ctx, KNEAD))["knowledge_card"] == {
@@ -76,7 +76,7 @@ async def test_a_card_is_read_back_with_its_chunk(ctx: Context) -> None:
     assert stored.chunk.knowledge_card == CARD
 
 
-async def test_a_chunk_with_a_new_card_waits_for_the_index_alone(
+async def test_only_indexing_is_pending_after_a_new_card(
     ctx: Context,
 ) -> None:
     await put_in(ctx, BAKING)
@@ -85,16 +85,16 @@ async def test_a_chunk_with_a_new_card_waits_for_the_index_alone(
     assert {"embed": NOON, "extract": NOON, "index": LATER} == pending
 
 
-async def test_a_card_that_is_there_keeps_jobs_from_making_another(
+async def test_a_stored_card_keeps_jobs_from_making_another(
     ctx: Context,
 ) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
-    await write(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
+    await set_fields(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
     assert 1 == await save(ctx, {KNEAD: CARD})
-    kept = await chunk(ctx, KNEAD)
-    assert {"embed", "extract", "index"} == set(kept["pending"])
-    assert {} == kept["tries"]
+    stored_chunk = await chunk(ctx, KNEAD)
+    assert {"embed", "extract", "index"} == set(stored_chunk["pending"])
+    assert {} == stored_chunk["tries"]
     assert 0 == await save(ctx, {KNEAD: CARD})
 
 
@@ -102,7 +102,7 @@ def by(model: str) -> Callable[[str], str]:
     return lambda _: model
 
 
-async def test_cards_of_other_makers_are_renewed_and_the_others_stay(ctx: Context) -> None:
+async def test_only_cards_of_other_models_are_renewed(ctx: Context) -> None:
     await put_in(ctx, BAKING, SAILING)
     await save(ctx, {KNEAD: CARD}, "extractive")
     await save(ctx, {STARTER: CARD}, "m-1")
@@ -114,7 +114,7 @@ async def test_cards_of_other_makers_are_renewed_and_the_others_stay(ctx: Contex
     assert "knowledge_card" in await chunk(ctx, KNEAD)
 
 
-async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(ctx: Context) -> None:
+async def test_the_model_may_depend_on_the_text(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
     maker = {True: "m-2", False: "extractive"}
@@ -125,7 +125,7 @@ async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(ctx: Conte
     ]
 
 
-async def test_cards_by_hand_and_those_that_wait_are_left_alone(
+async def test_manual_and_pending_cards_are_left_alone(
     ctx: Context,
 ) -> None:
     await put_in(ctx, BAKING, SAILING)
@@ -136,16 +136,16 @@ async def test_cards_by_hand_and_those_that_wait_are_left_alone(
     before = await snapshots(ctx, "chunks")
     assert 0 == await Cards(ctx.database).renew(by("m-2"), LATER)
     after = await snapshots(ctx, "chunks")
-    assert [each.update_time for each in before.values()] == [
-        each.update_time for each in after.values()
+    assert [item.update_time for item in before.values()] == [
+        entry.update_time for entry in after.values()
     ]
     assert "card" not in (await chunk(ctx, KNEAD))["pending"]
 
 
-async def test_more_cards_than_a_page_holds_are_renewed(ctx: Context) -> None:
+async def test_cards_of_several_pages_are_renewed(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(ctx, source)
-    await save(ctx, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
+    await save(ctx, {chunk.chunk_id: CARD for chunk in with_chunks(source).chunks}, "extractive")
     assert 230 == await Cards(ctx.database).renew(by("m-2"), LATER)
 
 
@@ -158,9 +158,7 @@ async def test_other_chunks_are_not_touched(ctx: Context) -> None:
     assert changed == {KNEAD}
 
 
-async def test_an_equal_card_is_not_written_again_whoever_wrote_it(
-    ctx: Context, meter: Meter
-) -> None:
+async def test_an_equal_card_is_not_written_again(ctx: Context, meter: Meter) -> None:
     await put_in(ctx, BAKING)
     await save(ctx, {KNEAD: CARD})
     read, written = meter.documents_read, meter.documents_written
@@ -175,7 +173,7 @@ async def test_a_card_whose_takeaways_differ_is_replaced(ctx: Context) -> None:
     assert (await chunk(ctx, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
 
 
-async def test_chunks_that_are_missing_or_deleted_are_passed_over(ctx: Context) -> None:
+async def test_missing_and_deleted_chunks_are_skipped(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     assert await save(ctx, {"nowhere": CARD, BAKE: CARD, KNEAD: CARD}) == 1
@@ -185,7 +183,7 @@ async def test_chunks_that_are_missing_or_deleted_are_passed_over(ctx: Context) 
     assert with_cards == {KNEAD}
 
 
-async def test_a_chunk_that_changes_meanwhile_is_passed_over(app: App, ctx: Context) -> None:
+async def test_a_chunk_that_changes_meanwhile_is_skipped(app: App, ctx: Context) -> None:
     await put_in(ctx, BAKING)
     cards = Cards(Meddling(app.connection, Meter()))
     assert await cards.save({KNEAD: CARD, STARTER: CARD}, "m-1", LATER) == 1
@@ -200,6 +198,6 @@ async def test_no_cards_cost_nothing(ctx: Context, meter: Meter) -> None:
 async def test_many_cards_take_several_commits(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(ctx, source)
-    cards = {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}
+    cards = {chunk.chunk_id: CARD for chunk in with_chunks(source).chunks}
     assert await save(ctx, cards) == 230
     assert await save(ctx, cards) == 0

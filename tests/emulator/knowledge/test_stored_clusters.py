@@ -1,4 +1,4 @@
-"""Clusters: read whole, by size and by likeness; put in beside those that are there."""
+"""Clusters: read by id, by size and by similarity, and saved next to others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from tests.support.knowledge import BAKING, SAILING, in_chunks
+from tests.support.knowledge import BAKING, SAILING, with_chunks
 from tests.support.stored_documents import documents, snapshots
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
-KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
-REEF, ANCHOR = (chunk.chunk_id for chunk in in_chunks(SAILING).chunks)
+KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in with_chunks(BAKING).chunks)
+REEF, ANCHOR = (chunk.chunk_id for chunk in with_chunks(SAILING).chunks)
 
 
 def centred(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
@@ -43,7 +43,7 @@ BOATS = centred("boats")
 
 
 async def put_in(ctx: Context, *sources: Source) -> None:
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
 async def save(
@@ -57,20 +57,20 @@ async def save(
 
 
 async def three_clusters(ctx: Context) -> None:
-    """Two about baking, one of which holds all of it, and one about boats."""
+    """Two clusters about baking, of which one has all its chunks, and one about boats."""
     await put_in(ctx, BAKING, SAILING)
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     await save(ctx, [DOUGH, OVENS, BOATS], members)
 
 
 async def memberships(ctx: Context) -> dict[str, list[str]]:
-    """The clusters of each chunk that has any."""
+    """The cluster ids of each chunk that has any."""
     chunks = await documents(ctx, "chunks")
     return {name: data["cluster_id"] for name, data in chunks.items() if data.get("cluster_id")}
 
 
 async def waiting_since(ctx: Context) -> dict[str, Any]:
-    """When each chunk was put into the index's queue."""
+    """The time from which indexing is pending, by chunk id."""
     chunks = await documents(ctx, "chunks")
     return {name: data["pending"]["index"] for name, data in chunks.items()}
 
@@ -87,34 +87,34 @@ async def test_a_missing_cluster_is_none(ctx: Context) -> None:
 
 async def test_clusters_are_read_in_the_order_in_which_they_are_named(ctx: Context) -> None:
     await three_clusters(ctx)
-    found = await Clusters(ctx.database).get_all(["ovens", "nowhere", "boats"])
-    assert ["ovens", "boats"] == [cluster.cluster_id for cluster in found]
+    clusters = await Clusters(ctx.database).get_all(["ovens", "nowhere", "boats"])
+    assert ["ovens", "boats"] == [cluster.cluster_id for cluster in clusters]
 
 
 async def test_the_largest_come_first_and_equals_by_descending_id(
     ctx: Context,
 ) -> None:
     await three_clusters(ctx)
-    found = await Clusters(ctx.database).largest(3)
+    clusters = await Clusters(ctx.database).largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
-    assert expected == [(cluster.cluster_id, cluster.size) for cluster in found]
+    assert expected == [(cluster.cluster_id, cluster.size) for cluster in clusters]
 
 
-async def test_a_page_begins_after_what_was_shown_even_if_that_is_gone(ctx: Context) -> None:
+async def test_a_page_begins_after_a_deleted_cluster_too(ctx: Context) -> None:
     await three_clusters(ctx)
     [first] = await Clusters(ctx.database).largest(1)
     [second] = await Clusters(ctx.database).largest(1, (first.size, first.cluster_id))
     await ctx.database.document("clusters", second.cluster_id).delete()
     rest = await Clusters(ctx.database).largest(9, (second.size, second.cluster_id))
-    assert ["dough", "ovens", "boats"] == [each.cluster_id for each in (first, second, *rest)]
+    assert ["dough", "ovens", "boats"] == [item.cluster_id for item in (first, second, *rest)]
 
 
 async def test_the_nearest_come_first_with_their_similarity(ctx: Context, meter: Meter) -> None:
     await three_clusters(ctx)
     read = meter.documents_read
-    found = await Clusters(ctx.database).nearest((0.0, 1.0), 2)
+    clusters = await Clusters(ctx.database).nearest((0.0, 1.0), 2)
     assert [("dough", 1.0), ("ovens", pytest.approx(0.8))] == [
-        (related.cluster.cluster_id, related.similarity) for related in found
+        (related.cluster.cluster_id, related.similarity) for related in clusters
     ]
     assert meter.documents_read - read == 2
 
@@ -135,21 +135,21 @@ async def test_a_chunk_waits_for_the_index_when_its_clusters_change(ctx: Context
     assert expected == await waiting_since(ctx)
 
 
-async def test_a_chunk_put_into_a_cluster_waits_for_that_no_more(ctx: Context) -> None:
+async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     await ctx.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
     assert "cluster" not in (await documents(ctx, "chunks"))[KNEAD]["pending"]
 
 
-async def test_a_cluster_is_read_with_all_the_next_run_has_to_know(ctx: Context) -> None:
-    known = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
-    await Clusters(ctx.database).put([known, BOATS])
-    assert [BOATS, known] == await Clusters(ctx.database).every()
-    assert [known] == await Clusters(ctx.database).unnamed(9)
+async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
+    stored = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
+    await Clusters(ctx.database).put([stored, BOATS])
+    assert [BOATS, stored] == await Clusters(ctx.database).every()
+    assert [stored] == await Clusters(ctx.database).unnamed(9)
 
 
-async def test_a_cluster_is_renamed_and_stays_what_it_is(ctx: Context) -> None:
+async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
     await Clusters(ctx.database).put([DOUGH])
     called = replace(DOUGH.cluster, name="All about dough", keywords=("flour",))
     await Clusters(ctx.database).rename(called, "a model")
@@ -158,7 +158,7 @@ async def test_a_cluster_is_renamed_and_stays_what_it_is(ctx: Context) -> None:
     ).every()
 
 
-async def test_saving_what_is_there_already_writes_nothing(ctx: Context, meter: Meter) -> None:
+async def test_saving_stored_clusters_writes_nothing(ctx: Context, meter: Meter) -> None:
     await three_clusters(ctx)
     before = meter.documents_written
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
@@ -173,12 +173,12 @@ async def test_a_cluster_of_another_name_is_written_without_its_chunks(ctx: Cont
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     assert await save(ctx, [DOUGH, OVENS, called], members) == 1
     after = await snapshots(ctx, "chunks")
-    assert [each.update_time for each in before.values()] == [
-        each.update_time for each in after.values()
+    assert [item.update_time for item in before.values()] == [
+        entry.update_time for entry in after.values()
     ]
 
 
-async def test_a_cluster_that_is_there_keeps_what_runs_know_of_it(ctx: Context) -> None:
+async def test_an_existing_cluster_keeps_its_run_fields(ctx: Context) -> None:
     await three_clusters(ctx)
     before = await Clusters(ctx.database).get("boats")
     moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
@@ -186,7 +186,7 @@ async def test_a_cluster_that_is_there_keeps_what_runs_know_of_it(ctx: Context) 
     assert before == await Clusters(ctx.database).get("boats")
 
 
-async def test_other_clusters_and_chunks_stay_what_they_are(ctx: Context) -> None:
+async def test_other_clusters_and_chunks_stay_the_same(ctx: Context) -> None:
     await three_clusters(ctx)
     before = await documents(ctx, "clusters")
     assert await save(ctx, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
@@ -196,7 +196,7 @@ async def test_other_clusters_and_chunks_stay_what_they_are(ctx: Context) -> Non
     assert (expected, before) == (await memberships(ctx), await documents(ctx, "clusters"))
 
 
-async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(ctx: Context) -> None:
+async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
     await put_in(ctx, BAKING)
     given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
     await ctx.database.document("chunks", KNEAD).update(given_up)
@@ -221,7 +221,7 @@ async def test_missing_and_deleted_chunks_are_no_members(ctx: Context) -> None:
     ]
 
 
-async def test_a_run_that_died_after_clusters_is_completed_by_the_next(ctx: Context) -> None:
+async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> None:
     await three_clusters(ctx)
     stale = {"cluster_id": ["ovens"]}
     await ctx.database.document("chunks", KNEAD).update(stale)
@@ -233,10 +233,10 @@ async def test_a_run_that_died_after_clusters_is_completed_by_the_next(ctx: Cont
 async def test_more_clusters_and_chunks_than_fit_one_request(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(210)))
     await put_in(ctx, source)
-    chunk_ids = [chunk.chunk_id for chunk in in_chunks(source).chunks]
+    chunk_ids = [chunk.chunk_id for chunk in with_chunks(source).chunks]
     clusters = [centred(f"c-{number}") for number in range(35)]
     members = {
-        each.cluster.cluster_id: chunk_ids[place::35] for place, each in enumerate(clusters)
+        cluster.cluster.cluster_id: chunk_ids[place::35] for place, cluster in enumerate(clusters)
     } | {"c-0": chunk_ids}
     assert await save(ctx, clusters, members) == 245
     assert await save(ctx, clusters, members) == 0
@@ -249,5 +249,5 @@ async def test_vectors_are_those_of_chunks_that_have_one(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )
-    found = await Clusters(ctx.database).vectors([KNEAD, STARTER, BAKE, "nowhere"])
-    assert {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)} == found
+    clusters = await Clusters(ctx.database).vectors([KNEAD, STARTER, BAKE, "nowhere"])
+    assert {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)} == clusters

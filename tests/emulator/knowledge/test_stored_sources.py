@@ -9,7 +9,7 @@ import pytest
 
 from shared.knowledge.source_repository import SourceOrder, Sources
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.many_sources import NOON, shelve, source
+from tests.support.many_sources import NOON, make_source, store_and_index
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ async def walk(ctx: Context, order: SourceOrder) -> list[str]:
     return ids
 
 
-async def test_ingest_writes_what_sources_are_listed_by(ctx: Context) -> None:
-    await shelve(ctx, BAKING)
+async def test_ingest_writes_the_fields_that_sort_sources(ctx: Context) -> None:
+    await store_and_index(ctx, BAKING)
     data = (await documents(ctx, "sources"))["baking"]
     assert data["title_key"] == "bread at home"
     assert data["facets"] == ["author:ida loaf", "category:books", "tag:dough", "tag:food"]
@@ -38,26 +38,28 @@ async def test_ingest_writes_what_sources_are_listed_by(ctx: Context) -> None:
 
 async def test_a_title_too_long_for_an_index_is_listed_and_read_whole(ctx: Context) -> None:
     title = "é" * 2_000
-    await shelve(ctx, source("long", title=title))
-    assert [each.title for each in await Sources(ctx.database).page(SourceOrder.TITLE, 5)] == [
+    await store_and_index(ctx, make_source("long", title=title))
+    assert [item.title for item in await Sources(ctx.database).page(SourceOrder.TITLE, 5)] == [
         title
     ]
     assert await walk(ctx, SourceOrder.TITLE) == ["long"]
 
 
-async def test_a_walk_in_either_order_meets_each_source_once(ctx: Context) -> None:
-    await shelve(ctx, source("b", title="Same"), source("a", title="Same"))
-    await shelve(ctx, source("c", title="Before"), now=NOON + timedelta(microseconds=1))
+async def test_paging_in_each_order_has_each_source_once(ctx: Context) -> None:
+    await store_and_index(ctx, make_source("b", title="Same"), make_source("a", title="Same"))
+    await store_and_index(
+        ctx, make_source("c", title="Before"), now=NOON + timedelta(microseconds=1)
+    )
     assert await walk(ctx, SourceOrder.TITLE) == ["c", "a", "b"]
     assert await walk(ctx, SourceOrder.RECENT) == ["c", "b", "a"]
 
 
-async def test_sources_are_read_in_the_order_asked_but_missing_ones(
+async def test_sources_are_read_in_the_given_order(
     ctx: Context,
 ) -> None:
-    await shelve(ctx, BAKING, SAILING)
-    found = await Sources(ctx.database).get_all(["sailing", "nobody", "baking"])
-    assert [each.source_id for each in found] == ["sailing", "baking"]
+    await store_and_index(ctx, BAKING, SAILING)
+    sources = await Sources(ctx.database).get_all(["sailing", "nobody", "baking"])
+    assert [item.source_id for item in sources] == ["sailing", "baking"]
     assert await Sources(ctx.database).get_all([]) == []
 
 
@@ -67,32 +69,36 @@ async def test_a_source_that_does_not_exist_is_none(ctx: Context) -> None:
 
 async def test_a_source_says_when_it_changed(ctx: Context) -> None:
     later = NOON + timedelta(days=1)
-    await shelve(ctx, BAKING)
-    await shelve(ctx, source("baking", "Edited."), now=later)
-    found = await Sources(ctx.database).get("baking")
-    assert found is not None
-    assert found.updated_at == later
+    await store_and_index(ctx, BAKING)
+    await store_and_index(ctx, make_source("baking", "Edited."), now=later)
+    sources = await Sources(ctx.database).get("baking")
+    assert sources is not None
+    assert sources.updated_at == later
 
 
-async def test_sources_are_found_by_how_their_titles_begin(ctx: Context) -> None:
-    sources = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
-    await shelve(ctx, *sources)
+async def test_sources_are_found_by_title_prefix(ctx: Context) -> None:
+    sources = [
+        make_source("a", title="Bread"),
+        make_source("b", title="BREAKING"),
+        make_source("c", title="Brie"),
+    ]
+    await store_and_index(ctx, *sources)
     found = await Sources(ctx.database).titled(" BREA", 5)
-    assert [each.source_id for each in found] == ["a", "b"]
+    assert [item.source_id for item in found] == ["a", "b"]
     assert len(await Sources(ctx.database).titled("Brea", 1)) == 1
 
 
-async def test_a_title_is_found_by_more_than_it_is_sorted_by(
+async def test_a_title_is_found_by_more_than_its_sort_key(
     ctx: Context,
 ) -> None:
     title = "\ufdfa" * 200
-    await shelve(ctx, source("a", title=title), source("b", title="Bread"))
+    await store_and_index(ctx, make_source("a", title=title), make_source("b", title="Bread"))
     for beginning in (title, title[:150], title[:1]):
-        assert [each.source_id for each in await Sources(ctx.database).titled(beginning, 5)] == [
+        assert [item.source_id for item in await Sources(ctx.database).titled(beginning, 5)] == [
             "a"
         ]
 
 
 async def test_sources_are_counted(ctx: Context) -> None:
-    await shelve(ctx, BAKING, SAILING)
+    await store_and_index(ctx, BAKING, SAILING)
     assert await Sources(ctx.database).count() == 2

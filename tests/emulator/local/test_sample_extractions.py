@@ -32,7 +32,7 @@ from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import in_chunks, write
+from tests.support.knowledge import set_fields, with_chunks
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ ROWS = extractions_by_chunk()
 def chunks() -> dict[str, Chunk]:
     """The chunks of the export by id."""
     sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
-    return {chunk.chunk_id: chunk for source in sources for chunk in in_chunks(source).chunks}
+    return {chunk.chunk_id: chunk for source in sources for chunk in with_chunks(source).chunks}
 
 
 CHUNKS = chunks()
@@ -87,7 +87,7 @@ async def sample(word_context: Context, tmp_path: Path) -> Path:
         shutil.copy(FOLDER / name, tmp_path)
     sources = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
     await Ingestion(word_context.database).save(
-        [in_chunks(source) for source in sources], word_context.clock()
+        [with_chunks(source) for source in sources], word_context.clock()
     )
     return tmp_path
 
@@ -174,7 +174,7 @@ async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) 
     await add_extractions(word_context, sample)
     stored = await documents(word_context, "extractions")
     for name in stored:
-        await write(word_context, f"extractions/{name}", {"model": "gemini"})
+        await set_fields(word_context, f"extractions/{name}", {"model": "gemini"})
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
     assert {} == await add_extractions(word_context, sample)
 
@@ -189,7 +189,7 @@ async def test_highlights_not_in_the_export_are_skipped(
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(word_context.database).save([in_chunks(source)], word_context.clock())
+    await Ingestion(word_context.database).save([with_chunks(source)], word_context.clock())
     assert {"extractions": 1, "passages": 2} == await add_extractions(word_context, tmp_path)
 
 

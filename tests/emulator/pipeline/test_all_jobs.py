@@ -40,9 +40,9 @@ from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.index_lists import assert_exact
+from tests.support.index_postings import assert_exact
 from tests.support.killable_children import killable_children
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in
+from tests.support.knowledge import BAKING, SAILING, store_sources, with_chunks
 from tests.support.materials import extract_result
 from tests.support.stored_documents import leases
 from tests.support.stored_materials import QUERY, make_text, openai_settings, stored_contents
@@ -128,8 +128,8 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
     backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
     ctx = job_context(backends[0])
-    await put_in(ctx, BAKING)
-    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await store_sources(ctx, BAKING)
+    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     was_answered = asyncio.Event()
 
     async def run(ctx: Context, budget: Budget) -> Report:
@@ -183,7 +183,7 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
         ctx = job_context(app)
         sources = [source for source in read(SAMPLE) if isinstance(source, Source)]
         await Ingestion(ctx.database).save(
-            [in_chunks(source) for source in sources[:3]], ctx.clock()
+            [with_chunks(source) for source in sources[:3]], ctx.clock()
         )
         await completed(INDEX, app)
         for _ in range(4):

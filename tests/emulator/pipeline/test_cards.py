@@ -21,16 +21,16 @@ from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.cards import (
     NOON,
-    bring,
     call_context,
+    card_reply,
     cards_of,
     generator_of,
-    notes,
-    passage,
-    written,
+    note_text,
+    source_of_notes,
+    store_and_prepare,
 )
 from tests.support.fakes.vertex import MODEL, FakeVertex, Reply, answered, blocked, refusal, said
-from tests.support.knowledge import BAKING, write
+from tests.support.knowledge import BAKING, set_fields
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ LATER = NOON + timedelta(hours=1)
 def server() -> Iterator[FakeVertex]:
     """The language model."""
     with FakeVertex() as vertex:
-        vertex.answers["GeneratedCard"] = written
+        vertex.answers["GeneratedCard"] = card_reply
         yield vertex
 
 
@@ -67,7 +67,11 @@ async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callabl
 
 
 def usual(number: int) -> dict[str, Any]:
-    return {**written(f"Notes on Bread\n\n{passage(number)}"), "model": MODEL, "generated_at": NOON}
+    return {
+        **card_reply(f"Notes on Bread\n\n{note_text(number)}"),
+        "model": MODEL,
+        "generated_at": NOON,
+    }
 
 
 async def runs(model: Callable[..., Context], count: int) -> tuple[Report, datetime]:
@@ -83,10 +87,10 @@ async def test_each_chunk_gets_the_card_that_the_model_writes(
     model: Callable[..., Context],
 ) -> None:
     ctx = model()
-    await bring(ctx, notes(10))
+    await store_and_prepare(ctx, source_of_notes(10))
     report = await cards(ctx, ample())
     assert Report(Counter({"cards": 10, "by language model": 10})) == report
-    assert {passage(number): usual(number) for number in range(10)} == await cards_of(ctx)
+    assert {note_text(number): usual(number) for number in range(10)} == await cards_of(ctx)
     for data in (await chunks(ctx)).values():
         assert {"embed", "index", "extract"} == set(data["pending"])
 
@@ -95,7 +99,7 @@ async def test_a_run_tells_what_the_model_was_given_and_wrote(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
-    await bring(ctx, notes(1))
+    await store_and_prepare(ctx, source_of_notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
     await cards(ctx, ample())
@@ -106,7 +110,7 @@ async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
-    await bring(ctx, notes(1))
+    await store_and_prepare(ctx, source_of_notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
@@ -115,13 +119,13 @@ async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
 
 
 @pytest.mark.parametrize(
-    "probed", [answered(written(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
+    "probed", [answered(card_reply(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
 )
 async def test_what_the_probe_costs_is_reported_whatever_comes_of_it(
     model: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
     ctx = model()
-    await bring(ctx, notes(1))
+    await store_and_prepare(ctx, source_of_notes(1))
     server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
     server.troubles[PROBE] = probed
     with suppress(PlatformFault):
@@ -134,7 +138,7 @@ async def test_what_the_probe_costs_is_reported_whatever_comes_of_it(
 
 
 async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Context]) -> None:
-    await bring(model(), notes(20))
+    await store_and_prepare(model(), source_of_notes(20))
     ctx = model()
     await cards(ctx, ample())
     assert (21, 20) == (ctx.meter.documents_read, ctx.meter.documents_written)
@@ -151,11 +155,11 @@ async def test_a_run_with_nothing_to_do_costs_one_read(
 
 async def test_without_a_language_model_the_texts_speak_for_themselves(settings: Settings) -> None:
     ctx = call_context(settings)
-    await bring(ctx, BAKING, notes(3))
+    await store_and_prepare(ctx, BAKING, source_of_notes(3))
     report = await cards(ctx, ample())
     assert Report(Counter({"cards": 6, "extractive": 6})) == report
-    card = {"summary": passage(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
-    assert card == (await cards_of(ctx))[passage(1)]
+    card = {"summary": note_text(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
+    assert card == (await cards_of(ctx))[note_text(1)]
 
 
 async def test_a_text_without_a_sentence_loses_its_card(
@@ -163,9 +167,9 @@ async def test_a_text_without_a_sentence_loses_its_card(
 ) -> None:
     ctx = call_context(settings)
     code = "```\nx = 1\n```"
-    await bring(ctx, Source("code", "Code", sections=(Section(code),)))
+    await store_and_prepare(ctx, Source("code", "Code", sections=(Section(code),)))
     ((name, _),) = (await chunks(ctx)).items()
-    await write(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
+    await set_fields(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
     await cards(ctx, ample())
     assert {} == await cards_of(ctx)
     assert 0 == await count_pending(ctx)
@@ -175,7 +179,7 @@ async def test_a_short_text_is_no_matter_for_a_model(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
-    await bring(ctx, BAKING)
+    await store_and_prepare(ctx, BAKING)
     assert {"cards": 3, "extractive": 3} == (await cards(ctx, ample())).counts
     assert [] == server.calls
 
@@ -183,24 +187,26 @@ async def test_a_short_text_is_no_matter_for_a_model(
 async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await bring(model(), notes(2))
+    await store_and_prepare(model(), source_of_notes(2))
     await cards(model(), ample())
     server.calls.clear()
-    changed = Section(f"{passage(1)} It is eaten warm.")
-    sections = (notes(2).sections[0], changed)
-    await bring(model(), replace(notes(2), sections=sections, title="Bread", tags=("new",)))
+    changed = Section(f"{note_text(1)} It is eaten warm.")
+    sections = (source_of_notes(2).sections[0], changed)
+    await store_and_prepare(
+        model(), replace(source_of_notes(2), sections=sections, title="Bread", tags=("new",))
+    )
     ctx = model(LATER)
     assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
     assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
     times = {text: card["generated_at"] for text, card in (await cards_of(ctx)).items()}
-    assert {passage(0): NOON, changed.text: LATER} == times
+    assert {note_text(0): NOON, changed.text: LATER} == times
 
 
 async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
-    await bring(ctx, notes(1))
+    await store_and_prepare(ctx, source_of_notes(1))
     ((name, _),) = (await chunks(ctx)).items()
     requested, rewritten = threading.Event(), threading.Event()
 
@@ -212,8 +218,8 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
     server.answers["GeneratedCard"] = slowly
     running = asyncio.create_task(cards(ctx, ample()))
     assert await asyncio.to_thread(requested.wait, PATIENCE)
-    new = f"This is what it says now. {passage(0)}"
-    await write(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
+    new = f"This is what it says now. {note_text(0)}"
+    await set_fields(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
     assert {"cards": 1, "by language model": 2} == (await running).counts
     assert "New." == (await cards_of(ctx))[new]["summary"]
@@ -222,7 +228,7 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
 async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await bring(model(), notes(12))
+    await store_and_prepare(model(), source_of_notes(12))
     for number in range(5):
         server.script.extend([Reply()] * number)
         server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
@@ -247,7 +253,7 @@ async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
 async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
     model: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
-    await bring(model(), notes(3))
+    await store_and_prepare(model(), source_of_notes(3))
     server.usual = reply
     with pytest.raises(error):
         await cards(model(), ample())
@@ -259,21 +265,21 @@ async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
 async def test_a_refused_text_gets_an_extractive_card_at_once(
     model: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
-    await bring(model(), notes(10))
+    await store_and_prepare(model(), source_of_notes(10))
     server.troubles[ODD] = reply
     report = await cards(model(), ample())
     assert {"cards": 10, "by language model": 9, "extractive": 1} == report.counts
     assert [] == report.failures
-    assert "extractive" == (await cards_of(model()))[passage(3)]["model"]
+    assert "extractive" == (await cards_of(model()))[note_text(3)]["model"]
 
 
 async def test_a_model_with_too_long_a_summary_is_reported_and_tries_again(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await bring(model(), notes(1))
+    await store_and_prepare(model(), source_of_notes(1))
     server.script.append(answered(LONG))
     await cards(model(), ample())
-    assert MODEL == (await cards_of(model()))[passage(0)]["model"]
+    assert MODEL == (await cards_of(model()))[note_text(0)]["model"]
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
 
@@ -281,12 +287,12 @@ async def test_a_model_with_too_long_a_summary_is_reported_and_tries_again(
 async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await bring(model(), notes(10))
+    await store_and_prepare(model(), source_of_notes(10))
     server.troubles[ODD] = answered(LONG)
     report, _ = await runs(model, 4)
     assert 1 == len(report.failures)
     assert "answered twice" in report.failures[0].reason
-    odd = (await chunks_by_content(model()))[passage(3)]
+    odd = (await chunks_by_content(model()))[note_text(3)]
     assert ({"card": 4}, True) == (odd["tries"], "card" in odd["pending"])
     report = await cards(model(NOON + timedelta(hours=5)), ample())
     assert ([], {"cards": 1, "extractive": 1}) == (report.failures, report.counts)
@@ -297,13 +303,13 @@ async def test_a_text_that_always_fails_is_dead_lettered_and_blocks_none(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)
-    await bring(call_context(settings), notes(10))
+    await store_and_prepare(call_context(settings), source_of_notes(10))
     server.troubles[ODD] = refusal(503, retry_after="3600")
     report, moment = await runs(lambda moment: call_context(settings, generator, moment), 5)
     ctx = call_context(settings, generator, moment + timedelta(days=1))
     assert 1 == len(report.failures)
     assert 9 == len(await cards_of(ctx))
-    odd = (await chunks_by_content(ctx))[passage(3)]
+    odd = (await chunks_by_content(ctx))[note_text(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
     assert Report() == await cards(ctx, ample())
@@ -315,13 +321,13 @@ async def test_a_text_that_always_fails_is_dead_lettered_and_blocks_none(
 
 
 async def test_a_run_without_time_makes_nothing(model: Callable[..., Context]) -> None:
-    await bring(model(), notes(3))
+    await store_and_prepare(model(), source_of_notes(3))
     report = await cards(model(), nothing())
     assert ({}, False) == (report.counts, report.finished)
 
 
 async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Context]) -> None:
-    await bring(model(), notes(12))
+    await store_and_prepare(model(), source_of_notes(12))
     done: list[int] = []
     report = await cards(model(), one_step(done.append))
     assert (8, False) == (report.counts["cards"], report.finished)
@@ -332,7 +338,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Cont
 async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await bring(model(), notes(1))
+    await store_and_prepare(model(), source_of_notes(1))
     server.troubles[ODD.replace("3", "0")] = blocked()
     ctx = model()
     await cards(ctx, ample())
@@ -344,26 +350,26 @@ async def test_cards_of_another_model_are_made_again_when_asked(
     model: Callable[..., Context], settings: Settings
 ) -> None:
     plain = call_context(settings)
-    await bring(plain, notes(3), BAKING)
+    await store_and_prepare(plain, source_of_notes(3), BAKING)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
     await cards(plain, ample())
     name = next(
-        name for name, data in (await chunks(plain)).items() if data["content"] == passage(2)
+        name for name, data in (await chunks(plain)).items() if data["content"] == note_text(2)
     )
-    await write(plain, f"chunks/{name}", {"knowledge_card": by_hand})
+    await set_fields(plain, f"chunks/{name}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
     assert (2, 2) == (await JOB.renew(model()), await count_pending(plain))
     assert {"cards": 2, "by language model": 2} == (await cards(model(LATER), ample())).counts
     made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
     assert Counter({MODEL: 2, "extractive": 3, BY_HAND: 1}) == Counter(made_by.values())
     assert 0 == await JOB.renew(model())
-    assert (2, BY_HAND) == (await JOB.renew(plain), made_by[passage(2)])
+    assert (2, BY_HAND) == (await JOB.renew(plain), made_by[note_text(2)])
 
 
 async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:
     generator = generator_of(server)
     app = App(settings, generator=generator)
-    await bring(call_context(settings), notes(2))
+    await store_and_prepare(call_context(settings), source_of_notes(2))
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.cost.output_tokens > 0

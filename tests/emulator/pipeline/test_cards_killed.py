@@ -16,7 +16,13 @@ from infra.build.discovery import ROOT
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.cards import bring, call_context, generator_of, notes, written
+from tests.support.cards import (
+    call_context,
+    card_reply,
+    generator_of,
+    source_of_notes,
+    store_and_prepare,
+)
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
 from tests.support.stored_documents import chunks
 
@@ -88,9 +94,9 @@ async def test_a_run_killed_while_the_model_wrote_is_completed(
 ) -> None:
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")
     with FakeVertex() as server:
-        server.answers["GeneratedCard"] = written
+        server.answers["GeneratedCard"] = card_reply
         for target in (calm, settings):
-            await bring(call_context(target), notes(PASSAGES))
+            await store_and_prepare(call_context(target), source_of_notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG

@@ -12,7 +12,7 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
 from tests.support.fakes.embedder import DIMENSION
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 async def baking(ctx: Context) -> list[PendingChunk]:
     """Three chunks that wait for their vectors, in the order of their ids."""
-    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
+    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
     return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
 
 
 async def test_a_chunk_is_read_as_it_was_put_in(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING)
+    chunks = await store_sources(ctx, BAKING)
     stored = await Chunks(ctx.database).get(chunks[0].chunk_id)
     assert stored is not None
     moment = (await documents(ctx, "chunks"))[chunks[0].chunk_id]["created_at"]
@@ -49,7 +49,7 @@ async def test_a_missing_chunk_is_none(ctx: Context) -> None:
 
 
 async def test_what_waits_carries_what_is_embedded_of_it(ctx: Context) -> None:
-    expected = {chunk.chunk_id: chunk.embedding_text for chunk in in_chunks(BAKING).chunks}
+    expected = {chunk.chunk_id: chunk.embedding_text for chunk in with_chunks(BAKING).chunks}
     assert expected == {chunk.chunk_id: chunk.text for chunk in await baking(ctx)}
 
 
@@ -61,8 +61,8 @@ async def test_what_waits_is_read_up_to_a_limit(ctx: Context, meter: Meter) -> N
 
 
 async def test_those_that_waited_longest_come_first(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([in_chunks(SAILING)], NOON)
-    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON - timedelta(days=1))
+    await Ingestion(ctx.database).save([with_chunks(SAILING)], NOON)
+    await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON - timedelta(days=1))
     waiting = await ChunkQueue(ctx.database).pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert expected == [chunk.chunk_id.partition("-")[0] for chunk in waiting]
@@ -79,7 +79,7 @@ async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
     ctx: Context,
 ) -> None:
     read = await baking(ctx)
-    await write(ctx, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
+    await set_fields(ctx, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 2
     )
@@ -100,7 +100,7 @@ async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(ctx: Context
 
 async def test_a_chunk_deleted_since_it_was_read_gets_no_vector(ctx: Context) -> None:
     read = await baking(ctx)
-    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
     assert (
         await ChunkQueue(ctx.database).store_vectors(read, [UNIT] * 3, "model-1", ctx.clock()) == 0
     )
@@ -175,7 +175,7 @@ async def test_waits_grow_and_after_five_tries_the_step_is_dead_lettered(ctx: Co
 
 async def test_a_failure_of_what_was_edited_meanwhile_is_forgotten(ctx: Context) -> None:
     read = await baking(ctx)
-    await write(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
+    await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 10)) == 3
 
@@ -204,7 +204,7 @@ async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
 
 async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context) -> None:
     read = await baking(ctx)
-    await write(ctx, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
+    await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
     stored = await ChunkQueue(ctx.database).store_vectors(
         read, [UNIT] * len(read), "model-1", ctx.clock()
     )
@@ -214,7 +214,7 @@ async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context)
 
 async def test_what_is_beside_a_step_is_written_with_it_or_not_at_all(ctx: Context) -> None:
     first, second, _ = await baking(ctx)
-    await write(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
+    await set_fields(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
     made = [
         StepResult(chunk, {"mark": 1}, (note(ctx, chunk.chunk_id),)) for chunk in (first, second)
     ]
@@ -232,7 +232,7 @@ def note(ctx: Context, name: str) -> Write:
 async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(ctx: Context) -> None:
     first, *_ = await baking(ctx)
     update = {"extracted": {"a": {"type": "decision", "topics": []}}}
-    await write(ctx, f"chunks/{first.chunk_id}", update)
+    await set_fields(ctx, f"chunks/{first.chunk_id}", update)
     assert (
         await ChunkQueue(ctx.database).complete("extract", [StepResult(first, {"extracted": {}})])
         == 0

@@ -14,7 +14,7 @@ from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.job import Report
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TOO_LONG = "x" * 1_100_000
 
 
 async def waiting(ctx: Context) -> list[PendingChunk]:
-    await Ingestion(ctx.database).save([in_chunks(NOTES)], NOON)
+    await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
     return await ChunkQueue(ctx.database).pending("card", NOON, 20)
 
 

@@ -24,7 +24,7 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.knowledge import in_chunks, write
+from tests.support.knowledge import set_fields, with_chunks
 from tests.support.stored_documents import (
     ample,
     chunks_by_content,
@@ -57,7 +57,7 @@ OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
 EMBEDDED = OTHERS | {"cluster": NOON}
 """What waits on a note that has its vector: it can be put among topics."""
 ODD = "Note 3."
-ODD_ID = in_chunks(NOTES).chunks[3].chunk_id
+ODD_ID = with_chunks(NOTES).chunks[3].chunk_id
 
 
 @dataclass
@@ -103,7 +103,7 @@ def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
     """A knowledge base of ten notes that wait."""
-    await Ingestion(ctx.database).save([in_chunks(NOTES)], NOON)
+    await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
     return ctx
 
 
@@ -150,7 +150,7 @@ async def test_the_database_is_stamped_with_its_model(
 async def test_another_model_is_refused_and_nothing_is_written(
     notes: Context, opened: Callable[..., App]
 ) -> None:
-    await write(notes, "meta/embedding", {"model": "other", "dimension": 7})
+    await set_fields(notes, "meta/embedding", {"model": "other", "dimension": 7})
     before = await documents(notes, "chunks")
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
         await run(opened(ScriptedEmbedder(willing)))
@@ -173,7 +173,7 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
 
     async def editing(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
-            await write(notes, f"chunks/{ODD_ID}", edit)
+            await set_fields(notes, f"chunks/{ODD_ID}", edit)
 
     report = await run(opened(ScriptedEmbedder(editing)))
     assert report.counts == {"embedded": 10}
@@ -185,7 +185,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
-            await Ingestion(notes.database).save([in_chunks(replace(NOTES, sections=()))], NOON)
+            await Ingestion(notes.database).save([with_chunks(replace(NOTES, sections=()))], NOON)
 
     report = await run(opened(ScriptedEmbedder(deleting)))
     assert report.failures == []
@@ -243,9 +243,9 @@ async def test_a_dead_lettered_text_that_is_edited_is_tried_again(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
-    await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
+    await set_fields(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
     assert await count_pending(notes) == 9
-    await Ingestion(notes.database).save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
+    await Ingestion(notes.database).save([with_chunks(replace(NOTES, title="Renamed"))], NOON)
     await run(opened(ScriptedEmbedder(willing)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
@@ -368,6 +368,6 @@ async def test_texts_that_always_fail_do_not_block_the_queue_alone(
     ctx: Context, opened: Callable[..., App]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await Ingestion(ctx.database).save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(Source("odd", "Odd", sections=odd))], NOON)
     report = await run(opened(ScriptedEmbedder(failing(PlatformFault("A vector of nothing.")))))
     assert len(report.failures) == 4

@@ -16,7 +16,7 @@ from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import chunks_by_content, documents
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ async def test_killed_at_every_request_embed_pays_for_no_text_twice(
     ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
-    notes = in_chunks(Source("notes", "Notes", sections=sections))
+    notes = with_chunks(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([notes], ctx.clock())
     log = tmp_path / "log"
     for request in STORAGE[:1]:

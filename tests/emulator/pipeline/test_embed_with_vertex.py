@@ -20,7 +20,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
-from tests.support.knowledge import BAKING, SAILING, in_chunks
+from tests.support.knowledge import BAKING, SAILING, with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -53,7 +53,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=embedder)
     ctx = app.context(Caller(), Meter())
-    await Ingestion(ctx.database).save([in_chunks(BAKING), in_chunks(SAILING)], ctx.clock())
+    await Ingestion(ctx.database).save([with_chunks(BAKING), with_chunks(SAILING)], ctx.clock())
     yield ctx
     await embedder.aclose()
     await app.aclose()
@@ -65,7 +65,7 @@ async def run(ctx: Context) -> Report:
 
 async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     assert (await run(cloud)).counts == {"embedded": 5}
-    text = in_chunks(SAILING).chunks[1].embedding_text
+    text = with_chunks(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
     assert (best.title, best.similarity) == ("Under Sail", 1.0)
     assert await EmbeddingSpace(cloud.database).current() == ("gemini-embedding-001", 768)

@@ -22,7 +22,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp
 from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import ample, chunks, documents, nothing
 from tests.support.tasks import NOON
 from tests.support.workspaces import job_context
@@ -64,7 +64,7 @@ LOGBOOK: Final = Source(
 async def stored_logbook(new_base: NewBase) -> Contents:
     """What is stored of it."""
     ctx = new_base(NOON)
-    await put_in(ctx, LOGBOOK)
+    await store_sources(ctx, LOGBOOK)
     return await top_level(ctx.database.client)
 
 
@@ -79,7 +79,7 @@ async def queries(ctx: Context) -> tuple[GoldenQuery, ...]:
 
 
 async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+    await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     report = await health(ctx, Budget(math.inf, done.append))
     assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
@@ -92,12 +92,12 @@ async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
 
 
 async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context) -> None:
-    first, *_ = await put_in(ctx, BAKING)
+    first, *_ = await store_sources(ctx, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
         "takeaways": ["Knead the dough until it is smooth", "Work it long, and give it time."],
     }
-    await write(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
+    await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
     await health(ctx, ample())
     query_texts = {query.chunk_id: query.query for query in await queries(ctx)}
     assert card["takeaways"][1] == query_texts[first.chunk_id]
@@ -105,7 +105,7 @@ async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context
 
 async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
-    [chunk] = await put_in(ctx, Source("rye", "Rye", sections=(Section(text),)))
+    [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, ample())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
     assert (query,) == await queries(ctx)
@@ -118,8 +118,8 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(
     await health(ctx, ample())
     chosen = await queries(ctx)
     assert SET_SIZE == len({query.chunk_id for query in chosen})
-    await put_in(ctx, BAKING, SAILING)
-    await write(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
+    await store_sources(ctx, BAKING, SAILING)
+    await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, ample())
@@ -138,7 +138,7 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     sections = [
         Section(data["content"]) for name, data in (await chunks(ctx)).items() if name not in gone
     ]
-    await put_in(ctx, replace(LOGBOOK, sections=tuple(sections)))
+    await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
     await health(ctx, ample())
     after = await queries(ctx)
@@ -171,7 +171,7 @@ async def test_what_somebody_gave_is_asked_too_and_never_overwritten(ctx: Contex
         {"query": "nobody knows", "chunk_id": "gone"},
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
-    await write(ctx, "meta/golden_queries", {"given": given})
+    await set_fields(ctx, "meta/golden_queries", {"given": given})
     assert MAX_QUERIES == (await health(ctx, ample())).counts["queries"]
     assert given == (await documents(ctx, "meta"))["golden_queries"]["given"]
     assert MAX_QUERIES - 9 <= len(await queries(ctx)) <= SET_SIZE
@@ -212,7 +212,7 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
 async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
     app: App, ctx: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     capfd.readouterr()
     await run_job(JOB, app)
     printed = capfd.readouterr().err + str(await documents(ctx, "runs"))
@@ -222,16 +222,18 @@ async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
 async def test_of_two_measurements_on_a_day_the_later_counts(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     await health(ctx, ample())
-    await put_in(ctx, SAILING)
+    await store_sources(ctx, SAILING)
     clock.advance(hours=1)
     await health(ctx, ample())
     assert [5] == [len(night.ranks) for night in await SearchHealth(ctx.database).nights()]
 
 
 async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> None:
-    await put_in(ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
+    await store_sources(
+        ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
+    )
     await health(ctx, ample())
     stored = SearchHealth(ctx.database)
     [night] = await stored.nights()
@@ -247,7 +249,7 @@ async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> Non
 async def test_where_search_goes_without_meaning_nothing_is_kept(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     embedder.down = True
     report = await health(ctx, ample())
     assert (Report(), "Semantic search is not available: nothing was measured.") == (
@@ -258,15 +260,15 @@ async def test_where_search_goes_without_meaning_nothing_is_kept(
 
 
 async def test_without_time_nothing_is_kept(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     assert Report(finished=False) == await health(ctx, nothing())
     assert [] == await SearchHealth(ctx.database).nights()
 
 
 async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     some = min(await chunks(ctx))
-    await write(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
+    await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
     await health(ctx, ample())
     assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await queries(ctx)}
 

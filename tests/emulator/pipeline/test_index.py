@@ -27,8 +27,15 @@ from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from shared.text.terms import ANALYZER_VERSION
-from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.index_postings import (
+    NOON,
+    History,
+    RacingIndexing,
+    assert_exact,
+    assert_sound,
+    stored_postings,
+)
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
 from tests.support.stored_documents import ample, chunks, documents, leases, nothing
 
 if TYPE_CHECKING:
@@ -44,13 +51,13 @@ NOTES = Source(
     title="Notes",
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
-ODD = in_chunks(NOTES).chunks[3]
+ODD = with_chunks(NOTES).chunks[3]
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
 async def save(ctx: Context, *sources: Source) -> None:
     """Put sources in, without indexing them."""
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ async def notes(ctx: Context) -> Context:
 
 def meanwhile(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
     """Let something happen after the chunks were read and before they are committed."""
-    raced = Raced(ctx.database)
+    raced = RacingIndexing(ctx.database)
     raced.race = race
     return raced
 
@@ -87,21 +94,21 @@ async def test_after_any_history_cut_lists_say_what_they_miss(ctx: Context, seed
             await history.event()
         await history.index()
         await assert_sound(ctx)
-        lists = await stored_lists(ctx)
+        lists = await stored_postings(ctx)
         assert all(len(data["postings"]) < 6 for data in lists.values())
 
 
 async def test_when_all_is_deleted_no_list_is_left(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+    await store_sources(ctx, BAKING, SAILING)
     await save(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
     assert (await index(ctx, ample())).counts == {"indexed": 5}
-    assert await stored_lists(ctx) == {}
+    assert await stored_postings(ctx) == {}
     assert await documents(ctx, "chunks") == {}
     await assert_exact(ctx)
 
 
 async def test_what_was_deleted_and_came_back_is_there_again(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     await save(ctx, replace(BAKING, sections=()))
     await save(ctx, BAKING)
     assert (await index(ctx, ample())).counts == {"indexed": 3}
@@ -112,11 +119,11 @@ async def test_what_was_deleted_and_came_back_is_there_again(ctx: Context) -> No
 async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Context) -> None:
     async def edit() -> None:
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
-        await write(notes, f"chunks/{ODD.chunk_id}", edited)
+        await set_fields(notes, f"chunks/{ODD.chunk_id}", edited)
 
     report = await index_with(meanwhile(notes, edit), notes, ample())
     assert report == Report(Counter(indexed=10))
-    assert ("lexicon", "edit") in await stored_lists(notes)
+    assert ("lexicon", "edit") in await stored_postings(notes)
     await assert_exact(notes)
 
 
@@ -130,7 +137,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Context) 
 
 
 async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     await save(ctx, replace(BAKING, sections=()))
     await index_with(meanwhile(ctx, lambda: save(ctx, BAKING)), ctx, ample())
     assert len(await chunks(ctx)) == 3
@@ -146,31 +153,33 @@ async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> Non
 
 
 async def test_a_source_with_a_new_title_is_known_by_it(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
-    await put_in(ctx, replace(BAKING, title="Loaves"))
-    lists = await stored_lists(ctx)
+    await store_sources(ctx, BAKING)
+    await store_sources(ctx, replace(BAKING, title="Loaves"))
+    lists = await stored_postings(ctx)
     assert lists["facets", Facet(Kind.SOURCE, "baking").id]["name"] == "Loaves"
     await assert_exact(ctx)
 
 
 async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
-    await put_in(ctx, replace(BAKING, tags=("FOOD",)))
-    assert (await stored_lists(ctx))["facets", named_facet(Kind.TAG, "food").id]["name"] == "FOOD"
+    await store_sources(ctx, BAKING)
+    await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
+    assert (await stored_postings(ctx))["facets", named_facet(Kind.TAG, "food").id][
+        "name"
+    ] == "FOOD"
 
 
 async def test_a_card_is_a_facet_once_it_is_there(ctx: Context) -> None:
-    first, *_ = await put_in(ctx, BAKING)
+    first, *_ = await store_sources(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(ctx, f"chunks/{first.chunk_id}", card)
+    await set_fields(ctx, f"chunks/{first.chunk_id}", card)
     await index(ctx, ample())
-    lists = await stored_lists(ctx)
+    lists = await stored_postings(ctx)
     assert {first.chunk_id} == lists["facets", HAS_CARD.id]["postings"].keys()
     await assert_exact(ctx)
 
 
 async def test_a_chunk_bears_itself_and_its_facets(ctx: Context) -> None:
-    first, *_ = await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
+    first, *_ = await store_sources(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     stored = (await chunks(ctx))[first.chunk_id]["facets"]
     assert [f"id:{first.chunk_id}"] == stored[:1]
     months = [name for name in stored if name.startswith("month:")]
@@ -207,7 +216,7 @@ async def test_a_chunk_without_any_term_is_indexed_by_its_facets_alone(ctx: Cont
     await save(ctx, Source("marks", "???", sections=(Section("!!!"),)))
     assert await index(ctx, ample()) == Report(Counter(indexed=1))
     await assert_exact(ctx)
-    assert {name for name, _ in await stored_lists(ctx)} == {"facets"}
+    assert {name for name, _ in await stored_postings(ctx)} == {"facets"}
 
 
 async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
@@ -217,9 +226,9 @@ async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
 
 
 async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
-    await write(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
+    await set_fields(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
     await index(notes, ample())
-    lists = await stored_lists(notes)
+    lists = await stored_postings(notes)
     assert lists["lexicon", "3"]["df"] == 1
     assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
 
@@ -227,7 +236,7 @@ async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> N
 async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
     notes: Context, app: App
 ) -> None:
-    await write(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
+    await set_fields(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
     reasons = []
     for turn in range(6):
         moment = NOON + timedelta(hours=turn)
@@ -247,7 +256,7 @@ async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
 async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
     notes: Context, fields: dict[str, Any]
 ) -> None:
-    await write(notes, f"chunks/{ODD.chunk_id}", fields)
+    await set_fields(notes, f"chunks/{ODD.chunk_id}", fields)
     report = await index(notes, ample())
     assert 10 == report.counts["indexed"] + len(report.failures)
     assert {ODD.chunk_id} >= {failure.name for failure in report.failures}
@@ -255,11 +264,11 @@ async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
 
 
 async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) -> None:
-    await write(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
+    await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
     report = await index(notes, ample())
     assert report.counts == {"indexed": 9}
     assert [failure.name for failure in report.failures] == [ODD.chunk_id]
-    await write(notes, f"chunks/{ODD.chunk_id}", {"padding": "", "pending": {"index": NOON}})
+    await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "", "pending": {"index": NOON}})
     assert (await index(notes, ample())).counts == {"indexed": 1}
     odd = (await chunks(notes))[ODD.chunk_id]
     assert ("index" in odd["pending"], odd["tries"], odd["parked"]) == (False, {}, {})
@@ -269,7 +278,7 @@ async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) 
 async def test_a_database_that_refuses_everything_blames_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class RefusedChunks(Raced):
+    class RefusedChunks(RacingIndexing):
         async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
             raise PlatformFault(f"{len(changes)} are too many.")
 
@@ -292,7 +301,7 @@ async def otherwise_analysed(ctx: Context) -> None:
 
 async def test_texts_analysed_in_another_way_are_indexed_again(notes: Context, app: App) -> None:
     await otherwise_analysed(notes)
-    assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_lists(notes)).keys()
+    assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_postings(notes)).keys()
     assert await index(notes, ample()) == Report(Counter(indexed=10))
     await assert_exact(notes)
     assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYZER_VERSION
@@ -368,7 +377,7 @@ async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App
     with pytest.raises(LeaseLost):
         await run_job(replace(JOB, run=run), app)
     assert await count_pending(notes) == 10
-    assert await stored_lists(notes) == {}
+    assert await stored_postings(notes) == {}
     assert await leases(notes) == {"index"}
     await hours_later.aclose()
 

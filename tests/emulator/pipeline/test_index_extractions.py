@@ -12,7 +12,7 @@ from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import extracted_map, topic_count_writes
 from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
 async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Have these extractions hang on a chunk."""
     summaries = extracted_map(extractions)
-    await write(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
     for extraction in extractions:
-        await write(ctx, f"extractions/{extraction.extraction_id}", {"quote": extraction.quote})
+        await set_fields(
+            ctx, f"extractions/{extraction.extraction_id}", {"quote": extraction.quote}
+        )
     await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
@@ -56,7 +58,7 @@ async def counts(ctx: Context) -> dict[str, dict[str, int]]:
 
 
 async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) -> None:
-    first, second = await put_in(ctx, SAILING)
+    first, second = await store_sources(ctx, SAILING)
     await hang(ctx, first, of(first, REEF, "sailing", "weather"), of(first, GALE, "weather"))
     await hang(ctx, second, of(second, GALE, "weather"))
     assert await counts(ctx) == {
@@ -64,7 +66,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
     fewer = replace(SAILING, sections=SAILING.sections[1:])
-    await Ingestion(ctx.database).save([in_chunks(fewer)], utc_now())
+    await Ingestion(ctx.database).save([with_chunks(fewer)], utc_now())
     await index(ctx, ample())
     assert set(await documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
     assert await counts(ctx) == {
@@ -74,10 +76,10 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
 
 
 async def test_what_no_list_shows_is_counted_nowhere_and_goes_too(ctx: Context) -> None:
-    first, *_ = await put_in(ctx, BAKING)
+    first, *_ = await store_sources(ctx, BAKING)
     await hang(ctx, first, of(first, GALE, "weather", duplicate_of="another"))
     assert await counts(ctx) == {}
-    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], utc_now())
+    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], utc_now())
     await index(ctx, ample())
     assert await documents(ctx, "extractions") == {}
     assert await counts(ctx) == {}

@@ -19,7 +19,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Failure, Report
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def notes(settings: Settings) -> Context:
     """Ten notes that wait."""
     ctx = at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
-    source = in_chunks(Source("notes", "Notes", sections=sections))
+    source = with_chunks(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([source], NOON)
     return ctx
 

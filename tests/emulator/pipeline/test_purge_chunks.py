@@ -22,8 +22,8 @@ from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.index_lists import NOON, assert_exact
-from tests.support.knowledge import BAKING, SAILING, in_chunks, write
+from tests.support.index_postings import NOON, assert_exact
+from tests.support.knowledge import BAKING, SAILING, set_fields, with_chunks
 from tests.support.stored_documents import ample, chunks, documents, nothing, tombstones
 from tests.support.workspaces import job_context
 
@@ -48,7 +48,7 @@ def ctx(app: App) -> Context:
 
 async def save(ctx: Context, *sources: Source) -> None:
     """Bring sources in at noon, and index them."""
-    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
     await index(ctx, ample())
 
 
@@ -92,7 +92,7 @@ async def test_a_chunk_that_is_uploaded_in_again_meanwhile_stays(
     [first, *others] = sorted(await chunks(ctx))
 
     async def again() -> None:
-        await write(ctx, f"chunks/{first}", {"updated_at": clock()})
+        await set_fields(ctx, f"chunks/{first}", {"updated_at": clock()})
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     assert Report(Counter(chunks=2)) == await purge(job_context(raced), ample())
@@ -119,7 +119,7 @@ async def test_a_run_without_time_looks_at_a_page_and_the_next_goes_on(
     ctx: Context, clock: SettableClock
 ) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
-    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=sections))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=sections))], NOON)
     await lose(ctx, "sources/baking")
     clock.now += SOON
     reports = [await purge(ctx, nothing()) for _ in range(4)]
@@ -137,7 +137,7 @@ async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
     ctx: Context, clock: SettableClock
 ) -> None:
     await save(ctx, BAKING, SAILING)
-    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
     [stuck, *waiting] = sorted(await tombstones(ctx))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
     await ctx.database.client.document(f"chunks/{stuck}").update(given_up)

@@ -16,7 +16,7 @@ from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.tasks import NOON, add_tasks, result_of
 from tests.support.workspaces import job_context, write_times
@@ -97,8 +97,8 @@ async def test_records_of_runs_and_leases_of_the_dead_are_deleted(app: App) -> N
     ctx = at(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
-        await write(ctx, f"runs/{day}", expiry)
-        await write(ctx, f"leases/{day}", expiry)
+        await set_fields(ctx, f"runs/{day}", expiry)
+        await set_fields(ctx, f"leases/{day}", expiry)
     assert Report(Counter(runs=2, leases=1)) == await purge(ctx, ample())
     left = (set(await documents(ctx, "runs")), set(await documents(ctx, "leases")))
     assert ({"1"}, {"-1", "1"}) == left
@@ -142,7 +142,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
 
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     await filled(job_context(app), 18)
-    await write(job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
+    await set_fields(job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
 
     async def die_after_the_first(_commit: int, send: Any) -> list[Any]:

@@ -20,8 +20,8 @@ from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.index_lists import NOON
-from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.index_postings import NOON
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources, with_chunks
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.workspaces import job_context
 
@@ -75,8 +75,8 @@ async def hang(ctx: Context, *extractions: Extraction) -> None:
     """Have extractions hang on their chunks, one on each."""
     for extraction in extractions:
         summaries = extracted_map([extraction])
-        await write(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
-        await write(
+        await set_fields(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
+        await set_fields(
             ctx, f"extractions/{extraction.extraction_id}", to_fields(extraction, (1.0,), "words")
         )
         await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
@@ -96,7 +96,7 @@ async def of_topics(ctx: Context) -> dict[str, int]:
 async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
     ctx: Context, clock: SettableClock
 ) -> None:
-    first, second = await put_in(ctx, SAILING)
+    first, second = await store_sources(ctx, SAILING)
     await hang(ctx, extraction("one", first), extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     assert Report(Counter(extractions=1)) == await purge(ctx, ample())
@@ -113,9 +113,9 @@ async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
 async def test_what_hangs_on_a_chunk_about_to_be_forgotten_stays(
     ctx: Context,
 ) -> None:
-    first, second = await put_in(ctx, SAILING)
+    first, second = await store_sources(ctx, SAILING)
     await hang(ctx, extraction("one", first), extraction("two", second))
-    await Ingestion(ctx.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
     assert Report() == await purge(ctx, ample())
     assert {"one", "two"} == set(await shown(ctx))
     await index(ctx, ample())
@@ -125,8 +125,8 @@ async def test_what_hangs_on_a_chunk_about_to_be_forgotten_stays(
 async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
     ctx: Context,
 ) -> None:
-    first, *_ = await put_in(ctx, SAILING)
-    others = await put_in(ctx, BAKING)
+    first, *_ = await store_sources(ctx, SAILING)
+    others = await store_sources(ctx, BAKING)
     sure = (0.5, 0.9, 0.7)
     repeating = [
         extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
@@ -134,7 +134,7 @@ async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
     ]
     await hang(ctx, extraction("one", first), *repeating)
     assert {"weather": 1} == await of_topics(ctx)
-    await Ingestion(ctx.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
+    await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
     report = await index(ctx, ample())
     assert (1, []) == (report.counts["shown"], report.failures)
     assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(ctx)
@@ -146,15 +146,17 @@ async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
 async def test_an_orphan_that_is_written_again_meanwhile_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    first, second = await put_in(ctx, SAILING)
+    first, second = await store_sources(ctx, SAILING)
     await hang(ctx, extraction("one", first), extraction("two", second))
     for chunk in (first, second):
         gone: dict[str, Any] = {"extracted": {}}
         await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
 
     async def again() -> None:
-        await write(ctx, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
-        await write(ctx, "extractions/one", {"quote": "again"})
+        await set_fields(
+            ctx, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}}
+        )
+        await set_fields(ctx, "extractions/one", {"quote": "again"})
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
@@ -188,8 +190,8 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         await send()
         raise DiedError
 
-    first, second = await put_in(ctx, SAILING)
-    others = await put_in(ctx, BAKING)
+    first, second = await store_sources(ctx, SAILING)
+    others = await store_sources(ctx, BAKING)
     repeating = [extraction(f"{n}", each, duplicate_of="one") for n, each in enumerate(others)]
     await hang(ctx, extraction("one", first), extraction("two", second), *repeating)
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()

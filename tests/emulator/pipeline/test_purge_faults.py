@@ -18,7 +18,7 @@ from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, after, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
 from tests.support.workspaces import job_context, upload_text, write_times
@@ -39,7 +39,7 @@ async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
     for name in names:
         await upload_text(app, name)
         clock.advance(minutes=1)
-    await write(job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
+    await set_fields(job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
     await app.aclose()
     clock.advance(days=91)
     return clock
@@ -114,7 +114,7 @@ async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
 
     async def take() -> None:
         other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
-        await write(job_context(calm), "leases/purge", other)
+        await set_fields(job_context(calm), "leases/purge", other)
 
     calm = WatchedApp(settings, clock=clock)
     raced = WatchedApp(settings, before(3, take), clock=clock)

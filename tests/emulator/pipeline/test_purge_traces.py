@@ -16,7 +16,7 @@ from shared.traces.repository import Traces
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, nothing
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tasks import NOON
@@ -240,7 +240,7 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
     ctx = job_context(app)
     for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
-        await write(ctx, f"traces/claim-{number:03}", claim)
+        await set_fields(ctx, f"traces/claim-{number:03}", claim)
     assert 1 == (await purged(app, days=31))["traces"]
     claims = {data["supersedes"] for data in (await stored_documents(app, "traces")).values()}
     assert {None} == claims
@@ -252,7 +252,7 @@ async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
     data = (await stored_documents(app, "traces"))[trace_id]
     for number in range(PAGE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
-        await write(ctx, f"traces/old-{number}", data | withdrawn)
+        await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
     assert Counter(traces=PAGE + 3) == await purged(app, days=31)
 
 
@@ -262,7 +262,7 @@ async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     ctx = job_context(app)
     for number in range(PAGE + 1):
         broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
-        await write(ctx, f"traces/broken-{number}", broken)
+        await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     report = await purge(later(app, days=31), ample())

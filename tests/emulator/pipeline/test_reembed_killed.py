@@ -19,7 +19,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp, after
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.model_migration import (
     begin,
     contents,
@@ -142,7 +142,7 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
         "since": LONG_AGO,
     }
     change = {"moving_to": announce_move | {"cleared": False, "places": {}}}
-    await write(of_job(older), "meta/embedding", change)
+    await set_fields(of_job(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):
         before = await progress(older)

@@ -19,14 +19,14 @@ from shared.index.bm25 import Totals, best
 from shared.index.posting_changes import newest_entries
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
-from tests.support.index_lists import (
+from tests.support.index_postings import (
     History,
     assert_exact,
     assert_sound,
-    stored_lists,
-    wanted_lists,
+    expected_postings,
+    stored_postings,
 )
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import ample, documents, leases, nothing, one_step
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed i
 
 async def damage(ctx: Context, chance: random.Random) -> None:
     """Some lists, and perhaps the totals, become wrong in ways of all kinds."""
-    stored = await stored_lists(ctx)
+    stored = await stored_postings(ctx)
     for name in chance.sample(sorted(stored), min(len(stored), 15)):
         path, data = "/".join(name), stored[name]
         chunk = chance.choice(sorted(data.get("postings", {})) or ["nobody"])
@@ -59,12 +59,14 @@ async def damage(ctx: Context, chance: random.Random) -> None:
             {"held": DELETE_FIELD, "name": "somebody", "since": 2**62},
         ]
         if change := chance.choice([None, *wrong]):
-            await write(ctx, path, change)
+            await set_fields(ctx, path, change)
         else:
             await ctx.database.client.document(path).delete()
     bogus = {"df": 2, "postings": {"nobody": 9}, "held": 1}
-    await write(ctx, f"{chance.choice(['lexicon', 'facets'])}/tag:nothing", bogus)
-    await write(ctx, "meta/lexicon", {"documents": chance.randrange(5), "length": DELETE_FIELD})
+    await set_fields(ctx, f"{chance.choice(['lexicon', 'facets'])}/tag:nothing", bogus)
+    await set_fields(
+        ctx, "meta/lexicon", {"documents": chance.randrange(5), "length": DELETE_FIELD}
+    )
 
 
 async def damaged(ctx: Context, seed: int, **limits: int) -> History:
@@ -103,9 +105,9 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
     await repair_within(SMALL, ctx, ample())
     assert await written_by_repair(app, SMALL) == 0
     await assert_sound(ctx)
-    expected = await wanted_lists(ctx)
+    expected = await expected_postings(ctx)
     average = Totals(**expected.totals).average
-    for name, data in (await stored_lists(ctx)).items():
+    for name, data in (await stored_postings(ctx)).items():
         entries = expected.entries[name]
         if data["df"] >= SMALL.most:
             keep = best if name[0] == "lexicon" else newest_entries
@@ -145,22 +147,22 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(ctx: Context,
 
 
 async def test_a_run_without_any_time_mends_nothing(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     assert await repair(ctx, nothing()) == Report(finished=False)
 
 
 async def test_lists_that_are_gone_are_made_again(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
-    before = await stored_lists(ctx)
+    await store_sources(ctx, BAKING, SAILING)
+    before = await stored_postings(ctx)
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
     report = await repair(ctx, ample())
     assert report == Report(Counter(repaired=len(before)))
-    assert before == await stored_lists(ctx)
+    assert before == await stored_postings(ctx)
 
 
 async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
-    await put_in(ctx, BAKING, SAILING)
+    await store_sources(ctx, BAKING, SAILING)
     meter = Meter()
 
     class Metered(App):
@@ -193,7 +195,7 @@ async def test_repair_and_index_never_run_at_once(app: App) -> None:
 
 
 async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+    await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     announce_move = await count_postings(ctx)
     await repair(ctx, Budget(math.inf, done.append))

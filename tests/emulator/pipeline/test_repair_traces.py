@@ -18,7 +18,7 @@ from shared.index.postings import TRACES
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, documents, one_step
 from tests.support.stored_traces import assert_postings_exact
 from tests.support.tool_calls import call, call_result
@@ -72,11 +72,11 @@ async def damage(ctx: Context, chance: random.Random) -> None:
                 None,
             ]
             if change := chance.choice(wrong):
-                await write(ctx, f"{collection}/{name}", change)
+                await set_fields(ctx, f"{collection}/{name}", change)
             else:
                 await ctx.database.client.document(f"{collection}/{name}").delete()
-    await write(ctx, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
-    await write(ctx, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
+    await set_fields(ctx, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
+    await set_fields(ctx, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
 
 
 async def written(app: App) -> int:

@@ -24,8 +24,8 @@ from tests.support.database_state import (
     differences,
     digests,
     state_of,
+    to_text,
     without_history,
-    written,
 )
 from tests.support.fakes.readwise import BROKEN, FakeReadwise, throttled
 from tests.support.stored_documents import snapshots
@@ -153,7 +153,7 @@ async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
     assert {} == {name: each.failures for name, each in reports.items() if each.failures}
     actual = digests(await kept(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
-        PINNED.write_text(written(actual), encoding="utf-8")
+        PINNED.write_text(to_text(actual), encoding="utf-8")
     assert not (difference := differences(pinned(), actual)), f"{difference}\n\n{__doc__}"
 
 

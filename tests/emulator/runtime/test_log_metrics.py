@@ -18,7 +18,7 @@ from shared.core.log import log
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
-from tests.support.knowledge import BAKING, put_in
+from tests.support.knowledge import BAKING, store_sources
 from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ KEYRING = Keyring([SecretStr("s" * 32)])
 @pytest.fixture
 async def store_baking(ctx: Context) -> None:
     """Store a book to find."""
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
 
 
 async def run_call(app: App, name: str, arguments: dict[str, Any]) -> None:

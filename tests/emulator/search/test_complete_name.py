@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
-from tests.support.knowledge import write
-from tests.support.many_sources import cost, metered, shelve, source
+from tests.support.knowledge import set_fields
+from tests.support.many_sources import cost_of, make_source, metered, store_and_index
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.anyio
 async def library(ctx: Context) -> None:
     """Three sources by two authors."""
     austen: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
-    eyre = source("eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",))
-    emma = source("emma-9", "a", "b", "c", title="Emma", **austen)
-    park = source("park-5", "a", title="Mansfield Park", **austen)
-    await shelve(ctx, eyre, emma, park)
+    eyre = make_source("eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",))
+    emma = make_source("emma-9", "a", "b", "c", title="Emma", **austen)
+    park = make_source("park-5", "a", title="Mansfield Park", **austen)
+    await store_and_index(ctx, eyre, emma, park)
     described = {"description": "", "keywords": [], "x": 0.0, "y": 0.0}
-    await write(ctx, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
-    await write(ctx, "clusters/c-2", described | {"name": "Manners", "size": 1})
+    await set_fields(ctx, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
+    await set_fields(ctx, "clusters/c-2", described | {"name": "Manners", "size": 1})
 
 
 @pytest.mark.parametrize(
@@ -50,28 +50,28 @@ async def library(ctx: Context) -> None:
         ("tag", "(", []),
     ],
 )
-async def test_names_that_begin_so_come_commonest_first(
+async def test_matching_names_come_most_common_first(
     ctx: Context, kind: Any, prefix: str, expected: list[str]
 ) -> None:
     await library(ctx)
     out = await complete_name(In(kind=kind, prefix=prefix), ctx)
-    assert ([each.name for each in out.names], out.total) == (expected, len(expected))
+    assert ([entry.name for entry in out.names], out.total) == (expected, len(expected))
 
 
-async def test_only_sources_and_clusters_come_with_ids(
+async def test_only_sources_and_clusters_have_ids(
     ctx: Context,
 ) -> None:
     await library(ctx)
     kinds: list[Any] = ["source", "cluster", "tag"]
     outs = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
-    assert [each.model_dump() for out in outs for each in out.names] == [
+    assert [entry.model_dump() for out in outs for entry in out.names] == [
         {"name": "Emma", "id": "emma-9", "count": 3},
         {"name": "Marriage and money", "id": "c-1", "count": 4},
         {"name": "novel", "id": None, "count": 5},
     ]
 
 
-async def test_what_is_beyond_the_limit_is_counted(ctx: Context) -> None:
+async def test_names_beyond_the_limit_are_counted(ctx: Context) -> None:
     await library(ctx)
     out = await complete_name(In(kind="source", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)
@@ -82,14 +82,14 @@ async def test_an_empty_base_has_no_names(ctx: Context) -> None:
     assert (out.names, out.total) == ([], 0)
 
 
-async def test_rare_names_are_found_behind_the_commonest(ctx: Context) -> None:
+async def test_rare_names_are_found_after_common_ones(ctx: Context) -> None:
     tags = tuple(f"common {n}" for n in range(MAX_NAMES))
-    await shelve(ctx, source("a", "x", "y", tags=tags))
-    await shelve(ctx, source("rare-id", title="Rare Title", tags=("rare tag",)))
+    await store_and_index(ctx, make_source("a", "x", "y", tags=tags))
+    await store_and_index(ctx, make_source("rare-id", title="Rare Title", tags=("rare tag",)))
     for n in range(MAX_NAMES):
         name = f"source:filler{n}"
         data = {"kind": "source", "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await write(ctx, f"facets/{name}", data)
+        await set_fields(ctx, f"facets/{name}", data)
     for kind, prefix, expected in [
         ("tag", "Rare", "rare tag"),
         ("source", "rare t", "Rare Title"),
@@ -97,25 +97,29 @@ async def test_rare_names_are_found_behind_the_commonest(ctx: Context) -> None:
     ]:
         arguments: dict[str, Any] = {"kind": kind, "prefix": prefix}
         out = await complete_name(In(**arguments), ctx)
-        assert [each.name for each in out.names] == [expected]
+        assert [entry.name for entry in out.names] == [expected]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
-async def test_a_rare_name_is_found_by_a_very_long_beginning(ctx: Context, kind: str) -> None:
+async def test_a_rare_name_is_found_by_a_very_long_prefix(ctx: Context, kind: str) -> None:
     long = "\ufdfa" * 200
-    said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
-    await shelve(ctx, source("long", title=long, **said), source("other", title="\ufdfa bread"))
+    fields: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
+    await store_and_index(
+        ctx, make_source("long", title=long, **fields), make_source("other", title="\ufdfa bread")
+    )
     for n in range(MAX_NAMES):
         data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await write(ctx, f"facets/{kind}:filler{n}", data)
+        await set_fields(ctx, f"facets/{kind}:filler{n}", data)
     out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), ctx)
-    assert [long] == [each.name for each in out.names]
+    assert [long] == [entry.name for entry in out.names]
 
 
-async def test_of_many_rare_names_the_total_tells_that_there_are_more(ctx: Context) -> None:
-    await shelve(ctx, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MAX_NAMES))))
-    await shelve(ctx, source("b", tags=tuple(f"rare {n}" for n in range(3))))
+async def test_the_total_tells_that_there_are_more_rare_names(ctx: Context) -> None:
+    await store_and_index(
+        ctx, make_source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MAX_NAMES)))
+    )
+    await store_and_index(ctx, make_source("b", tags=tuple(f"rare {n}" for n in range(3))))
     out = await complete_name(In(kind="tag", prefix="rare", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)
 
@@ -129,14 +133,14 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
         In(**arguments)
 
 
-async def test_names_are_read_once_a_minute(ctx: Context, app: App) -> None:
+async def test_common_names_are_cached_for_a_minute(ctx: Context, app: App) -> None:
     await library(ctx)
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
         own, meter = metered(app)
         await complete_name(In(kind="tag", prefix=prefix), own)
-        assert expected == cost(meter)
+        assert expected == cost_of(meter)
 
 
-def test_it_serves_the_gateway_alone() -> None:
+def test_only_the_gateway_can_call_it() -> None:
     assert TOOL.internal
     assert set(TOOL.completes) == {"tag", "author", "category", "source", "cluster"}

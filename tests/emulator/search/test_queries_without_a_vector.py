@@ -1,4 +1,4 @@
-"""Queries that the embedding provider answers with something that is no vector."""
+"""Queries for which the embedding provider returns invalid vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.core.caller import Caller
 from shared.runtime.invocation import invoke
 from tests.support.extractions import decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
-from tests.support.knowledge import SAILING, put_in
+from tests.support.knowledge import SAILING, store_sources
 from tests.support.tool_calls import call_error, call_result, request_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Malformed(WordEmbedder):
-    """Embeds passages, and answers these numbers for any query."""
+    """An embedder that returns these numbers for every query."""
 
     def __init__(self, numbers: Sequence[float]) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Malformed(WordEmbedder):
 
 @pytest.fixture(params=[[0.0] * DIMENSION, [1.0], [float("nan")] * DIMENSION])
 def embedder(request: pytest.FixtureRequest) -> Malformed:
-    """No direction, the wrong length, no number."""
+    """A zero vector, a wrong length, not a number."""
     return Malformed(request.param)
 
 
@@ -48,19 +48,19 @@ async def search(app: App, **arguments: Any) -> CallAnswer:
     return await invoke(TOOL, request_of(TOOL, Caller(), arguments), app)
 
 
-async def test_a_search_by_words_says_so_and_the_log_says_why(
+async def test_a_lexical_fallback_is_reported_and_logged(
     ctx: Context, app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chunks = await put_in(ctx, SAILING)
+    chunks = await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
-    assert [chunks[1].chunk_id] == [each["chunk_id"] for each in answer.result["results"]]
+    assert [chunks[1].chunk_id] == [item["chunk_id"] for item in answer.result["results"]]
     assert answer.result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 
 
-async def test_a_search_by_meaning_alone_fails(ctx: Context, app: App) -> None:
-    await put_in(ctx, SAILING)
+async def test_a_semantic_search_fails(ctx: Context, app: App) -> None:
+    await store_sources(ctx, SAILING)
     answer = await search(app, query="anchor", mode="semantic")
     assert answer.error is not None
     assert "INTERNAL_ERROR" == answer.error.code
@@ -69,7 +69,7 @@ async def test_a_search_by_meaning_alone_fails(ctx: Context, app: App) -> None:
 async def test_extractions_are_not_listed_by_meaning_without_a_query(
     ctx: Context, app: App
 ) -> None:
-    [chunk, *_] = await put_in(ctx, SAILING)
+    [chunk, *_] = await store_sources(ctx, SAILING)
     await store_extractions(ctx, make_extraction(chunk, decision(), "sailing"))
     assert "INTERNAL_ERROR" == (await call_error(app, "get_decisions", query="anchor")).code
     assert 1 == len((await call_result(app, "get_decisions"))["results"])

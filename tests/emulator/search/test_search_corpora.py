@@ -1,4 +1,4 @@
-"""Searching another corpus than the knowledge base, which has its own documents and lists."""
+"""Searching a second corpus with its own documents and index."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from shared.search.hybrid import rank
 from shared.search.listing import list_newest
 from shared.search.query import Degradation, Mode, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, cosine
-from tests.support.knowledge import put_in
+from tests.support.knowledge import store_sources
 from tests.support.query_recorder import recording
-from tests.support.search_brute_force import many, one
+from tests.support.search_brute_force import source_of_text, source_of_texts
 from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jot, jottings
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull 
 
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
-    """What only tests look for needs no index in the cloud."""
+    """Exempt queries that only tests make from the index proof."""
     with recording():
         yield
 
 
 def tagged(*tags: str) -> Selection:
-    """What bears all of these tags."""
+    """A selection of documents with all of these tags."""
     return Selection(
         tuple(FacetFilter("tags", {tag: (named_facet(Kind.TAG, tag),)}) for tag in tags)
     )
@@ -52,23 +52,25 @@ def tagged(*tags: str) -> Selection:
 async def search(
     ctx: Context, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
 ) -> Ranking[Jotting]:
-    """What the jottings have on it."""
+    """The ranking of the jottings."""
     return await rank(SearchQuery(text, mode, selection or Selection()), corpus(ctx), ctx)
 
 
 def found(ranking: Ranking[Any]) -> list[str]:
-    """The ids of what was found, best first."""
+    """The ids of the hits, best first."""
     return [hit.id for hit in ranking.hits]
 
 
 async def similarities(ctx: Context, text: str, written: list[Jotting]) -> dict[str, float]:
-    """How like each is to a text, compared here."""
-    asked = await ctx.query_vector(text)
-    return {each.id: cosine(asked, await ctx.query_vector(each.text)) for each in written}
+    """The similarity of each jotting to a text."""
+    vector = await ctx.query_vector(text)
+    return {
+        document.id: cosine(vector, await ctx.query_vector(document.text)) for document in written
+    }
 
 
 async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
-    await put_in(ctx, many(["anchor rye rye", "a storm"]))
+    await store_sources(ctx, source_of_texts(["anchor rye rye", "a storm"]))
     await jot(ctx, *jottings(TEXTS))
     ranking = await search(ctx, "anchor rye")
     assert ({"j00", "j01", "j02", "j03"}, 4) == (set(found(ranking)), ranking.documents)
@@ -78,7 +80,7 @@ async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
     assert ({"many"}, 2) == ({hit.id[:4] for hit in base.hits}, base.documents)
 
 
-async def test_a_hit_says_by_what_it_is_ranked(ctx: Context) -> None:
+async def test_a_hit_has_the_score_it_is_ranked_by(ctx: Context) -> None:
     written = jottings(TEXTS)
     await jot(ctx, *written)
     likeness = await similarities(ctx, "anchor rye", written)
@@ -103,7 +105,7 @@ async def test_filters_must_all_pass(ctx: Context) -> None:
     assert ([], ["fire"]) == (found(ranking), [value for _, value in ranking.unknown])
 
 
-async def test_what_is_written_is_found_at_once_and_forgotten_no_more(ctx: Context) -> None:
+async def test_writes_and_deletions_are_searchable_at_once(ctx: Context) -> None:
     await jot(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
     await jot(ctx, Jotting("a", "a storm", ("sea",)))
     assert ["a"] == found(await search(ctx, "storm", Mode.LEXICAL))
@@ -117,7 +119,7 @@ async def test_what_is_written_is_found_at_once_and_forgotten_no_more(ctx: Conte
     assert [] == await corpus(ctx).documents.get_all(["a", "nobody"])
 
 
-async def test_words_alone_find_it_while_the_provider_is_down(
+async def test_words_are_searched_while_the_provider_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await jot(ctx, *jottings(TEXTS))
@@ -126,7 +128,7 @@ async def test_words_alone_find_it_while_the_provider_is_down(
     assert (["j02"], Degradation.EMBEDDING_UNAVAILABLE) == (found(ranking), ranking.degradation)
 
 
-async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Context) -> None:
+async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     await jot(ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
     before = [await search(ctx, "rye", *way) for way in ways]
@@ -140,26 +142,24 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Contex
         ]
 
 
-async def test_without_a_question_the_newest_are_listed_page_by_page(
-    ctx: Context, meter: Meter
-) -> None:
-    await put_in(ctx, one("A storm.", tags=("sea",)))
+async def test_without_a_query_the_newest_are_listed_in_pages(ctx: Context, meter: Meter) -> None:
+    await store_sources(ctx, source_of_text("A storm.", tags=("sea",)))
     await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
-    read, seen, after = meter.documents_read, list[str](), None
-    while not seen or after:
+    read, ids, after = meter.documents_read, list[str](), None
+    while not ids or after:
         page = await list_newest(tagged("sea"), 3, after, corpus(ctx))
-        seen += [each.id for each in page.documents]
+        ids += [document.id for document in page.documents]
         after = page.next
-    assert ["j03", "j02", "j01", "j00"] == seen
+    assert ["j03", "j02", "j01", "j00"] == ids
     assert 2 * (1 + 1) + 4 == meter.documents_read - read
     two_days = Selection(span=DateSpan(NOON.date(), NOON.date() + timedelta(days=1)))
     page = await list_newest(two_days, 5, None, corpus(ctx))
-    assert ["j01", "other", "j00"] == [each.id for each in page.documents]
+    assert ["j01", "other", "j00"] == [item.id for item in page.documents]
 
 
-async def test_a_document_of_another_date_stands_elsewhere_in_the_list(ctx: Context) -> None:
+async def test_a_changed_date_moves_a_document_in_the_listing(ctx: Context) -> None:
     first, second, *_ = jottings(TEXTS, "sea")
     await jot(ctx, first, second)
     await jot(ctx, replace(first, dated_at=NOON + timedelta(days=60)))
     page = await list_newest(tagged("sea"), 5, None, corpus(ctx))
-    assert [first.id, second.id] == [each.id for each in page.documents]
+    assert [first.id, second.id] == [document.id for document in page.documents]

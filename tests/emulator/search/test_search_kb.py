@@ -1,4 +1,4 @@
-"""`search_kb`: what each mode finds, and what a hit says."""
+"""`search_kb`: the hits of each mode and their fields."""
 
 from __future__ import annotations
 
@@ -10,8 +10,23 @@ from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_kb
 from shared.core.errors import Conflict
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
-from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
-from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    embed_all,
+    index_all,
+    set_fields,
+    store_sources,
+    with_chunks,
+)
+from tests.support.search_brute_force import (
+    all_pages,
+    ids_of,
+    source_of_text,
+    source_of_texts,
+    truncate_postings,
+    update_chunk,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -19,27 +34,27 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 REEF = "Reef the mainsail before the wind grows too strong for the boat."
-"""The fourth passage of the two books."""
+"""The text of the fourth passage of the two books."""
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
 async def test_the_passage_that_answers_comes_first(ctx: Context, mode: str) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
-    [page] = await walk(ctx, query="how strong wind for the mainsail?", mode=mode)
+    chunks = await store_sources(ctx, BAKING, SAILING)
+    [page] = await all_pages(ctx, query="how strong wind for the mainsail?", mode=mode)
     assert (page.results[0].chunk_id, page.matches) == (chunks[3].chunk_id, True)
 
 
-async def test_words_alone_find_only_passages_that_hold_one(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
-    [page] = await walk(ctx, query="anchors and ovens", mode="lexical")
-    assert {chunks[2].chunk_id, chunks[4].chunk_id} == set(ids([page]))
+async def test_a_lexical_search_finds_only_passages_with_a_term(ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING, SAILING)
+    [page] = await all_pages(ctx, query="anchors and ovens", mode="lexical")
+    assert {chunks[2].chunk_id, chunks[4].chunk_id} == set(ids_of([page]))
 
 
-async def test_a_hit_says_what_there_is_to_say(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
+async def test_every_field_of_a_hit_is_returned(ctx: Context) -> None:
+    chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Wait."]}
-    await write(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await change(ctx, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
+    await set_fields(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await update_chunk(ctx, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
     hit = (await search_kb(In(query="Knead the doughs until it is", limit=1), ctx)).results[0]
     assert hit.similarity is not None
     assert 0 < hit.similarity < 1
@@ -66,34 +81,38 @@ async def test_a_hit_says_what_there_is_to_say(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
-async def test_a_hit_names_its_topic_in_every_mode(ctx: Context, mode: str) -> None:
-    [chunk] = await put_in(ctx, one("Knead the dough."))
-    await write(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await change(ctx, chunk.chunk_id, cluster_id=["c1"])
-    [page] = await walk(ctx, query="knead the dough", mode=mode)
+async def test_a_hit_names_its_cluster_in_every_mode(ctx: Context, mode: str) -> None:
+    [chunk] = await store_sources(ctx, source_of_text("Knead the dough."))
+    await set_fields(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    [page] = await all_pages(ctx, query="knead the dough", mode=mode)
     assert page.results[0].cluster
     assert page.results[0].cluster.name == "Baking bread"
 
 
 async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
-    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await update_chunk(
+        ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
+    )
     out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), ctx)
     assert (chunk.content, ["Wait."]) == (out.results[0].content, out.results[0].takeaways)
 
 
 async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
-    chunk = (await put_in(ctx, BAKING))[0]
-    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    chunk = (await store_sources(ctx, BAKING))[0]
+    await update_chunk(
+        ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]}
+    )
     out = await search_kb(In(query="bread", search_cards_only=True), ctx)
     assert [(chunk.chunk_id, ["Wait."])] == [(hit.chunk_id, hit.takeaways) for hit in out.results]
 
 
-async def test_a_hit_says_what_found_it(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
-    [by_meaning] = await walk(ctx, query="anchor", mode="semantic")
-    [by_words] = await walk(ctx, query="anchor", mode="lexical")
-    [by_both] = await walk(ctx, query="anchor")
+async def test_a_hit_tells_which_searches_found_it(ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING, SAILING)
+    [by_meaning] = await all_pages(ctx, query="anchor", mode="semantic")
+    [by_words] = await all_pages(ctx, query="anchor", mode="lexical")
+    [by_both] = await all_pages(ctx, query="anchor")
     assert {("semantic",)} == {tuple(hit.found_by) for hit in by_meaning.results}
     assert [(chunks[4].chunk_id, ["lexical"], None)] == [
         (hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results
@@ -104,23 +123,23 @@ async def test_a_hit_says_what_found_it(ctx: Context) -> None:
 
 async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) -> None:
     text = " ".join(["Bread and more bread."] * 40) + " Then an albatross came by. " + "More. " * 60
-    await put_in(ctx, one(text))
+    await store_sources(ctx, source_of_text(text))
     hit = (await search_kb(In(query="albatrosses"), ctx)).results[0]
     assert "Then an albatross came by." in hit.snippet
     assert ["albatross"] == hit.matched_terms
 
 
 async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
-    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await store_sources(ctx, BAKING)
+    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await index_all(ctx)
     hit = (await search_kb(In(query="reef the mainsail"), ctx)).results[0]
     assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
 
 
 async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
-    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await store_sources(ctx, BAKING)
+    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await embed_all(ctx)
     out = await search_kb(In(query="when should one reduce sail in strong wind?"), ctx)
     assert (REEF, ["semantic"]) == (out.results[0].snippet, out.results[0].found_by)
@@ -128,75 +147,85 @@ async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
 @pytest.mark.parametrize("filters", [{}, {"category": "documents"}])
-async def test_what_was_deleted_is_gone_before_the_index_knows(
+async def test_deleted_passages_are_gone_before_they_are_unindexed(
     ctx: Context, mode: str, filters: dict[str, str]
 ) -> None:
-    chunks = await put_in(ctx, SAILING, one("Strong wind fills a mainsail.", category="documents"))
+    chunks = await store_sources(
+        ctx, SAILING, source_of_text("Strong wind fills a mainsail.", category="documents")
+    )
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
-    pages = await walk(ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
-    assert ([chunks[2].chunk_id], True) == (ids(pages), pages[0].matches)
+    pages = await all_pages(ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
+    assert ([chunks[2].chunk_id], True) == (ids_of(pages), pages[0].matches)
     assert len(pages[0].results) == 1
 
 
-async def test_nothing_matches_where_all_that_did_was_deleted(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+async def test_nothing_matches_if_all_matches_were_deleted(ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
-    [page] = await walk(ctx, query="mainsail", mode="lexical")
+    [page] = await all_pages(ctx, query="mainsail", mode="lexical")
     assert ([], False) == (page.results, page.matches)
     assert page.message
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_where_nothing_matches_only_a_few_are_shown(ctx: Context, mode: str) -> None:
-    await put_in(ctx, BAKING, SAILING)
-    [page] = await walk(ctx, query="lattice quantum chromodynamics", mode=mode)
+async def test_few_hits_are_returned_if_nothing_matches(ctx: Context, mode: str) -> None:
+    await store_sources(ctx, BAKING, SAILING)
+    [page] = await all_pages(ctx, query="lattice quantum chromodynamics", mode=mode)
     assert (False, MAX_WEAK_HITS, messages.NOTHING_MATCHES) == (
         page.matches,
         len(page.results),
         page.message,
     )
-    [page] = await walk(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
+    [page] = await all_pages(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
     assert (False, 2) == (page.matches, len(page.results))
 
 
 async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> None:
-    await write(ctx, "meta/embedding", {"model": "other", "dimension": 7})
+    await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
         await search_kb(In(query="anything"), ctx)
 
 
-async def test_words_are_searched_whatever_the_base_is_embedded_with(ctx: Context) -> None:
-    chunks = await put_in(ctx, SAILING)
-    await write(ctx, "meta/embedding", {"model": "other", "dimension": 7})
-    [page] = await walk(ctx, query="anchor", mode="lexical")
-    assert [chunks[1].chunk_id] == ids([page])
+async def test_a_lexical_search_ignores_the_embedding_model(ctx: Context) -> None:
+    chunks = await store_sources(ctx, SAILING)
+    await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
+    [page] = await all_pages(ctx, query="anchor", mode="lexical")
+    assert [chunks[1].chunk_id] == ids_of([page])
 
 
-async def test_no_more_hits_than_asked_for(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+async def test_the_limit_bounds_the_hits(ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
     assert len((await search_kb(In(query="bread", limit=2), ctx)).results) == 2
 
 
 async def test_the_query_is_trimmed(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     assert (await search_kb(In(query="  bread \n"), ctx)).query == "bread"
 
 
-async def test_no_source_takes_three_places_while_others_deserve_one(ctx: Context) -> None:
-    loud = many([f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud")
-    quiet = [one(f"Anchor, anchor and chain {place}.", place) for place in ("here", "there")]
-    await put_in(ctx, loud, *quiet)
-    [page] = await walk(ctx, query="anchor and chain")
+async def test_sources_take_turns_in_the_results(ctx: Context) -> None:
+    loud = source_of_texts(
+        [f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud"
+    )
+    quiet = [
+        source_of_text(f"Anchor, anchor and chain {place}.", place) for place in ("here", "there")
+    ]
+    await store_sources(ctx, loud, *quiet)
+    [page] = await all_pages(ctx, query="anchor and chain")
     sources = [hit.source_id for hit in page.results]
     assert {"loud": 2, "here": 1, "there": 1} == {name: sources[:4].count(name) for name in sources}
     assert ["loud"] * 4 == sources[4:]
 
 
-async def test_a_term_of_a_cut_list_counts_for_what_filters_leave(ctx: Context) -> None:
+async def test_a_term_with_truncated_postings_still_counts(ctx: Context) -> None:
     texts = [f"anchor anchor anchor {number}" for number in range(10)]
-    await put_in(ctx, many(texts), one("A long text in which one anchor lies.", tags=("rare",)))
-    await cut_lists(ctx, "lexicon", cap=5)
+    await store_sources(
+        ctx,
+        source_of_texts(texts),
+        source_of_text("A long text in which one anchor lies.", tags=("rare",)),
+    )
+    await truncate_postings(ctx, "lexicon", cap=5)
     for mode in ("lexical", "hybrid"):
-        [page] = await walk(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
+        [page] = await all_pages(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
         assert [("Notes", True)] == [(hit.title, page.matches) for hit in page.results]
         assert "lexical" in page.results[0].found_by

@@ -11,16 +11,16 @@ from shared.ai.embedding import Purpose
 from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
-    by_both,
-    by_meaning,
-    by_words,
-    cut_lists,
-    ids,
+    all_pages,
+    hybrid_order,
+    ids_of,
+    lexical_order,
     newest_first,
     passes,
-    random_base,
     random_filters,
-    walk,
+    random_knowledge,
+    semantic_order,
+    truncate_postings,
 )
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
-async def test_all_pages_together_hold_what_passes_and_fits(
+async def test_all_pages_together_equal_a_brute_force_search(
     ctx: Context, cut: str | None, searches: int
 ) -> None:
     chance = random.Random(f"base {cut}")  # noqa: S311 - no secret
-    base = await random_base(ctx, chance)
+    base = await random_knowledge(ctx, chance)
     if cut:
-        await cut_lists(ctx, cut, cap=6)
+        await truncate_postings(ctx, cut, cap=6)
     for _ in range(searches):
         await _check(ctx, base, chance)
 
@@ -49,18 +49,18 @@ async def _check(ctx: Context, base: Sequence[Stored], chance: random.Random) ->
     filters = random_filters(chance)
     cards_only = chance.random() < 0.3
     mode = chance.choice(("semantic", "lexical", "hybrid", None))
-    left = [each for each in base if passes(each.chunk, filters, cards_only=cards_only)]
+    left = [entry for entry in base if passes(entry.chunk, filters, cards_only=cards_only)]
     if (not filters and not cards_only) or len(left) > DENSE_POOL:
         return
     query = " ".join(chance.choices(WORDS, k=3))
     arguments: dict[str, Any] = {"filters": filters, "search_cards_only": cards_only}
     arguments |= {"query": query, "mode": mode} if mode else {}
     limit = chance.choice((1, 7, 50))
-    pages = await walk(ctx, limit, **arguments)
+    pages = await all_pages(ctx, limit, **arguments)
     expected = await _expected(ctx, left, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
-    assert expected == ids(pages)
+    assert expected == ids_of(pages)
     assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
 
 
@@ -72,7 +72,7 @@ async def _expected(
         case None:
             return newest_first(left)
         case "semantic":
-            return by_meaning(left, vector)
+            return semantic_order(left, vector)
         case "lexical":
-            return by_words(left, base, query)
-    return by_both(left, base, query, vector)
+            return lexical_order(left, base, query)
+    return hybrid_order(left, base, query, vector)

@@ -13,8 +13,16 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FEW
 from tests.support.clock import SettableClock
-from tests.support.knowledge import in_chunks, put_in
-from tests.support.search_brute_force import change, cut_lists, hits, ids, many, one, walk
+from tests.support.knowledge import store_sources, with_chunks
+from tests.support.search_brute_force import (
+    all_pages,
+    hits_of,
+    ids_of,
+    source_of_text,
+    source_of_texts,
+    truncate_postings,
+    update_chunk,
+)
 
 if TYPE_CHECKING:
     from shared.knowledge.source import Source
@@ -50,21 +58,27 @@ def clock() -> SettableClock:
 
 
 async def found(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
-    """The sources of all that is found."""
+    """The source ids of all hits."""
     asked = {"query": "anchor", "mode": mode} if mode else {}
-    return {hit.source_id for hit in hits(await walk(ctx, 50, **asked, **arguments))}
+    return {hit.source_id for hit in hits_of(await all_pages(ctx, 50, **asked, **arguments))}
 
 
 @pytest.fixture(scope="module")
 async def library(new_base: NewBase) -> Context:
-    """Two books and an article, which all speak of anchors."""
+    """Two books and an article, all about anchors."""
     ctx = new_base(NOW)
-    book = one("An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors")
-    other = one("An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes")
-    article = one("Anchor or not.", "c", author=None, tags=("news",), category="articles")
-    [first, second, _] = await put_in(ctx, book, other, article)
-    await change(ctx, first.chunk_id, cluster_id=["c2", "c1"])
-    await change(ctx, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+    book = source_of_text(
+        "An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors"
+    )
+    other = source_of_text(
+        "An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes"
+    )
+    article = source_of_text(
+        "Anchor or not.", "c", author=None, tags=("news",), category="articles"
+    )
+    [first, second, _] = await store_sources(ctx, book, other, article)
+    await update_chunk(ctx, first.chunk_id, cluster_id=["c2", "c1"])
+    await update_chunk(ctx, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
     return ctx
 
 
@@ -72,50 +86,60 @@ async def library(new_base: NewBase) -> Context:
 async def dated(new_base: NewBase) -> Context:
     """A passage of each date."""
     ctx = new_base(NOW)
-    sources = [one(f"An anchor of {place}.", place) for place in reversed(PLACES)]
-    await put_in(ctx, *(_dated(source, DATES[source.source_id]) for source in sources))
+    sources = [source_of_text(f"An anchor of {place}.", place) for place in reversed(PLACES)]
+    await store_sources(ctx, *(_dated(source, DATES[source.source_id]) for source in sources))
     return ctx
 
 
 @pytest.fixture(scope="module", params=[None, "lexicon"], ids=["whole lists", "cut lists"])
 async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
-    """300 passages that are nearer than one other."""
+    """A passage behind 300 nearer ones."""
     ctx = new_base(NOW)
-    loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
-    await put_in(ctx, loud, one(FAR, "far", tags=("rare", "big")))
+    loud = source_of_texts(
+        [f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",)
+    )
+    await store_sources(ctx, loud, source_of_text(FAR, "far", tags=("rare", "big")))
     if request.param:
-        await cut_lists(ctx, request.param, cap=50)
+        await truncate_postings(ctx, request.param, cap=50)
     return ctx
 
 
 @pytest.fixture(scope="module")
 async def cut(new_base: NewBase) -> Context:
-    """Lists that were cut to their newest, and 300 passages, nearer, that pass one of two."""
+    """Truncated postings, and a passage that passes two filters behind 300 that pass one."""
     ctx = new_base(NOW)
-    loud = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",))
-    more = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann")
-    both = _dated(one(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
-    await put_in(ctx, loud, more, both)
-    await cut_lists(ctx, "facets", cap=20)
+    loud = source_of_texts(
+        ["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",)
+    )
+    more = source_of_texts(
+        ["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann"
+    )
+    both = _dated(source_of_text(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
+    await store_sources(ctx, loud, more, both)
+    await truncate_postings(ctx, "facets", cap=20)
     return ctx
 
 
 @pytest.fixture(scope="module")
 async def many_left(new_base: NewBase) -> Context:
-    """Two filters leave many passages, and one of them others that are nearer."""
+    """Many passages that pass two filters, behind nearer ones that pass one."""
     ctx = new_base(NOW)
-    near = many([f"anchor anchor {number}" for number in range(250)], "near", tags=("big",))
+    near = source_of_texts(
+        [f"anchor anchor {number}" for number in range(250)], "near", tags=("big",)
+    )
     far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
-    await put_in(ctx, near, many(far, "far", tags=("big",), author="Ann"))
+    await store_sources(ctx, near, source_of_texts(far, "far", tags=("big",), author="Ann"))
     return ctx
 
 
 @pytest.fixture(scope="module")
 async def long_book(new_base: NewBase) -> Context:
-    """A source of more passages than are read one by one, and another."""
+    """A source with more passages than a FEW plan reads, and another one."""
     ctx = new_base(NOW)
     texts = [f"anchor of {number}" for number in range(FEW + 10)]
-    await put_in(ctx, many(texts, "book", title="A Long Book"), one("anchor", "other"))
+    await store_sources(
+        ctx, source_of_texts(texts, "book", title="A Long Book"), source_of_text("anchor", "other")
+    )
     return ctx
 
 
@@ -185,42 +209,40 @@ async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> No
 
 
 async def test_without_a_query_the_newest_comes_first(dated: Context) -> None:
-    pages = await walk(dated, 3, filters={"category": "books"})
-    assert list(PLACES) == [hit.source_id for hit in hits(pages)]
-    assert [*range(1, 8)] == [hit.rank for hit in hits(pages)]
-    assert {(None, ())} == {(hit.similarity, tuple(hit.found_by)) for hit in hits(pages)}
+    pages = await all_pages(dated, 3, filters={"category": "books"})
+    assert list(PLACES) == [hit.source_id for hit in hits_of(pages)]
+    assert [*range(1, 8)] == [hit.rank for hit in hits_of(pages)]
+    assert {(None, ())} == {(hit.similarity, tuple(hit.found_by)) for hit in hits_of(pages)}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filters", [{"tags": ["b"]}, {"tags": ["a"], "author": "Ann"}])
-async def test_what_was_edited_is_found_by_what_it_is_now(
+async def test_an_edited_passage_is_found_by_its_new_fields(
     ctx: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
-    """The lists still say what it was: by them alone it would pass."""
-    before = one("An anchor.", "edited", tags=("a", "b"), author="Ann")
-    await put_in(ctx, before, one("An anchor here.", "kept", tags=("a", "b"), author="Ann"))
+    """The postings still have the old fields: by them alone the passage would pass."""
+    before = source_of_text("An anchor.", "edited", tags=("a", "b"), author="Ann")
+    await store_sources(
+        ctx, before, source_of_text("An anchor here.", "kept", tags=("a", "b"), author="Ann")
+    )
     after = replace(before, tags=("c",))
-    await Ingestion(ctx.database).save([in_chunks(after)], ctx.clock())
+    await Ingestion(ctx.database).save([with_chunks(after)], ctx.clock())
     assert {"kept"} == await found(ctx, mode, filters=filters)
 
 
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_a_filter_finds_what_300_others_are_nearer_than(crowded: Context, mode: str) -> None:
+async def test_a_filter_finds_a_passage_behind_300_nearer_ones(crowded: Context, mode: str) -> None:
     assert {"far"} == await found(crowded, mode, filters={"tags": ["rare"]})
     assert {"far"} == await found(crowded, mode, filters={"tags": ["big"], "source": "far"})
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_two_filters_find_what_neither_list_holds_any_more(
-    cut: Context, mode: str | None
-) -> None:
+async def test_filters_find_a_passage_missing_from_postings(cut: Context, mode: str | None) -> None:
     assert {"far"} == await found(cut, mode, filters={"tags": ["big"], "author": "Ann"})
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_two_filters_find_what_they_leave_behind_nearer_ones(
-    many_left: Context, mode: str
-) -> None:
+async def test_two_filters_find_passages_behind_nearer_ones(many_left: Context, mode: str) -> None:
     assert {"far"} == await found(many_left, mode, filters={"tags": ["big"], "author": "ann"})
 
 
@@ -229,12 +251,12 @@ async def test_two_filters_find_what_they_leave_behind_nearer_ones(
 async def test_a_source_of_many_passages_is_found_by_title_and_id(
     long_book: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
-    pages = await walk(
+    pages = await all_pages(
         long_book, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
     )
-    assert {"book"} == {hit.source_id for hit in hits(pages)}
+    assert {"book"} == {hit.source_id for hit in hits_of(pages)}
     if mode in (None, "lexical"):
-        assert FEW + 10 == len(set(ids(pages)))
+        assert FEW + 10 == len(set(ids_of(pages)))
 
 
 def _dated(source: Source, moment: datetime) -> Source:
@@ -245,10 +267,10 @@ def _dated(source: Source, moment: datetime) -> Source:
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_language_is_a_filter(ctx: Context, mode: str | None) -> None:
     english, german = (
-        one("anchor", "english", language="en"),
-        one("anchor", "german", language="de"),
+        source_of_text("anchor", "english", language="en"),
+        source_of_text("anchor", "german", language="de"),
     )
-    await put_in(ctx, english, german, one("anchor", "silent"))
+    await store_sources(ctx, english, german, source_of_text("anchor", "silent"))
     assert {"english"} == await found(ctx, mode, filters={"language": "EN"})
-    page, *_ = await walk(ctx, 5, filters={"language": "eng"})
+    page, *_ = await all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.knowledge import BAKING, SAILING, put_in
-from tests.support.search_brute_force import ids, walk
+from tests.support.knowledge import BAKING, SAILING, store_sources
+from tests.support.search_brute_force import all_pages, ids_of
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -21,10 +21,10 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-async def test_meaning_finds_what_words_do_not(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING, SAILING)
+async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING, SAILING)
     query = "storm at sea on a yacht"
-    [by_words] = await walk(ctx, query=query, mode="lexical")
-    [by_meaning] = await walk(ctx, query=query, mode="semantic")
+    [by_words] = await all_pages(ctx, query=query, mode="lexical")
+    [by_meaning] = await all_pages(ctx, query=query, mode="semantic")
     assert [] == by_words.results
-    assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids([by_meaning])[:2])
+    assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids_of([by_meaning])[:2])

@@ -1,4 +1,4 @@
-"""`search_kb`: what it says where it finds nothing, or less than was hoped for."""
+"""`search_kb`: its messages about empty and incomplete results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
-from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
-from tests.support.search_brute_force import change, cut_lists, ids, many, one
+from tests.support.knowledge import SAILING, index_all, set_fields, store_sources, with_chunks
+from tests.support.search_brute_force import (
+    ids_of,
+    source_of_text,
+    source_of_texts,
+    truncate_postings,
+    update_chunk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,15 +60,15 @@ async def search(ctx: Context, **arguments: Any) -> Out:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_empty_base_says_how_to_fill_it(ctx: Context, mode: str) -> None:
+async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> None:
     out = await search(ctx, query="anything", mode=mode)
     assert ([], False, None, messages.EMPTY) == (
         out.results, out.matches, out.next_cursor, out.message,
     )  # fmt: skip
 
 
-async def test_a_base_that_is_not_embedded_is_searched_by_words(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:
+    await Ingestion(ctx.database).save([with_chunks(SAILING)], ctx.clock())
     await index_all(ctx)
     out = await search(ctx, query="anchor")
     assert 1 == len(out.results)
@@ -71,13 +77,13 @@ async def test_a_base_that_is_not_embedded_is_searched_by_words(ctx: Context) ->
     assert ([], "Nothing has been embedded yet.") == (by_meaning.results, by_meaning.message)
 
 
-async def test_without_its_embedding_provider_a_search_goes_by_words(
+async def test_an_outage_of_the_provider_leaves_lexical_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    chunks = await put_in(ctx, SAILING)
+    chunks = await store_sources(ctx, SAILING)
     embedder.down = True
     out = await search(ctx, query="anchor")
-    assert ([chunks[1].chunk_id], True) == (ids([out]), out.matches)
+    assert ([chunks[1].chunk_id], True) == (ids_of([out]), out.matches)
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
     )
@@ -85,15 +91,17 @@ async def test_without_its_embedding_provider_a_search_goes_by_words(
         await search(ctx, query="anchor", mode="semantic")
 
 
-async def test_a_known_query_needs_no_provider(ctx: Context, embedder: WordEmbedder) -> None:
-    await put_in(ctx, SAILING)
-    found = await search(ctx, query="anchor")
+async def test_a_cached_query_vector_needs_no_provider(
+    ctx: Context, embedder: WordEmbedder
+) -> None:
+    await store_sources(ctx, SAILING)
+    out = await search(ctx, query="anchor")
     embedder.down = True
-    assert found == await search(ctx, query="anchor")
+    assert out == await search(ctx, query="anchor")
 
 
-async def test_where_no_passage_holds_the_words_it_says_so(ctx: Context) -> None:
-    await put_in(ctx, SAILING)
+async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> None:
+    await store_sources(ctx, SAILING)
     out = await search(ctx, query="zymurgy", mode="lexical")
     assert ([], False, messages.NO_WORDS) == (out.results, out.matches, out.message)
     filters = {"category": SAILING.category}
@@ -102,8 +110,10 @@ async def test_where_no_passage_holds_the_words_it_says_so(ctx: Context) -> None
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
-async def test_where_nothing_passes_it_says_what_to_relax(ctx: Context, query: str | None) -> None:
-    await put_in(ctx, one("anchor", tags=("sea",)), one("anchor", "b", author="Ann"))
+async def test_a_message_says_which_filters_to_relax(ctx: Context, query: str | None) -> None:
+    await store_sources(
+        ctx, source_of_text("anchor", tags=("sea",)), source_of_text("anchor", "b", author="Ann")
+    )
     out = await search(ctx, query=query, filters={"tags": ["sea"], "author": "Ann"})
     assert ([], False, messages.NOTHING_PASSES) == (out.results, out.matches, out.message)
 
@@ -121,39 +131,41 @@ async def test_where_nothing_passes_it_says_what_to_relax(ctx: Context, query: s
         ({"tags": ["\x00", "\u202e'"]}, "There is no tag '\\x00', nor any"),
     ],
 )
-async def test_what_no_passage_bears_is_named_with_the_nearest(
+async def test_an_unknown_filter_value_is_named_with_similar_ones(
     ctx: Context, query: str | None, filters: dict[str, Any], expected: str
 ) -> None:
     fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
-    [chunk] = await put_in(ctx, one("An anchor.", **fields))
-    await write(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
-    await change(ctx, chunk.chunk_id, cluster_id=["c1"])
+    [chunk] = await store_sources(ctx, source_of_text("An anchor.", **fields))
+    await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
+    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
     out = await search(ctx, query=query, filters=filters)
     assert ([], False) == (out.results, out.matches)
     assert out.message
     assert out.message.startswith(expected)
 
 
-async def test_a_topic_is_suggested_once_by_its_id_and_its_name(ctx: Context) -> None:
-    [chunk] = await put_in(ctx, one("An anchor."))
-    await write(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
-    await change(ctx, chunk.chunk_id, cluster_id=["sailing"])
+async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
+    [chunk] = await store_sources(ctx, source_of_text("An anchor."))
+    await set_fields(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
+    await update_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
     out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
     assert out.message
     assert 1 == out.message.count("sailing (Sailing)")
 
 
-async def test_of_several_tags_the_known_ones_work(ctx: Context) -> None:
-    chunks = await put_in(ctx, one("An anchor.", tags=("food",)), one("An anchor too.", "b"))
+async def test_known_tags_work_beside_unknown_ones(ctx: Context) -> None:
+    chunks = await store_sources(
+        ctx, source_of_text("An anchor.", tags=("food",)), source_of_text("An anchor too.", "b")
+    )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert ([chunks[0].chunk_id], True) == (ids([out]), out.matches)
+    assert ([chunks[0].chunk_id], True) == (ids_of([out]), out.matches)
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
 
 
-async def test_no_card_yet_is_said(ctx: Context) -> None:
-    await put_in(ctx, SAILING)
+async def test_a_message_says_that_there_are_no_cards(ctx: Context) -> None:
+    await store_sources(ctx, SAILING)
     out = await search(ctx, query="anchor", search_cards_only=True)
     assert out.message
     assert out.message.startswith("No passage has a knowledge card yet")
@@ -165,19 +177,21 @@ async def test_neither_query_nor_filters_is_refused(ctx: Context, empty: dict[st
         await search(ctx, **empty)
 
 
-async def test_a_list_that_was_cut_is_admitted(ctx: Context) -> None:
-    """Words whose lists were cut may miss what broad filters leave: it is said, not hidden."""
-    loud = many([f"anchor anchor anchor {number}" for number in range(150)], "loud")
-    await put_in(ctx, loud, many([f"one anchor in {n} words" for n in range(130)], tags=("big",)))
-    await cut_lists(ctx, "lexicon", cap=20)
+async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
+    """Truncated postings may miss passages under broad filters, and the message says so."""
+    loud = source_of_texts([f"anchor anchor anchor {number}" for number in range(150)], "loud")
+    await store_sources(
+        ctx, loud, source_of_texts([f"one anchor in {n} words" for n in range(130)], tags=("big",))
+    )
+    await truncate_postings(ctx, "lexicon", cap=20)
     out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
     assert out.message
     assert messages.TRUNCATED in out.message
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(ctx: Context, mode: str) -> None:
-    await put_in(ctx, many(["What is it that it is?", "An anchor."]))
+async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) -> None:
+    await store_sources(ctx, source_of_texts(["What is it that it is?", "An anchor."]))
     out = await search(ctx, query="what is it?", mode=mode)
     if mode == "lexical":
         assert ([], messages.COMMON_WORDS) == (out.results, out.message)
@@ -186,28 +200,26 @@ async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(ctx: Context,
         assert [] == out.results[0].matched_terms
 
 
-async def test_of_a_long_query_a_bounded_number_of_words_is_read(
-    ctx: Context, meter: Meter
-) -> None:
+async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, meter: Meter) -> None:
     words = [f"w{number}" for number in range(300)]
-    [chunk] = await put_in(ctx, one(" ".join(words)))
+    [chunk] = await store_sources(ctx, source_of_text(" ".join(words)))
     read = meter.documents_read
     out = await search(ctx, query=" ".join(words), mode="lexical")
-    assert [chunk.chunk_id] == ids([out])
+    assert [chunk.chunk_id] == ids_of([out])
     assert MAX_TERMS + 2 == meter.documents_read - read
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", WEIRD)
 async def test_a_weird_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
-    await put_in(app.context(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+    await store_sources(app.context(Caller(), Meter()), source_of_text("An anchor ⚓️ 東京."))
     answer = await _called(app, {"query": query, "mode": mode})
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
 
 
 @pytest.mark.parametrize("name", [*WEIRD, "\ud800"])
 async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) -> None:
-    await put_in(app.context(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+    await store_sources(app.context(Caller(), Meter()), source_of_text("An anchor ⚓️ 東京."))
     for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
         for asked in ({}, {"query": "anchor"}):
             answer = await _called(app, {"filters": filters, **asked})
@@ -216,54 +228,56 @@ async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) 
 
 
 @pytest.mark.parametrize("query", ["\ud800", "anchor \udc00 chain"])
-async def test_half_a_character_is_refused_in_words(app: App, query: str) -> None:
+async def test_a_lone_surrogate_is_refused_with_a_message(app: App, query: str) -> None:
     for mode in MODES:
         answer = await _called(app, {"query": query, "mode": mode})
         assert answer.error
         assert "VALIDATION_ERROR" == answer.error.code
 
 
-async def test_weird_names_of_passages_can_be_filtered_by(ctx: Context) -> None:
+async def test_weird_names_can_be_filtered_by(ctx: Context) -> None:
     for name in WEIRD:
         if name.strip("\x00\u0301."):
-            wanted = name[:400].replace("\x00", " ")
-            await put_in(ctx, one("An anchor.", "weird", tags=(wanted,), author=wanted))
+            label = name[:400].replace("\x00", " ")
+            await store_sources(
+                ctx, source_of_text("An anchor.", "weird", tags=(label,), author=label)
+            )
             for mode in MODES:
-                filters = {"tags": [wanted.upper()], "author": wanted}
+                filters = {"tags": [label.upper()], "author": label}
                 out = await search(ctx, query="anchor", mode=mode, filters=filters)
                 assert 1 == len(out.results)
 
 
 async def _called(app: App, arguments: dict[str, Any]) -> Any:
-    wanted = CallRequest(
+    label = CallRequest(
         call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
     )
-    return await invoke(TOOL, wanted, app)
+    return await invoke(TOOL, label, app)
 
 
-async def test_where_nothing_matches_it_says_how_much_is_not_indexed(ctx: Context) -> None:
-    await put_in(ctx, one("An anchor."))
-    await Ingestion(ctx.database).save([in_chunks(many(["a", "b"]))], ctx.clock())
+async def test_a_message_says_how_much_is_not_indexed(ctx: Context) -> None:
+    await store_sources(ctx, source_of_text("An anchor."))
+    await Ingestion(ctx.database).save([with_chunks(source_of_texts(["a", "b"]))], ctx.clock())
     out = await search(ctx, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message
 
 
-async def test_words_answer_where_embedding_takes_too_long(
+async def test_words_are_searched_if_embedding_takes_too_long(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await put_in(ctx, SAILING)
+    await store_sources(ctx, SAILING)
     embedder.silent = True
     out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
     assert (True, OUT_OF_TIME) == (out.matches, out.message)
     assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
 
 
-async def test_words_answer_where_comparing_takes_too_long(
+async def test_words_are_searched_if_comparing_takes_too_long(
     ctx: Context, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a filter, vectors are compared in the second round trip."""
-    await put_in(ctx, SAILING)
+    await store_sources(ctx, SAILING)
     deadline, embed = time.time() + 100, embedder.embed
 
     async def embed_until_the_deadline(texts: Sequence[str], purpose: Purpose) -> list[Vector]:

@@ -1,4 +1,4 @@
-"""`search_kb`: pages, while the base stays as it is and while it changes."""
+"""`search_kb`: pages of an unchanged and of a changing base."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from shared.runtime.pagination import MAX_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import FEW
 from shared.search.listing import FINGERPRINTS
-from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
-from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
+from tests.support.knowledge import embed_all, index_all, store_sources, with_chunks
+from tests.support.search_brute_force import (
+    WORDS,
+    all_pages,
+    hits_of,
+    ids_of,
+    source_of_text,
+    source_of_texts,
+    truncate_postings,
+    update_chunk,
+)
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
@@ -61,18 +70,18 @@ async def nine(new_base: NewBase) -> Context:
     """Nine passages."""
     ctx = new_base(None)
     chance = random.Random(2)  # noqa: S311 - no secret
-    await put_in(ctx, *(passage(number, chance) for number in range(9)))
+    await store_sources(ctx, *(passage(number, chance) for number in range(9)))
     return ctx
 
 
 @pytest.fixture(scope="module", params=[None, 50], ids=["whole lists", "cut lists"])
 async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
-    """A source of more passages than any ranking holds."""
+    """A source with more passages than any ranking."""
     ctx = new_base(None)
     texts = [f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, FEW) + 20)]
-    await put_in(ctx, many(texts, "deep", tags=("sea",), author="Ann"))
+    await store_sources(ctx, source_of_texts(texts, "deep", tags=("sea",), author="Ann"))
     if request.param:
-        await cut_lists(ctx, "facets", request.param)
+        await truncate_postings(ctx, "facets", request.param)
     return ctx
 
 
@@ -82,8 +91,10 @@ async def long(new_base: NewBase) -> tuple[Context, list[str]]:
     ctx = new_base(None)
     chance = random.Random(5)  # noqa: S311 - no secret
     texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
-    sources = [one(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)]
-    await put_in(ctx, *sources)
+    sources = [
+        source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
+    ]
+    await store_sources(ctx, *sources)
     return ctx, texts
 
 
@@ -93,59 +104,59 @@ async def page(ctx: Context, **arguments: Any) -> Out:
 
 
 def passage(number: int, chance: random.Random) -> Source:
-    """A passage that speaks of an anchor in a storm, among other things."""
+    """A source with one passage about an anchor in a storm."""
     text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
-    return one(text, f"s{number}", tags=("sea",))
+    return source_of_text(text, f"s{number}", tags=("sea",))
 
 
 async def remove(ctx: Context, source: Source) -> None:
-    """Delete a source, without a word to the index."""
+    """Delete a source without indexing the deletion."""
     await Ingestion(ctx.database).save([ChunkedSource(source, [])], ctx.clock())
 
 
 @pytest.mark.parametrize("way", SOME_QUICK)
-async def test_what_stays_is_shown_once_while_others_come_and_go(
+async def test_unchanged_passages_appear_once_over_changing_pages(
     ctx: Context, way: dict[str, Any]
 ) -> None:
     chance = random.Random(str(way))  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(14)]
-    staying = {chunk.chunk_id for chunk in await put_in(ctx, *sources[:9])}
-    await put_in(ctx, *sources[9:])
-    shown: list[str] = []
+    staying = {chunk.chunk_id for chunk in await store_sources(ctx, *sources[:9])}
+    await store_sources(ctx, *sources[9:])
+    returned: list[str] = []
     cursor = None
     for number in range(100, 200):
-        found = await page(ctx, limit=2, cursor=cursor, **way)
-        shown += [hit.chunk_id for hit in found.results]
-        cursor = found.next_cursor
+        out = await page(ctx, limit=2, cursor=cursor, **way)
+        returned += [hit.chunk_id for hit in out.results]
+        cursor = out.next_cursor
         if cursor is None:
             break
         await _disturb(ctx, number, chance, sources)
-    assert len(shown) == len(set(shown))
-    assert staying <= set(shown)
+    assert len(returned) == len(set(returned))
+    assert staying <= set(returned)
 
 
 async def _disturb(ctx: Context, number: int, chance: random.Random, sources: list[Source]) -> None:
-    """A passage comes, one goes and one gets a card."""
-    [chunk] = await put_in(ctx, passage(number, chance))
+    """Add a passage, delete one and give one a card."""
+    [chunk] = await store_sources(ctx, passage(number, chance))
     if len(sources) > 9:
         await remove(ctx, sources.pop())
-    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+    await update_chunk(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_page_is_full_though_what_came_first_is_gone(
+async def test_a_page_is_full_although_first_hits_are_gone(
     ctx: Context, way: dict[str, Any]
 ) -> None:
     chance = random.Random(1)  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(12)]
-    await put_in(ctx, *sources)
+    await store_sources(ctx, *sources)
     best = [hit.source_id for hit in (await page(ctx, limit=12, **way)).results]
     for source in sources:
         if source.source_id in best[:5]:
             await remove(ctx, source)
-    found = await page(ctx, limit=5, **way)
-    assert best[5:10] == [hit.source_id for hit in found.results]
-    assert found.matches
+    out = await page(ctx, limit=5, **way)
+    assert best[5:10] == [hit.source_id for hit in out.results]
+    assert out.matches
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -155,8 +166,8 @@ async def test_limit_and_detail_may_change_between_pages(
     whole = await page(nine, limit=9, **way)
     first = await page(nine, limit=2, **way)
     second = await page(nine, limit=50, detail="full", cursor=first.next_cursor, **way)
-    assert ids([whole]) == ids([first, second])
-    assert [*range(1, 10)] == [hit.rank for hit in hits([first, second])]
+    assert ids_of([whole]) == ids_of([first, second])
+    assert [*range(1, 10)] == [hit.rank for hit in hits_of([first, second])]
     assert all(hit.content for hit in second.results)
     assert second.next_cursor is None
 
@@ -196,57 +207,61 @@ async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[s
         await _refused_or_harmless(nine, forged, way)
 
 
-def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
-    shown = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
+def test_the_longest_possible_cursor_is_accepted() -> None:
+    returned = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
     args = In.model_validate(
-        {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), shown)}
+        {"query": "anchor", "cursor": encode_cursor(In(query="anchor"), returned)}
     )
-    assert shown == decode_cursor(args, args.cursor, FINGERPRINTS)
+    assert returned == decode_cursor(args, args.cursor, FINGERPRINTS)
 
 
 async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:
     try:
-        found = await page(ctx, limit=1, cursor=cursor, **way)
+        out = await page(ctx, limit=1, cursor=cursor, **way)
     except InvalidInput as refusal:
         assert "cursor" in refusal.message  # noqa: PT017 - either is right
     else:
-        assert len(found.results) <= 1
+        assert len(out.results) <= 1
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[2], WAYS[4]])
-async def test_full_hits_come_in_pages_that_can_be_read(
+async def test_full_hits_come_in_pages_of_bounded_size(
     long: tuple[Context, list[str]], way: dict[str, Any]
 ) -> None:
     ctx, texts = long
-    pages = await walk(ctx, 50, detail="full", **way)
+    pages = await all_pages(ctx, 50, detail="full", **way)
     assert len(pages) > 1
-    for each in pages:
-        assert sum(len(hit.model_dump_json().encode()) for hit in each.results) <= MAX_BYTES
-    assert 30 == len(ids(pages)) == len(set(ids(pages)))
-    assert [*range(1, 31)] == [hit.rank for hit in hits(pages)]
-    assert set(texts) == {hit.content for hit in hits(pages)}
+    for item in pages:
+        assert sum(len(hit.model_dump_json().encode()) for hit in item.results) <= MAX_BYTES
+    assert 30 == len(ids_of(pages)) == len(set(ids_of(pages)))
+    assert [*range(1, 31)] == [hit.rank for hit in hits_of(pages)]
+    assert set(texts) == {hit.content for hit in hits_of(pages)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Context, mode: str) -> None:
+async def test_paging_reaches_the_end_of_a_deep_ranking(deep: Context, mode: str) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
-        shown = ids(await walk(deep, 50, query="anchor storm", mode=mode, filters=filters))
-        assert len(shown) == len(set(shown))
-        assert enough <= len(shown)
+        returned = ids_of(
+            await all_pages(deep, 50, query="anchor storm", mode=mode, filters=filters)
+        )
+        assert len(returned) == len(set(returned))
+        assert enough <= len(returned)
 
 
-async def test_a_list_whose_dates_are_all_the_same_is_walked_whole(ctx: Context) -> None:
-    sources = [one(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)]
-    await Ingestion(ctx.database).save(list(map(in_chunks, sources)), ctx.clock())
+async def test_a_listing_with_equal_dates_is_complete(ctx: Context) -> None:
+    sources = [
+        source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)
+    ]
+    await Ingestion(ctx.database).save(list(map(with_chunks, sources)), ctx.clock())
     await embed_all(ctx)
     await index_all(ctx)
     for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert 25 == len(set(ids(await walk(ctx, 4, filters=alone))))
-    await cut_lists(ctx, "facets", cap=10)
+        assert 25 == len(set(ids_of(await all_pages(ctx, 4, filters=alone))))
+    await truncate_postings(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:
-        shown = ids(await walk(ctx, 4, filters=filters))
-        assert 25 == len(shown) == len(set(shown))
+        returned = ids_of(await all_pages(ctx, 4, filters=filters))
+        assert 25 == len(returned) == len(set(returned))

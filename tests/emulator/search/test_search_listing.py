@@ -1,4 +1,4 @@
-"""Passages listed by date, from the lists and by the server."""
+"""Passages listed by date, from postings and by the server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED
 from shared.search.listing import list_newest as newest_in
-from tests.support.knowledge import in_chunks, put_in
-from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
+from tests.support.knowledge import store_sources, with_chunks
+from tests.support.search_brute_force import (
+    FIRST_DAY,
+    source_of_text,
+    source_of_texts,
+    truncate_postings,
+)
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -34,7 +39,7 @@ ANN = FacetFilter("author", {"Ann": (named_facet(Kind.AUTHOR, "Ann"),)})
 
 def dated(day: int, source_id: str, **fields: object) -> Source:
     """A passage of a certain day."""
-    source = one(f"Passage {source_id}.", source_id, **fields)
+    source = source_of_text(f"Passage {source_id}.", source_id, **fields)
     moment = FIRST_DAY + timedelta(days=day)
     return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
 
@@ -42,30 +47,30 @@ def dated(day: int, source_id: str, **fields: object) -> Source:
 async def newest(
     selection: Selection, limit: int, after: DateCursor | None, ctx: Context
 ) -> Listing[Chunk]:
-    """What the knowledge base has, by date."""
+    """List the knowledge base by date."""
     return await newest_in(selection, limit, after, knowledge(ctx.database))
 
 
 async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """All pages."""
-    found: list[Listing[Chunk]] = []
+    listings: list[Listing[Chunk]] = []
     after: DateCursor | None = None
-    while not found or after:
-        found.append(await newest(selection, limit, after, ctx))
-        after = found[-1].next
-    return found
+    while not listings or after:
+        listings.append(await newest(selection, limit, after, ctx))
+        after = listings[-1].next
+    return listings
 
 
 def sources(listings: list[Listing[Chunk]]) -> list[str]:
-    """The sources of what is listed."""
+    """The source ids of listed passages."""
     return [chunk.source_id for listing in listings for chunk in listing.documents]
 
 
-async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(ctx: Context) -> None:
-    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
+async def test_an_unindexed_date_repeats_and_loses_nothing(ctx: Context) -> None:
+    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
     first = await newest(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
-        later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
+        later = with_chunks(dated(day, f"s{number}", tags=("sea",)))
         await Ingestion(ctx.database).save([later], ctx.clock())
     rest = [first]
     while rest[-1].next:
@@ -73,21 +78,21 @@ async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(ctx: Contex
     assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
 
 
-async def test_a_page_past_many_gone_takes_few_round_trips(ctx: Context, meter: Meter) -> None:
+async def test_many_deleted_passages_cost_few_round_trips(ctx: Context, meter: Meter) -> None:
     left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
-    gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
-    await put_in(ctx, *left, gone)
-    await Ingestion(ctx.database).save([in_chunks(replace(gone, sections=()))], ctx.clock())
+    gone = source_of_texts([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
+    await store_sources(ctx, *left, gone)
+    await Ingestion(ctx.database).save([with_chunks(replace(gone, sections=()))], ctx.clock())
     before = meter.round_trips
-    found = [await newest(Selection((SEA,)), 2, None, ctx)]
+    listings = [await newest(Selection((SEA,)), 2, None, ctx)]
     assert 8 >= meter.round_trips - before
-    while found[-1].next:
-        found.append(await newest(Selection((SEA,)), 2, found[-1].next, ctx))
-    assert ["s4", "s3", "s2", "s1", "s0"] == sources(found)
+    while listings[-1].next:
+        listings.append(await newest(Selection((SEA,)), 2, listings[-1].next, ctx))
+    assert ["s4", "s3", "s2", "s1", "s0"] == sources(listings)
 
 
-async def test_no_day_lists_nothing_and_reads_nothing(ctx: Context, meter: Meter) -> None:
-    await put_in(ctx, dated(0, "s0", tags=("sea",)))
+async def test_an_empty_span_lists_and_reads_nothing(ctx: Context, meter: Meter) -> None:
+    await store_sources(ctx, dated(0, "s0", tags=("sea",)))
     read = meter.documents_read
     no_day = DateSpan(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
@@ -95,36 +100,40 @@ async def test_no_day_lists_nothing_and_reads_nothing(ctx: Context, meter: Meter
     assert read == meter.documents_read
 
 
-async def test_of_a_list_that_was_cut_the_newest_come_from_it(ctx: Context, meter: Meter) -> None:
-    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
-    await cut_lists(ctx, "facets", cap=5)
+async def test_truncated_postings_list_their_newest_first(ctx: Context, meter: Meter) -> None:
+    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
+    await truncate_postings(ctx, "facets", cap=5)
     late = DateSpan(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
     assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, ctx)])
     assert 2 + 2 == meter.documents_read - read
 
 
-async def test_a_page_that_is_short_goes_on(ctx: Context) -> None:
-    """Both lists were cut, and the newest that pass one filter do not pass the other."""
-    loud = many([f"Part {number}." for number in range(MAX_EXAMINED + 5)], "loud", tags=("sea",))
-    quiet = many([f"Page {number}." for number in range(MAX_EXAMINED + 9)], "quiet", author="Ann")
+async def test_a_short_page_has_a_next_one(ctx: Context) -> None:
+    """Both postings are truncated, and the newest passages of one filter fail the other."""
+    loud = source_of_texts(
+        [f"Part {number}." for number in range(MAX_EXAMINED + 5)], "loud", tags=("sea",)
+    )
+    quiet = source_of_texts(
+        [f"Page {number}." for number in range(MAX_EXAMINED + 9)], "quiet", author="Ann"
+    )
     both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]
-    await put_in(ctx, loud, quiet, *both)
-    await cut_lists(ctx, "facets", cap=20)
-    found = await pages(ctx, Selection((SEA, ANN)), 2)
-    assert [0, 2, 1] == [len(each.documents) for each in found]
-    assert ["s2", "s1", "s0"] == sources(found)
+    await store_sources(ctx, loud, quiet, *both)
+    await truncate_postings(ctx, "facets", cap=20)
+    listings = await pages(ctx, Selection((SEA, ANN)), 2)
+    assert [0, 2, 1] == [len(item.documents) for item in listings]
+    assert ["s2", "s1", "s0"] == sources(listings)
 
 
 async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
-    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
-    found = await pages(ctx, Selection((SEA,)), 2)
-    assert [2, 2] == [len(each.documents) for each in found]
-    found = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
-    assert [2, 2] == [len(each.documents) for each in found]
+    await store_sources(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
+    listings = await pages(ctx, Selection((SEA,)), 2)
+    assert [2, 2] == [len(item.documents) for item in listings]
+    listings = await pages(ctx, Selection(span=DateSpan(first=FIRST_DAY.date())), 2)
+    assert [2, 2] == [len(entry.documents) for entry in listings]
 
 
-async def test_what_no_passage_bears_is_told(ctx: Context) -> None:
-    await put_in(ctx, dated(0, "s0", tags=("sea",)))
+async def test_unknown_values_are_returned(ctx: Context) -> None:
+    await store_sources(ctx, dated(0, "s0", tags=("sea",)))
     listing = await newest(Selection((SEA, ANN)), 2, None, ctx)
     assert ([], ((ANN, "Ann"),)) == (listing.documents, listing.unknown)

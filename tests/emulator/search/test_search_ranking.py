@@ -1,4 +1,4 @@
-"""A question's ranking: what it holds, and how wide it looks."""
+"""The ranking of a query: its scores, and the depth of its pools."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
 from shared.search.query import Degradation, Mode, SearchQuery
-from tests.support.knowledge import in_chunks, index_all, put_in
-from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
+from tests.support.knowledge import index_all, store_sources, with_chunks
+from tests.support.search_brute_force import (
+    bm25,
+    source_of_text,
+    source_of_texts,
+    stored_chunks,
+    truncate_postings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,48 +47,56 @@ ANN = named_facet(Kind.AUTHOR, "Ann")
 
 
 def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> SearchQuery:
-    """What is looked for, among what bears all of these facets."""
+    """A query among documents with all of these facets."""
     groups = tuple(FacetFilter("tags", {facet.id: (facet,)}) for facet in facets)
     return SearchQuery(text, mode, Selection(groups))
 
 
 async def rank(asked: SearchQuery, ctx: Context) -> Ranking[Chunk]:
-    """What the knowledge base has on it."""
+    """Rank the passages of the knowledge base."""
     return await rank_in(asked, knowledge(ctx.database), ctx)
 
 
 async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
-    await put_in(ctx, many(["rye anchor", "anchor oven mast", "bread"]), one("anchor rye rye"))
-    found = await rank(question("anchor rye"), ctx)
-    expected = bm25(await stored(ctx), "anchor rye")
-    assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
-    assert all(hit.similarity is not None for hit in found.hits)
-    assert (frozenset({"anchor", "rye"}), 4) == (found.terms, found.documents)
+    await store_sources(
+        ctx,
+        source_of_texts(["rye anchor", "anchor oven mast", "bread"]),
+        source_of_text("anchor rye rye"),
+    )
+    ranking = await rank(question("anchor rye"), ctx)
+    expected = bm25(await stored_chunks(ctx), "anchor rye")
+    assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in ranking.hits}
+    assert all(hit.similarity is not None for hit in ranking.hits)
+    assert (frozenset({"anchor", "rye"}), 4) == (ranking.terms, ranking.documents)
 
 
-async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Context) -> None:
+async def test_truncated_postings_do_not_change_scores(ctx: Context) -> None:
     texts = [f"anchor anchor {number}" for number in range(30)]
-    await put_in(ctx, many([*texts, "rye and one anchor"], tags=("sea",)))
-    expected = bm25(await stored(ctx), "anchor rye")
-    await cut_lists(ctx, "lexicon", cap=3)
+    await store_sources(ctx, source_of_texts([*texts, "rye and one anchor"], tags=("sea",)))
+    expected = bm25(await stored_chunks(ctx), "anchor rye")
+    await truncate_postings(ctx, "lexicon", cap=3)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
-        found = await rank(question("anchor rye", mode, *facets), ctx)
-        assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
+        ranking = await rank(question("anchor rye", mode, *facets), ctx)
+        assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in ranking.hits}
 
 
-async def test_what_lacks_a_vector_is_neither_near_nor_far(ctx: Context) -> None:
-    """Its words decide: with more of them than any other it comes first."""
-    await put_in(ctx, many([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]))
-    await Ingestion(ctx.database).save([in_chunks(one("anchor anchor storm"))], ctx.clock())
+async def test_a_passage_without_a_vector_is_ranked_by_its_words(ctx: Context) -> None:
+    """The passage with the most words of the query comes first."""
+    await store_sources(
+        ctx, source_of_texts([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")])
+    )
+    await Ingestion(ctx.database).save(
+        [with_chunks(source_of_text("anchor anchor storm"))], ctx.clock()
+    )
     await index_all(ctx)
-    found = await rank(question("anchor storm"), ctx)
-    assert ("notes", None) == (found.hits[0].id[:5], found.hits[0].similarity)
+    ranking = await rank(question("anchor storm"), ctx)
+    assert ("notes", None) == (ranking.hits[0].id[:5], ranking.hits[0].similarity)
 
 
-async def test_a_pool_is_as_deep_as_it_says(ctx: Context) -> None:
+async def test_pools_have_their_documented_depth(ctx: Context) -> None:
     texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
-    await put_in(ctx, many(texts, tags=("sea",), author="Ann"))
+    await store_sources(ctx, source_of_texts(texts, tags=("sea",), author="Ann"))
     depths = {
         (mode, len(facets)): len((await rank(question("anchor", mode, *facets), ctx)).hits)
         for mode in (Mode.SEMANTIC, Mode.LEXICAL)
@@ -98,37 +112,39 @@ async def test_a_pool_is_as_deep_as_it_says(ctx: Context) -> None:
     } == depths
 
 
-async def test_what_broad_filters_may_hide_of_a_word_is_admitted(ctx: Context) -> None:
-    loud = many([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
-    quiet = many([f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",))
-    await put_in(ctx, loud, quiet)
+async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
+    loud = source_of_texts([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
+    quiet = source_of_texts(
+        [f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",)
+    )
+    await store_sources(ctx, loud, quiet)
     assert not (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
-    await cut_lists(ctx, "lexicon", cap=20)
+    await truncate_postings(ctx, "lexicon", cap=20)
     assert (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
     assert not (await rank(question("anchor", Mode.LEXICAL), ctx)).truncated
     assert not (await rank(question("anchor", Mode.HYBRID, SEA), ctx)).truncated
 
 
 async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
-    await put_in(ctx, one("anchor", tags=("sea",)))
-    found = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
-    assert ((), [ANN.id]) == (found.hits, [value for _, value in found.unknown])
-    assert not found.matches
+    await store_sources(ctx, source_of_text("anchor", tags=("sea",)))
+    ranking = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
+    assert ((), [ANN.id]) == (ranking.hits, [value for _, value in ranking.unknown])
+    assert not ranking.matches
 
 
-async def test_the_provider_s_outage_is_told(ctx: Context, embedder: WordEmbedder) -> None:
-    await put_in(ctx, one("anchor"))
+async def test_an_outage_of_the_provider_is_reported(ctx: Context, embedder: WordEmbedder) -> None:
+    await store_sources(ctx, source_of_text("anchor"))
     embedder.down = True
-    found = await rank(question("anchor"), ctx)
-    assert Degradation.EMBEDDING_UNAVAILABLE is found.degradation
-    assert (True, 1) == (found.matches, len(found.hits))
+    ranking = await rank(question("anchor"), ctx)
+    assert Degradation.EMBEDDING_UNAVAILABLE is ranking.degradation
+    assert (True, 1) == (ranking.matches, len(ranking.hits))
     assert (await rank(question("anchor", Mode.LEXICAL), ctx)).degradation is None
     with pytest.raises(Unavailable):
         await rank(question("anchor", Mode.SEMANTIC), ctx)
 
 
 class SlowDocuments:
-    """Documents whose vectors are compared by the server in time, but here never."""
+    """Documents whose vector search answers in time, while comparisons never end."""
 
     def __init__(self, documents: Documents[Chunk], monotonic: Monotonic) -> None:
         self.get_all = documents.get_all
@@ -153,10 +169,10 @@ class SlowDocuments:
         return []
 
 
-async def test_meaning_answers_where_words_take_too_long(
+async def test_meaning_is_searched_if_words_take_too_long(
     ctx: Context, monotonic: Monotonic
 ) -> None:
-    await put_in(ctx, one("anchor"))
+    await store_sources(ctx, source_of_text("anchor"))
     base = knowledge(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
@@ -177,9 +193,11 @@ async def test_meaning_answers_where_words_take_too_long(
     assert [(0.0, True)] == [(hit.bm25, hit.is_neighbour) for hit in ranking.hits]
 
 
-async def test_what_is_not_compared_in_time_is_shown(ctx: Context, monotonic: Monotonic) -> None:
-    await put_in(ctx, many([f"anchor {number}" for number in range(DENSE_POOL)]))
-    await put_in(ctx, one("It is a storm, and far from anything else that is here."))
+async def test_hits_not_compared_in_time_are_returned(ctx: Context, monotonic: Monotonic) -> None:
+    await store_sources(ctx, source_of_texts([f"anchor {number}" for number in range(DENSE_POOL)]))
+    await store_sources(
+        ctx, source_of_text("It is a storm, and far from anything else that is here.")
+    )
     base = knowledge(ctx.database)
     ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.index)

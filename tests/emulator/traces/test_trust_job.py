@@ -19,7 +19,7 @@ from shared.traces.trust import VoteTally
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.stored_traces import assert_tallies
 from tests.support.tasks import NOON
@@ -73,9 +73,9 @@ async def damage(app: App, chance: random.Random) -> None:
     for trace_id in sorted(await stored_documents(app, "traces")):
         invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
-        await write(ctx, f"traces/{trace_id}", change)
+        await set_fields(ctx, f"traces/{trace_id}", change)
     record: dict[str, Any] = {"up": chance.randrange(50)}
-    await write(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
+    await set_fields(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
 
 
 async def documents_written(app: App) -> int:
@@ -116,7 +116,7 @@ async def test_recent_votes_are_recounted_between_rounds(app: App, clock: Settab
     clock.advance(days=1)
     await vote(app, voted_on, "ben")
     for trace_id in (voted_on, other):
-        await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+        await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
     sums = {
         name: data["tally"]["upvotes"]
@@ -136,7 +136,7 @@ async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) 
     await trust(job_context(app), ample())
     clock.now -= MAX_CLOCK_SKEW / 2
     await vote(app, trace_id, "ben")
-    await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
     assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
 
@@ -167,7 +167,7 @@ async def test_vote_before_a_correction_is_kept(
         "contributors/anna": {"up": 9},
     }
     for path, fields in invalid.items():
-        await write(job_context(app), path, fields)
+        await set_fields(job_context(app), path, fields)
         clock.now += ROUND_INTERVAL
 
         async def someone(name: str = path.replace("/", " ")) -> None:
@@ -218,8 +218,8 @@ async def test_unreadable_votes_block_no_other_trace(
     ]
     for trace_id in (broken, other, foreign):
         await vote(app, trace_id, "carl")
-        await write(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    await write(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
+        await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await set_fields(job_context(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
     record = (await stored_documents(app, "contributors"))["anna"]
     report = await trust(job_context(app), ample())
     assert [f"traces/{broken}"] == [failure.name for failure in report.failures]

@@ -9,9 +9,9 @@ import pytest
 
 from shared.extractions.model import CONTENTS, ExtractionType, Methodology, extraction_id, facet
 from tests.support.extractions import decision, make_extraction, methodology, pattern, warning
-from tests.support.knowledge import BAKING, in_chunks
+from tests.support.knowledge import BAKING, with_chunks
 
-CHUNK, OTHER, _ = in_chunks(BAKING).chunks
+CHUNK, OTHER, _ = with_chunks(BAKING).chunks
 EVERY = (decision(), pattern(), warning(), methodology())
 
 

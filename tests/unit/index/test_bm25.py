@@ -1,4 +1,4 @@
-"""BM25: the formula, the lists it reads, and what is kept of long ones."""
+"""BM25: the formula, postings and their truncation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
     for number, document in enumerate(corpus):
         for term, tf in Counter(document).items():
             entries.setdefault(term, {})[f"d{number}"] = pack(tf, len(document))
-    postings = {term: Postings(len(found), found) for term, found in entries.items()}
+    postings = {term: Postings(len(scores), scores) for term, scores in entries.items()}
     return postings, Totals(len(corpus), sum(map(len, corpus)))
 
 
@@ -46,24 +46,24 @@ def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
 def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[str]) -> None:
     reference = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float64")
     reference.index(corpus, show_progress=False)
-    known = [term for term in query if any(term in document for document in corpus)]
-    expected = reference.get_scores(known) if known else [0.0] * len(corpus)
-    found = score(query, *index(corpus))
+    matching_terms = [term for term in query if any(term in document for document in corpus)]
+    expected = reference.get_scores(matching_terms) if matching_terms else [0.0] * len(corpus)
+    scores = score(query, *index(corpus))
     assert pytest.approx(list(expected), abs=1e-6) == [
-        found.get(f"d{number}", 0.0) for number in range(len(corpus))
+        scores.get(f"d{number}", 0.0) for number in range(len(corpus))
     ]
 
 
 @sampled
 @given(CORPORA, QUERIES)
-def test_a_document_scores_the_same_by_terms_and_by_lists(
+def test_a_document_scores_the_same_by_terms_and_by_postings(
     corpus: list[list[str]], query: list[str]
 ) -> None:
     postings, totals = index(corpus)
-    found = score(query, postings, totals)
+    scores = score(query, postings, totals)
     for number, document in enumerate(corpus):
         by_terms = score_document(query, Counter(document), len(document), postings, totals)
-        assert pytest.approx(found.get(f"d{number}", 0.0)) == by_terms
+        assert pytest.approx(scores.get(f"d{number}", 0.0)) == by_terms
 
 
 @sampled
@@ -71,12 +71,12 @@ def test_a_document_scores_the_same_by_terms_and_by_lists(
 def test_only_documents_with_a_term_of_the_query_are_found(
     corpus: list[list[str]], query: list[str]
 ) -> None:
-    found = score(query, *index(corpus))
-    assert {f"d{n}" for n, document in enumerate(corpus) if set(query) & set(document)} == {*found}
-    assert all(value > 0 for value in found.values())
+    scores = score(query, *index(corpus))
+    assert {f"d{n}" for n, document in enumerate(corpus) if set(query) & set(document)} == {*scores}
+    assert all(value > 0 for value in scores.values())
 
 
-def test_a_cut_list_weighs_its_term_as_the_whole_one() -> None:
+def test_truncated_postings_keep_the_weight_of_their_term() -> None:
     postings, totals = index([["a"], ["a", "b"], ["a", "b", "c"], ["c"]])
     cut = Postings(postings["a"].df, best(postings["a"].entries, totals.average, limit=1))
     whole_scores = score(["a"], postings, totals)
@@ -101,7 +101,7 @@ def test_a_query_without_known_terms_finds_nothing(query: list[str]) -> None:
     assert 0 == score_document(query, {"a": 1}, 1, postings, totals)
 
 
-def test_an_empty_collection_has_an_average_length_to_divide_by() -> None:
+def test_an_empty_corpus_has_a_nonzero_average_length() -> None:
     assert (1.0, 1.0) == (Totals(0, 0).average, Totals(3, 0).average)
 
 
@@ -125,7 +125,7 @@ def test_an_impossible_entry_is_refused(tf: int, length: int) -> None:
 
 @sampled
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_a_rarer_term_says_more_and_none_says_less_than_nothing(df: int, documents: int) -> None:
+def test_idf_grows_with_rarity_and_is_never_negative(df: int, documents: int) -> None:
     assert idf(df, documents) > 0
     assert idf(df, documents) >= idf(df + 1, documents)
 
@@ -151,11 +151,11 @@ def test_the_best_entries_are_kept_whatever_the_order(
     pairs: dict[str, tuple[int, int]], limit: int, average: float
 ) -> None:
     entries = {name: pack(*pair) for name, pair in pairs.items()}
-    kept = best(entries, average, limit)
+    best_entries = best(entries, average, limit)
     backwards = dict(reversed(entries.items()))
-    assert kept == best(backwards, average, limit)
-    assert min(limit, len(entries)) == len(kept)
-    assert kept.items() <= entries.items()
+    assert best_entries == best(backwards, average, limit)
+    assert min(limit, len(entries)) == len(best_entries)
+    assert best_entries.items() <= entries.items()
     weights = {name: impact(*pair, average) for name, pair in pairs.items()}
-    lost = [weights[name] for name in entries.keys() - kept.keys()]
-    assert max(lost, default=0.0) <= min((weights[name] for name in kept), default=1.0)
+    lost = [weights[name] for name in entries.keys() - best_entries.keys()]
+    assert max(lost, default=0.0) <= min((weights[name] for name in best_entries), default=1.0)

@@ -19,18 +19,18 @@ from shared.index.facets import (
     parse_facet_id,
 )
 from shared.knowledge.chunk import KnowledgeCard
-from tests.support.knowledge import BAKING, in_chunks
+from tests.support.knowledge import BAKING, with_chunks
 
 KINDS = st.sampled_from(Kind)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 FACETS = st.builds(Facet, KINDS, TEXTS)
 sampled = settings(max_examples=200)
-CHUNK = replace(in_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
+CHUNK = replace(with_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
 
 
 @sampled
 @given(FACETS)
-def test_an_id_is_one_that_firestore_takes(facet: Facet) -> None:
+def test_an_id_is_valid_in_firestore(facet: Facet) -> None:
     assert "/" not in facet.id
     assert len(facet.id.encode()) <= 400
     assert facet.id.startswith(f"{facet.kind}:")
@@ -38,14 +38,14 @@ def test_an_id_is_one_that_firestore_takes(facet: Facet) -> None:
 
 @sampled
 @given(FACETS, FACETS)
-def test_two_facets_have_two_ids(one: Facet, other: Facet) -> None:
+def test_different_facets_have_different_ids(one: Facet, other: Facet) -> None:
     assert (one == other) == (one.id == other.id)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("/", "%2F"), ("%", "%25"), ("%2F", "%252F"), ("x" * 999, "x" * 998)]
 )
-def test_keys_that_look_alike_when_encoded_have_two_ids(one: str, other: str) -> None:
+def test_keys_with_similar_encodings_have_different_ids(one: str, other: str) -> None:
     assert Facet(Kind.TAG, one).id != Facet(Kind.TAG, other).id
 
 
@@ -56,7 +56,7 @@ def test_an_id_and_a_name_lead_back_to_the_facet(kind: Kind, name: str) -> None:
     assert facet == parse_facet_id(facet.id, name)
 
 
-def test_where_the_id_says_all_the_name_does_not_count() -> None:
+def test_a_complete_id_needs_no_name() -> None:
     facet = Facet(Kind.SOURCE, "Notes-1")
     assert facet == parse_facet_id(facet.id, "My notes")
 
@@ -64,11 +64,11 @@ def test_where_the_id_says_all_the_name_does_not_count() -> None:
 @pytest.mark.parametrize(
     "name", ["deep work", "Deep Work", " deep\u00a0 work\n", "\uff24eep work", "DEEP\tWORK"]
 )
-def test_case_width_and_white_space_make_no_other_name(name: str) -> None:
+def test_case_width_and_white_space_do_not_matter(name: str) -> None:
     assert Facet(Kind.TAG, "deep work") == named_facet(Kind.TAG, name)
 
 
-def test_of_a_name_folding_makes_too_long_the_beginning_counts() -> None:
+def test_a_name_that_folding_makes_too_long_is_cut() -> None:
     long = named_facet(Kind.TAG, "\ufdfa" * 200)
     assert len(long.key.encode()) <= 1_200
     assert long == named_facet(Kind.TAG, "\ufdfa" * 201) == named_facet(Kind.TAG, long.key)
@@ -94,7 +94,7 @@ def test_a_month_is_that_of_its_own_time_zone() -> None:
     assert Facet(Kind.MONTH, "2024-06") == month_facet(datetime(2024, 6, 1, 8, tzinfo=east))
 
 
-def test_a_chunk_bears_what_is_said_of_it() -> None:
+def test_a_chunk_has_the_facets_of_its_fields() -> None:
     expected = {
         "source:baking": "Bread at Home",
         "title:bread at home": "Bread at Home",
@@ -107,21 +107,21 @@ def test_a_chunk_bears_what_is_said_of_it() -> None:
     assert expected == {facet.id: name for facet, name in CHUNK.facets.items()}
 
 
-def test_a_chunk_bears_its_clusters_and_that_it_has_a_card() -> None:
+def test_a_chunk_has_facets_for_clusters_and_its_card() -> None:
     chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
-    found = set(chunk.facets) - set(CHUNK.facets)
-    assert {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD} == found
+    added = set(chunk.facets) - set(CHUNK.facets)
+    assert {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD} == added
 
 
-def test_what_is_blank_or_missing_is_no_facet() -> None:
+def test_blank_and_missing_values_are_no_facets() -> None:
     chunk = replace(CHUNK, tags=(" ", ""), author=None, category="", dated_at=None)
     assert {Kind.SOURCE, Kind.TITLE} == {facet.kind for facet in chunk.facets}
 
 
 def test_one_tag_in_two_spellings_is_one_facet() -> None:
-    tags = [each for each in replace(CHUNK, tags=("Rye", "rye")).facets if each.kind == "tag"]
+    tags = [facet for facet in replace(CHUNK, tags=("Rye", "rye")).facets if facet.kind == "tag"]
     assert [Facet(Kind.TAG, "rye")] == tags
 
 
-def test_no_two_chunks_have_an_own_facet_in_common() -> None:
+def test_id_facets_are_unique() -> None:
     assert id_facet("a") != id_facet("b")

@@ -1,4 +1,4 @@
-"""What the id of a chunk says of its source."""
+"""Chunk ids and the source ids in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = st.text(min_size=1).filter(str.strip)
 
 
 @given(NAMES, st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=12))
-def test_a_chunks_id_tells_its_source(name: str, texts: list[str]) -> None:
+def test_a_chunk_id_contains_its_source_id(name: str, texts: list[str]) -> None:
     source = Source(safe_id(name), "T", sections=tuple(map(Section, texts)))
     chunks = chunks_of(source, [[Span(0, 1)]] * len(texts))
     assert {source_id_of(chunk.chunk_id) for chunk in chunks} == {source.source_id}
@@ -31,5 +31,5 @@ def test_a_chunks_id_tells_its_source(name: str, texts: list[str]) -> None:
         ("made elsewhere", "made elsewhere"),
     ],
 )
-def test_only_what_chunks_of_appends_is_taken_off(chunk_id: str, expected: str) -> None:
+def test_only_generated_suffixes_are_removed(chunk_id: str, expected: str) -> None:
     assert expected == source_id_of(chunk_id)

@@ -1,4 +1,4 @@
-"""A source is cut into chunks that know where they stand."""
+"""Cutting a source into chunks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ sections = st.lists(st.text(min_size=1, max_size=12), max_size=5)
 
 
 def whole(source: Source) -> list[Chunk]:
-    """The chunks, one for each section."""
+    """One chunk for each section."""
     return chunks_of(source, [[Span(0, len(section.text))] for section in source.sections])
 
 
@@ -46,7 +46,7 @@ def with_texts(*texts: str) -> Source:
     return replace(SOURCE, sections=tuple(Section(text) for text in texts))
 
 
-def test_a_chunk_carries_what_a_reader_wants_to_see_beside_it() -> None:
+def test_a_chunk_repeats_the_fields_of_its_source() -> None:
     expected = Chunk(
         chunk_id="walden-9d32c537ab26",
         source_id="walden",
@@ -110,12 +110,12 @@ def test_an_id_survives_edits_elsewhere_in_the_source() -> None:
     assert before.chunk_id == after.chunk_id
 
 
-def test_what_is_embedded_is_the_title_and_the_content() -> None:
+def test_title_and_content_are_embedded() -> None:
     chunk = whole(SOURCE)[0]
     assert chunk.embedding_text == "Walden Simplify, simplify."
 
 
-def test_the_content_hash_changes_with_what_is_embedded() -> None:
+def test_the_content_hash_changes_with_the_embedded_text() -> None:
     chunk = whole(SOURCE)[0]
     variants = [chunk, replace(chunk, content="Other."), replace(chunk, title="Other")]
     assert len({variant.content_hash for variant in variants}) == 3

@@ -1,4 +1,4 @@
-"""What ingest stores of a source and its chunks: another layout would index every base again.
+"""The stored layout of sources and chunks: a changed one would index every base again.
 
 These fingerprints stand in bases of users. Where one changes, it must be on purpose, with `LAYOUT`
 of the chunks raised: every base is then written and indexed again.
@@ -43,7 +43,7 @@ BARE = Source("file-note", "Note", sections=(Section("Words."),))
 
 
 def chunked(source: Source) -> ChunkedSource:
-    """A source with one chunk a section."""
+    """A source with one chunk for each section."""
     spans = [[Span(0, len(section.text))] for section in source.sections]
     return ChunkedSource(source, chunks_of(source, spans))
 
@@ -83,8 +83,8 @@ def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
         assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk
 
 
-def test_facets_are_stored_in_the_order_of_before() -> None:
-    """Another order would write every chunk anew when it is indexed again."""
+def test_facets_keep_their_stored_order() -> None:
+    """Another order would rewrite every chunk when it is indexed again."""
     card = KnowledgeCard("Salt.")
     chunk = replace(chunked(FULL).chunks[0], cluster_id=("c1",), knowledge_card=card, dated_at=NOON)
     kinds = [facet.kind.value for facet in chunk.facets]

@@ -9,7 +9,7 @@ from functions.jobs.cards.extractive import MAX_SUMMARY, MAX_TAKEAWAY, extractiv
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import KnowledgeCard
 from shared.text.sentences import sentences
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 
 LONG = " ".join(
     f"{word} dough rests for {n} hours before it is baked with care."
@@ -71,7 +71,7 @@ def test_only_what_is_longer_than_its_place_is_cut(text: str) -> None:
 
 
 def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
-    chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in with_chunks(source).chunks]
     for chunk in chunks:
         card = extractive_card(chunk.content, chunk.title)
         assert card is not None

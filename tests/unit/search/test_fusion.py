@@ -28,7 +28,7 @@ def test_an_empty_pool_has_no_order() -> None:
     ("only", "expected"),
     [(Scores(0.3, 2.0), 1.0), (Scores(0.3, 0.0), 0.6), (Scores(0.0, 0.0), 0.0)],
 )
-def test_a_lone_candidate_scores_by_the_legs_that_found_it(only: Scores, expected: float) -> None:
+def test_a_lone_candidate_scores_by_what_found_it(only: Scores, expected: float) -> None:
     assert [("a", expected)] == fuse({"a": only}, dense_weight=0.6)
 
 
@@ -37,13 +37,13 @@ def test_equal_candidates_are_ordered_by_id() -> None:
     assert ["a", "b", "c"] == [member for member, _ in fuse({"c": same, "a": same, "b": same})]
 
 
-def test_a_leg_that_finds_all_equal_leaves_order_to_the_other() -> None:
+def test_equal_scores_leave_the_order_to_the_other_score() -> None:
     pool = {"a": Scores(0.5, 1.0), "b": Scores(0.5, 3.0), "c": Scores(0.5, 2.0)}
     assert ["b", "c", "a"] == [member for member, _ in fuse(pool)]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
-def test_a_weight_beyond_0_and_1_is_refused(weight: float) -> None:
+def test_a_weight_outside_0_to_1_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="dense weight"):
         fuse({}, weight)
 
@@ -74,7 +74,7 @@ def test_a_candidate_better_in_both_scores_never_scores_less(
 
 
 @given(POOLS)
-def test_a_weight_at_either_end_gives_the_order_of_one_leg(pool: dict[str, Scores]) -> None:
+def test_a_weight_of_0_or_1_gives_the_order_of_one_score(pool: dict[str, Scores]) -> None:
     dense = [pool[member].similarity for member, _ in fuse(pool, 1.0)]
     lexical = [pool[member].bm25 for member, _ in fuse(pool, 0.0)]
     assert pytest.approx(sorted(dense, reverse=True)) == dense

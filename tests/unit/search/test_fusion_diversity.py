@@ -1,4 +1,4 @@
-"""Diversity: sources take turns while others have as much to say."""
+"""Diversity: sources take turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ranked(hits: Hits) -> Hits:
 
 
 def order(*hits: tuple[str, float]) -> str:
-    """The ids of what becomes of hits named by source and number: a1, a2, b1."""
+    """The order of hits named by source and number: a1, a2, b1."""
     return " ".join(hit for hit, _ in diversify(hits, sources(list(hits))))
 
 
@@ -54,7 +54,7 @@ def test_a_fifth_hit_waits_for_third_and_fourth_ones_of_others() -> None:
     )
 
 
-def test_what_is_worth_less_than_half_takes_turns_as_well() -> None:
+def test_hits_of_the_second_tier_take_turns() -> None:
     assert "b1 a1 a2 c1 a3" == order(
         ("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1)
     )
@@ -72,7 +72,7 @@ def test_scores_of_zero_take_turns() -> None:
     assert "a1 a2 b1 a3" == order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0))
 
 
-def test_no_hits_have_no_order() -> None:
+def test_no_hits_give_an_empty_order() -> None:
     assert [] == diversify([], {})
 
 
@@ -98,13 +98,13 @@ def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
 
 @sampled
 @given(RANKINGS)
-def test_a_third_hit_has_every_worthy_first_hit_before_it(hits: Hits) -> None:
+def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
     after = diversify(ranked(hits), sources(hits))
-    taken: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     waited = False
     for hit, score in after:
-        taken[hit[0]] += 1
-        if taken[hit[0]] > HITS_PER_TURN:
+        counts[hit[0]] += 1
+        if counts[hit[0]] > HITS_PER_TURN:
             waited = True
         elif score >= TIER_SHARE * after[0][1]:
             assert not waited
@@ -112,6 +112,6 @@ def test_a_third_hit_has_every_worthy_first_hit_before_it(hits: Hits) -> None:
 
 @sampled
 @given(RANKINGS)
-def test_where_every_source_has_two_hits_at_most_the_order_stays(hits: Hits) -> None:
+def test_two_hits_a_source_keep_the_order(hits: Hits) -> None:
     alone = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
     assert ranked(hits) == diversify(ranked(hits), alone)

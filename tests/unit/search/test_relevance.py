@@ -30,21 +30,22 @@ def matches(similarity: float | None, covered: float | None) -> bool:
     return anything_matches([Evidence(similarity, covered)], CALIBRATION, DOCUMENTS)
 
 
-def test_a_term_says_its_idf_as_often_as_it_is_asked_for() -> None:
+def test_a_term_counts_its_idf_for_each_repeat() -> None:
     assert {"bread": 2 * idf(200, DOCUMENTS), "oven": idf(20, DOCUMENTS)} == term_information(
         ["bread", "oven", "bread"], COMMON, TOTALS
     )
 
 
-def test_a_term_that_no_document_holds_says_most() -> None:
-    said = term_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
-    assert "zeppelin" == max(said, key=said.__getitem__)
+def test_a_term_in_no_document_has_the_most_information() -> None:
+    information = term_information(["bread", "oven", "zeppelin"], COMMON, TOTALS)
+    assert "zeppelin" == max(information, key=information.__getitem__)
 
 
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
-    said = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
+    information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
     assert [0.0, 0.125, 0.375, 1.0] == [
-        coverage(said, held) for held in (set(), {"bread"}, {"bread", "oven"}, set(said))
+        coverage(information, held)
+        for held in (set(), {"bread"}, {"bread", "oven"}, set(information))
     ]
 
 
@@ -56,7 +57,7 @@ def test_a_query_of_stop_words_has_no_coverage() -> None:
     assert None is coverage(term_information([], COMMON, TOTALS), {"bread"})
 
 
-def test_among_no_hits_nothing_matches() -> None:
+def test_without_hits_nothing_matches() -> None:
     assert not anything_matches([], MINILM, DOCUMENTS)
 
 
@@ -77,8 +78,8 @@ def test_similarity_and_words_make_up_for_each_other(
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
-    said = term_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
-    assert matches(-1.0, coverage(said, ["tin", "bread", "oven"]))
+    information = term_information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
+    assert matches(-1.0, coverage(information, ["tin", "bread", "oven"]))
 
 
 def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
@@ -96,11 +97,11 @@ def test_without_similarity_coverage_decides() -> None:
     assert [True, False] == [matches(None, covered) for covered in (least, least - 0.01)]
 
 
-def test_a_hit_of_which_nothing_is_known_does_not_match() -> None:
+def test_a_hit_without_evidence_does_not_match() -> None:
     assert not matches(None, None)
 
 
-def test_the_larger_the_base_the_more_words_a_hit_must_hold() -> None:
+def test_a_larger_corpus_requires_more_coverage() -> None:
     sizes = [min_coverage(documents) for documents in (0, 1, 64, 5_000, 1_000_000)]
     assert sorted(sizes) == sizes
     assert pytest.approx([0.17, 0.32], abs=0.005) == [sizes[2], sizes[3]]
@@ -108,22 +109,20 @@ def test_the_larger_the_base_the_more_words_a_hit_must_hold() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_an_unmeasured_model_is_overruled_by_both_legs_only(
-    similarity: float, covered: float
-) -> None:
+def test_an_unmeasured_model_needs_both_scores_to_be_low(similarity: float, covered: float) -> None:
     if not anything_matches([Evidence(similarity, covered)], UNMEASURED, DOCUMENTS):
         assert similarity < 0.1
         assert covered <= 0.3  # sums of such numbers fall short of a third of 0.3 by a hair
 
 
 @given(POOLS, HITS)
-def test_a_further_hit_never_unsays_a_match(pool: list[Evidence], hit: Evidence) -> None:
+def test_another_hit_never_undoes_a_match(pool: list[Evidence], hit: Evidence) -> None:
     if anything_matches(pool, MINILM, DOCUMENTS):
         assert anything_matches([hit, *pool], MINILM, DOCUMENTS)
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_more_of_either_never_unsays_a_match(
+def test_higher_scores_never_undo_a_match(
     similarity: float, covered: float, nearer: float, wordier: float
 ) -> None:
     more = Evidence(min(similarity + nearer, 1), min(covered + wordier, 1))

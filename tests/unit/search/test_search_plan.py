@@ -1,4 +1,4 @@
-"""What lists tell of the passages that pass, whole and cut."""
+"""Filter plans from whole and truncated postings."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ SPANS = st.just(ALL_DATES) | st.builds(
 def selected(*groups: list[Facet], span: DateSpan = ALL_DATES) -> Selection:
     """Filters of these facets."""
     return Selection(
-        tuple(FacetFilter("tags", {each.key: (each,) for each in g}) for g in groups), span
+        tuple(FacetFilter("tags", {item.key: (item,) for item in g}) for g in groups), span
     )
 
 
 def cut(dates: dict[str, int], cap: int) -> Postings:
-    """A list that keeps its newest entries."""
-    kept = sorted(dates.items(), key=lambda item: (item[1], item[0]), reverse=True)[:cap]
-    lost = [date for name, date in dates.items() if name not in dict(kept)]
-    return Postings(len(dates), dict(kept), max(lost, default=-1) + 1)
+    """Postings truncated to their newest entries."""
+    newest = sorted(dates.items(), key=lambda item: (item[1], item[0]), reverse=True)[:cap]
+    lost = [date for name, date in dates.items() if name not in dict(newest)]
+    return Postings(len(dates), dict(newest), max(lost, default=-1) + 1)
 
 
 @sampled
 @given(PASSAGES, GROUPS, SPANS, st.integers(0, 12))
-def test_what_passes_is_always_among_the_dates(
+def test_plan_dates_contain_all_passing_documents(
     passages: list[tuple[int, frozenset[Facet]]],
     groups: list[list[Facet]],
     span: DateSpan,
@@ -80,18 +80,18 @@ def test_what_passes_is_always_among_the_dates(
         for name, date in dates.items()
         if date in span.microseconds and all(borne[name] & set(group) for group in groups)
     }
-    found = plan_filters(selected(*groups, span=span), lists)
-    if found.dates is not None:
-        assert passing.items() <= found.dates.items()
-        assert not found.exact or passing == found.dates
+    filter_plan = plan_filters(selected(*groups, span=span), lists)
+    if filter_plan.dates is not None:
+        assert passing.items() <= filter_plan.dates.items()
+        assert not filter_plan.exact or passing == filter_plan.dates
     if cap >= len(passages) and (groups or span != ALL_DATES):
-        assert found.exact
-    assert not found.prefilter.facets or all(
-        {facet.id for facet in borne[name]} & set(found.prefilter.facets) for name in passing
+        assert filter_plan.exact
+    assert not filter_plan.prefilter.facets or all(
+        {facet.id for facet in borne[name]} & set(filter_plan.prefilter.facets) for name in passing
     )
 
 
-def test_a_plan_says_among_which_passages_to_look() -> None:
+def test_plan_scope() -> None:
     a, b, *_ = TAGS
     few, more = (
         Postings(size, {f"p{number}": 0 for number in range(size)}) for size in (FEW, FEW + 1)
@@ -114,14 +114,16 @@ def test_a_plan_says_among_which_passages_to_look() -> None:
         "a long list, and one that was cut": (FilterScope.UNCHECKED, False),
         "a list that was cut": (FilterScope.UNCHECKED, False),
         "a long stretch of time": (FilterScope.UNCHECKED, False),
-    } == {name: (each.scope, each.exact) for name, each in planned.items()}
-    assert {FEW} == {len(each.few) for each in planned.values() if each.scope is FilterScope.FEW}
-    assert {0} == {len(each.few) for each in planned.values() if each.scope is not FilterScope.FEW}
+    } == {name: (plan.scope, plan.exact) for name, plan in planned.items()}
+    assert {FEW} == {len(item.few) for item in planned.values() if item.scope is FilterScope.FEW}
+    assert {0} == {
+        len(entry.few) for entry in planned.values() if entry.scope is not FilterScope.FEW
+    }
 
 
-def test_without_filters_nothing_is_known() -> None:
-    found = plan_filters(Selection(), {})
-    assert (None, Prefilter()) == (found.dates, found.prefilter)
+def test_without_filters_a_plan_has_no_dates() -> None:
+    filter_plan = plan_filters(Selection(), {})
+    assert (None, Prefilter()) == (filter_plan.dates, filter_plan.prefilter)
 
 
 @pytest.mark.parametrize(
@@ -137,25 +139,25 @@ def test_without_filters_nothing_is_known() -> None:
         (selected(span=DateSpan(last=FIRST.date())), [], False),
     ],
 )
-def test_a_filter_of_unknown_values_lets_nothing_pass(
+def test_nothing_passes_unknown_values(
     selection: Selection,
     known: list[Facet],
     nothing: bool,  # noqa: FBT001 - an outcome
 ) -> None:
-    found = plan_filters(
+    filter_plan = plan_filters(
         selection, {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in known}
     )
-    assert nothing == (found.dates == {})
-    assert not nothing or ((FilterScope.FEW, True) == (found.scope, found.exact))
+    assert nothing == (filter_plan.dates == {})
+    assert not nothing or ((FilterScope.FEW, True) == (filter_plan.scope, filter_plan.exact))
 
 
-def test_nothing_passes_an_unknown_value_and_a_list_that_was_cut() -> None:
+def test_nothing_passes_an_unknown_value_and_truncated_postings() -> None:
     a, b, *_ = TAGS
-    found = plan_filters(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
-    assert ({}, FilterScope.FEW, True) == (found.dates, found.scope, found.exact)
+    filter_plan = plan_filters(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
+    assert ({}, FilterScope.FEW, True) == (filter_plan.dates, filter_plan.scope, filter_plan.exact)
 
 
-def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
+def test_truncated_postings_are_complete_from_since_on() -> None:
     moment = to_microseconds(FIRST + timedelta(days=5))
     lists = {TAGS[0]: Postings(9, {"p": moment}, since=to_microseconds(FIRST + timedelta(days=3)))}
     late, early = (FIRST.date() + timedelta(days=number) for number in (3, 2))
@@ -165,13 +167,13 @@ def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
     assert plan_filters(selected([TAGS[0]], span=DateSpan(first=early)), lists).dates is None
 
 
-def test_the_server_is_asked_for_facets_that_leave_the_fewest() -> None:
+def test_the_prefilter_leaves_the_fewest_documents() -> None:
     a, b, c, _ = TAGS
     lists = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
     assert Prefilter(("tag:b", "tag:c"), 6) == smallest_prefilter([[a], [b, c, TAGS[3]]], lists)
 
 
-def test_the_server_is_never_asked_for_more_than_30_facets() -> None:
+def test_the_prefilter_has_at_most_30_facets() -> None:
     many = [Facet(Kind.TAG, str(number)) for number in range(31)]
     lists = {facet: Postings(1, {}) for facet in many} | {TAGS[0]: Postings(999, {})}
     assert ("tag:a",) == smallest_prefilter([many, [TAGS[0]]], lists).facets

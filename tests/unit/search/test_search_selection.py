@@ -1,4 +1,4 @@
-"""What a selection admits, by what a passage says of itself."""
+"""Which passages a selection admits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANN = named_facet(Kind.AUTHOR, "Ann Bo")
 
 
 def chunk(**fields: Any) -> Chunk:
-    """A passage of the sea, by Ann Bo."""
+    """A passage about the sea, by Ann Bo."""
     plain: dict[str, Any] = {
         "chunk_id": "s-1", "source_id": "s", "start": 0, "end": 1, "position": 1, "total": 1,
         "title": "On Anchors", "author": "Ann Bo", "origin": "file", "category": "books",
@@ -31,12 +31,12 @@ def chunk(**fields: Any) -> Chunk:
 
 
 def group(*facets: Facet) -> FacetFilter:
-    """A filter of which each value means one facet."""
+    """A filter with one facet for each value."""
     return FacetFilter("tags", {facet.id: (facet,) for facet in facets})
 
 
 def lists(*facets: Facet) -> SearchPostings:
-    """Lists of these facets and no others."""
+    """Postings of these facets only."""
     return SearchPostings({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
 
 
@@ -59,7 +59,7 @@ def day(text: str) -> date:
         ([group(HAS_CARD)], False),
     ],
 )
-def test_a_passage_must_bear_one_facet_of_every_group(
+def test_a_passage_must_have_a_facet_of_every_filter(
     groups: list[FacetFilter],
     expected: bool,  # noqa: FBT001 - an outcome
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) ->
     assert expected == selection.admits(chunk(dated_at=moment))
 
 
-def test_an_undated_passage_passes_where_no_days_are_asked_for() -> None:
+def test_an_undated_passage_passes_without_a_span() -> None:
     assert Selection((group(SEA),)).admits(chunk(dated_at=None))
 
 
@@ -109,13 +109,13 @@ def test_a_year_has_13_months_at_most() -> None:
     assert {12, 13} == {len(Selection(span=span).months) for span in spans}
 
 
-def test_nothing_asked_for_is_everything() -> None:
+def test_an_empty_selection_admits_everything() -> None:
     assert Selection().everything
     assert not Selection((group(SEA),)).everything
     assert not Selection(span=DateSpan(last=day("2024-01-01"))).everything
 
 
-def test_values_that_no_passage_bears_are_unknown() -> None:
+def test_values_that_no_passage_has_are_unknown() -> None:
     tags, author = group(SEA, FOOD), FacetFilter("author", {"Ann Bo": (ANN,)})
-    found = list(unknown_values(Selection((tags, author)), lists(SEA)))
-    assert [(tags, "tag:food"), (author, "Ann Bo")] == found
+    pairs = list(unknown_values(Selection((tags, author)), lists(SEA)))
+    assert [(tags, "tag:food"), (author, "Ann Bo")] == pairs

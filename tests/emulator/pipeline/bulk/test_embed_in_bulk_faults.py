@@ -21,7 +21,7 @@ from tests.support.bulk_embedding import (
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import CLIENT_LEAVES_SOCKETS, FORBIDDEN, FakeCloudStorage
 from tests.support.fakes.vertex_batch import BROKEN, LOST, FakeVertexBatch, Fault
-from tests.support.knowledge import write
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
     vertex.patience = 9
     await run(base, replace(bulk, poll_seconds=120))
     task = (await documents(base, "meta"))["bulk_embedding"]["task"]
-    await write(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
+    await set_fields(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
     vertex.patience = 1
     await run(base, bulk)
     states = [job.state for job in vertex.jobs.values()]

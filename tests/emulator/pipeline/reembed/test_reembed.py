@@ -14,7 +14,7 @@ from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Report, run_job
-from tests.support.knowledge import in_chunks, index_all, write
+from tests.support.knowledge import index_all, set_fields, with_chunks
 from tests.support.model_migration import (
     NOON,
     Model,
@@ -131,7 +131,7 @@ async def test_passages_that_change_during_a_move_are_embedded_too(
     await cleared(new, clock)
     sections = (Section("Rye needs a sour dough."),)
     await Ingestion(of_job(old).database).save(
-        [in_chunks(Source("rye", "Rye", sections=sections))], clock()
+        [with_chunks(Source("rye", "Rye", sections=sections))], clock()
     )
     await move(new)
     assert "Rye needs a sour dough." in await chunks_by_content(of_job(new))
@@ -142,7 +142,7 @@ async def test_a_deleted_passage_does_not_come_back_into_the_queue(
     old: App, new: App, clock: SettableClock
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())
-    await Ingestion(of_job(old).database).save([in_chunks(gone)], clock())
+    await Ingestion(of_job(old).database).save([with_chunks(gone)], clock())
     report = await moved(new, clock)
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
     await index_all(of_job(new))
@@ -190,7 +190,7 @@ async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
     old: App, new: App, clock: SettableClock
 ) -> None:
     [name, *_] = await stored(of_job(old), "chunks")
-    await write(of_job(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
+    await set_fields(of_job(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
     await moved(new, clock)
     assert (await stored(of_job(new), "chunks"))[name]["parked"] == {}
 

@@ -1,4 +1,4 @@
-"""Reading the lists that search works with."""
+"""Reading postings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from shared.index.bm25 import Postings, Totals, pack
 from shared.index.facets import Facet, Kind, named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
-from tests.support.index_lists import stored_totals
-from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.index_postings import stored_totals
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
@@ -29,8 +29,8 @@ RYE = replace(
 )
 
 
-async def test_lists_hold_who_has_a_term_and_who_bears_a_facet(ctx: Context) -> None:
-    chunks = await put_in(ctx, BAKING)
+async def test_postings_list_documents_by_term_and_facet(ctx: Context) -> None:
+    chunks = await store_sources(ctx, BAKING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam"], [FOOD])
     steam = lists.terms["steam"]
     assert (1, [chunks[2].chunk_id]) == (steam.df, list(steam.entries))
@@ -40,55 +40,55 @@ async def test_lists_hold_who_has_a_term_and_who_bears_a_facet(ctx: Context) -> 
 
 
 async def test_what_no_chunk_has_is_left_out(ctx: Context) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read(
         ["anchor"], [named_facet(Kind.TAG, "boats")]
     )
     assert ({}, {}) == (lists.terms, lists.facets)
 
 
-async def test_an_empty_knowledge_base_has_empty_lists(ctx: Context) -> None:
+async def test_an_empty_knowledge_base_has_empty_postings(ctx: Context) -> None:
     assert SearchPostings({}, {}, Totals(0, 0)) == await InvertedIndex(
         ctx.database, KNOWLEDGE
     ).read(["a"], [FOOD])
 
 
 async def test_totals_are_those_of_the_whole_base(ctx: Context) -> None:
-    await put_in(ctx, BAKING, SAILING)
+    await store_sources(ctx, BAKING, SAILING)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [])
     assert Totals(**await stored_totals(ctx)) == lists.totals
     assert lists.totals.documents == 5
 
 
 async def test_one_round_trip_reads_a_document_each(ctx: Context, meter: Meter) -> None:
-    await put_in(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     read, trips = meter.documents_read, meter.round_trips
     await InvertedIndex(ctx.database, KNOWLEDGE).read(["steam", "nothing", "steam"], [FOOD, FOOD])
     assert (4, 1) == (meter.documents_read - read, meter.round_trips - trips)
 
 
-async def test_a_term_and_a_facet_of_one_id_are_two_lists(ctx: Context) -> None:
+async def test_a_term_and_a_facet_of_one_id_have_own_postings(ctx: Context) -> None:
     entry = {"df": 1, "postings": {"c": pack(1, 2)}}
-    await write(ctx, "lexicon/tag:food", entry)
-    await write(ctx, f"facets/{FOOD.id}", entry | {"df": 9, "since": 7})
+    await set_fields(ctx, "lexicon/tag:food", entry)
+    await set_fields(ctx, f"facets/{FOOD.id}", entry | {"df": 9, "since": 7})
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([FOOD.id], [FOOD])
     assert {FOOD.id: Postings(1, {"c": pack(1, 2)})} == lists.terms
     assert {FOOD: Postings(9, {"c": pack(1, 2)}, since=7)} == lists.facets
     assert [True, False] == [lists.terms[FOOD.id].complete, lists.facets[FOOD].complete]
 
 
-async def test_the_commonest_values_come_first(ctx: Context) -> None:
-    await put_in(ctx, BAKING, RYE)
-    found = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
-    assert [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)] == found
+async def test_the_most_common_values_come_first(ctx: Context) -> None:
+    await store_sources(ctx, BAKING, RYE)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.AUTHOR, 2)
+    assert [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)] == values
     food, other = await InvertedIndex(ctx.database, KNOWLEDGE).names(Kind.TAG, 2)
     assert [("food", 5), 2] == [(food.facet.key, food.count), other.count]
 
 
-async def test_values_are_found_by_how_they_begin(ctx: Context) -> None:
-    await put_in(ctx, BAKING, RYE)
-    found = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
-    assert ["food", "foot/notes"] == [each.facet.key for each in found]
+async def test_values_are_found_by_prefix(ctx: Context) -> None:
+    await store_sources(ctx, BAKING, RYE)
+    values = await InvertedIndex(ctx.database, KNOWLEDGE).names_from(Kind.TAG, "foo", 5)
+    assert ["food", "foot/notes"] == [item.facet.key for item in values]
     expected = [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
     assert expected == await InvertedIndex(ctx.database, KNOWLEDGE).names_from(
         Kind.AUTHOR, "ida", 5

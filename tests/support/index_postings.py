@@ -1,4 +1,4 @@
-"""What the lists of a knowledge base have to be, by its chunks, and what may happen to it."""
+"""The postings that a knowledge base must have, and random changes to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import Indexing
 from shared.text.terms import terms
-from tests.support.knowledge import in_chunks
+from tests.support.knowledge import with_chunks
 from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
 
 
 @dataclass
-class SearchPostings:
+class ExpectedPostings:
     """What a knowledge base's lists hold, by collection and id.
 
     Attributes:
@@ -53,13 +53,13 @@ class SearchPostings:
     totals: dict[str, int] = field(default_factory=lambda: dict(EMPTY))
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk."""
+        """Add a chunk."""
         assert chunk.dated_at
-        found = terms(chunk.indexed_text)
-        self.totals["documents"] += bool(found)
-        self.totals["length"] += len(found)
-        for term, tf in Counter(found).items():
-            entry = pack(tf, len(found))
+        results = terms(chunk.indexed_text)
+        self.totals["documents"] += bool(results)
+        self.totals["length"] += len(results)
+        for term, tf in Counter(results).items():
+            entry = pack(tf, len(results))
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
         for facet, name in chunk.facets.items():
             entry = to_microseconds(chunk.dated_at)
@@ -67,16 +67,16 @@ class SearchPostings:
             self.names.setdefault(("facets", facet.id), set()).add(name)
 
 
-async def wanted_lists(ctx: Context) -> SearchPostings:
-    """The lists made from scratch, of the chunks that exist."""
-    lists = SearchPostings()
+async def expected_postings(ctx: Context) -> ExpectedPostings:
+    """The postings computed from the existing chunks."""
+    lists = ExpectedPostings()
     for name, data in (await chunks(ctx)).items():
         lists.add(chunk_repository.to_chunk(name, data))
     return lists
 
 
-async def stored_lists(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
-    """The lists as they stand in the database."""
+async def stored_postings(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
+    """The stored postings."""
     return {
         (collection, name): data
         for collection in ("lexicon", "facets")
@@ -85,48 +85,50 @@ async def stored_lists(ctx: Context) -> dict[PostingsRef, dict[str, Any]]:
 
 
 async def stored_totals(ctx: Context) -> dict[str, int]:
-    """The totals as they stand in the database."""
+    """The stored totals."""
     data = (await documents(ctx, "meta")).get("lexicon", {})
     return {name: data.get(name, 0) for name in EMPTY}
 
 
 async def assert_exact(ctx: Context) -> None:
-    """The lists are exactly those made from scratch, and nothing is left of what was deleted."""
-    wanted, stored = await wanted_lists(ctx), await stored_lists(ctx)
-    assert wanted.entries == {name: data["postings"] for name, data in stored.items()}
+    """Check that postings equal the expected ones, and that nothing of deleted chunks is left."""
+    expected, stored = await expected_postings(ctx), await stored_postings(ctx)
+    assert expected.entries == {name: data["postings"] for name, data in stored.items()}
     await assert_sound(ctx)
 
 
 async def assert_sound(ctx: Context) -> None:
-    """What holds of the lists even where they were cut.
+    """Check what is true of postings even if they are truncated.
 
     Their counts are exact, what they say is true, and a facet's list misses nothing from its
     `since` on.
     """
-    wanted, stored = await wanted_lists(ctx), await stored_lists(ctx)
-    counts = {name: len(entries) for name, entries in wanted.entries.items()}
+    expected, stored = await expected_postings(ctx), await stored_postings(ctx)
+    counts = {name: len(entries) for name, entries in expected.entries.items()}
     assert counts == {name: data["df"] for name, data in stored.items()}
-    assert wanted.totals == await stored_totals(ctx)
+    assert expected.totals == await stored_totals(ctx)
     for name, data in stored.items():
-        entries, held = wanted.entries[name], data["postings"]
-        assert held.items() <= entries.items()
-        assert len(held) <= data["held"]
+        entries, stored_terms = expected.entries[name], data["postings"]
+        assert stored_terms.items() <= entries.items()
+        assert len(stored_terms) <= data["held"]
         if name[0] == "facets":
             since = data.get("since", -math.inf)
-            assert {chunk for chunk, date in entries.items() if date >= since} <= held.keys()
+            assert {
+                chunk for chunk, date in entries.items() if date >= since
+            } <= stored_terms.keys()
             facet = parse_facet_id(name[1], data["name"])
             assert (facet.id, facet.kind, facet.key) == (name[1], data["kind"], data["key"])
-            assert data["name"] in wanted.names[name] or facet.kind is not Kind.SOURCE
+            assert data["name"] in expected.names[name] or facet.kind is not Kind.SOURCE
     assert await tombstones(ctx) == {}
 
 
-class Raced(Indexing):
-    """Lets something happen between reading chunks and changing the lists."""
+class RacingIndexing(Indexing):
+    """Indexing that runs a callback between reading chunks and writing postings."""
 
     race: Callable[[], Awaitable[object]] | None = None
 
     async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
-        """Once, let it happen first."""
+        """Run the callback first, the first time only."""
         race, self.race = self.race, None
         if race:
             await race()
@@ -134,42 +136,42 @@ class Raced(Indexing):
 
 
 class History:
-    """What happens to a knowledge base, by chance."""
+    """Random changes to a knowledge base."""
 
     def __init__(self, ctx: Context, seed: int, **limits: int) -> None:
-        """Let it happen to this one."""
+        """Change this knowledge base."""
         self.ctx = ctx
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.sources: dict[str, Source] = {}
         self.moment = NOON
-        self.indexing = Raced(ctx.database, **limits)
+        self.indexing = RacingIndexing(ctx.database, **limits)
 
     async def event(self) -> None:
-        """Something."""
+        """Make one random change."""
         happens = self.chance.choice(
             [self.ingest, self.ingest, self.index, self.begin_to_index, self.edit_meanwhile]
         )
         await happens()
 
     async def ingest(self) -> None:
-        """Some sources come in: new, changed, gone, back, or as they were."""
+        """Ingest sources that are new, changed, deleted, restored or unchanged."""
         changed = self.chance.sample(SOURCES, self.chance.randint(1, 3))
         for name in changed:
             self.sources[name] = self._changed(self.sources.get(name) or Source(name, "Bread"))
-        chunked = [in_chunks(self.sources[name]) for name in changed]
+        chunked = [with_chunks(self.sources[name]) for name in changed]
         self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
         await Ingestion(self.ctx.database).save(chunked, self.moment)
 
     async def index(self) -> None:
-        """The job runs to its end."""
+        """Run the job to its end."""
         assert (await index_with(self.indexing, self.ctx, ample())).failures == []
 
     async def begin_to_index(self) -> None:
-        """The job runs, and is stopped after its first commit."""
+        """Run the job, and stop it after its first commit."""
         await index_with(self.indexing, self.ctx, one_step())
 
     async def edit_meanwhile(self) -> None:
-        """Sources change while the job holds what it has read."""
+        """Change sources between the job's reads and writes."""
         self.indexing.race = self.ingest
         await self.index()
 

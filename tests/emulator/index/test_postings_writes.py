@@ -1,4 +1,4 @@
-"""Documents that whoever writes them brings into the lists, changes there and takes out."""
+"""Writers that index, change and remove their own documents."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
-    """What only tests look for needs no index in the cloud."""
+    """Exempt queries that only tests make from the index proof."""
     with recording():
         yield
 
 
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
-    """Bring the lists up to date with one document."""
+    """Write one document's postings."""
     database = ctx.database
     await database.commit(postings_writes(database, NAMES, IndexDifference(name, before, after)))
 
 
-async def test_a_document_enters_its_lists_without_any_read(ctx: Context, meter: Meter) -> None:
+async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     assert (0, 4) == (meter.documents_read, meter.documents_written)
     terms = await documents(ctx, NAMES.lexicon)
@@ -53,7 +53,7 @@ async def test_a_document_enters_its_lists_without_any_read(ctx: Context, meter:
     assert {"documents": 1, "length": 3} == totals
 
 
-async def test_an_edit_writes_what_differs(ctx: Context, meter: Meter) -> None:
+async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     written = meter.documents_written
     await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
@@ -64,7 +64,7 @@ async def test_an_edit_writes_what_differs(ctx: Context, meter: Meter) -> None:
     assert [] == postings_writes(ctx.database, NAMES, IndexDifference("a", RYE, RYE))
 
 
-async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> None:
+async def test_empty_postings_stay_but_readers_skip_them(ctx: Context) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     await write(ctx, "a", RYE, NOT_INDEXED)
     assert [0, 0] == [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()]
@@ -80,30 +80,30 @@ async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> No
     assert [FacetValue(SEA, "Sea", 1)] == await lists.names(Kind.TAG, 5)
 
 
-async def test_names_go_on_past_those_that_nothing_bears_any_more(ctx: Context) -> None:
+async def test_names_without_documents_are_skipped(ctx: Context) -> None:
     for number, tag in enumerate("abcdefg"):
         await jot(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
     for gone in (0, 1, 2, 4):
         await forget(ctx, f"j{gone}")
     lists = corpus(ctx).index
     expected = [FacetValue(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
-    found = await lists.names_from(Kind.TAG, "", 2)
-    assert expected[:2] == found
-    found = await lists.names_from(Kind.TAG, "", 2, found[-1].facet.key)
-    assert [expected[2], FacetValue(Facet(Kind.TAG, "other d"), "other d", 1)] == found
+    names = await lists.names_from(Kind.TAG, "", 2)
+    assert expected[:2] == names
+    names = await lists.names_from(Kind.TAG, "", 2, names[-1].facet.key)
+    assert [expected[2], FacetValue(Facet(Kind.TAG, "other d"), "other d", 1)] == names
     assert ["other d", "other f"] == [
-        each.name for each in await lists.names_from(Kind.TAG, "other ", 2)
+        item.name for item in await lists.names_from(Kind.TAG, "other ", 2)
     ]
     assert 6 == await lists.count(Kind.TAG)
 
 
 async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     written = [Jotting(f"j{number}", f"rye {number}", ("sea",)) for number in range(12)]
-    await asyncio.gather(*(jot(ctx, each) for each in written))
+    await asyncio.gather(*(jot(ctx, document) for document in written))
     changed = [Jotting(f"j{number}", "bread", ("sea",)) for number in range(4)]
     await asyncio.gather(
-        *(jot(ctx, each) for each in changed),
-        *(jot(ctx, each) for each in changed),
+        *(jot(ctx, item) for item in changed),
+        *(jot(ctx, entry) for entry in changed),
         *(forget(ctx, f"j{number}") for number in range(4, 8)),
     )
     lists = await corpus(ctx).index.read(["rye", "bread"], [SEA])

@@ -1,4 +1,4 @@
-"""Finding and cutting lists that have grown too long, while others write to them."""
+"""Finding and truncating long postings, with concurrent writers."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ KEEP = truncation_policies(NAMES)
 
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
-    """What only tests look for needs no index in the cloud."""
+    """Exempt queries that only tests make from the index proof."""
     with recording():
         yield
 
 
 class Raced(Database):
-    """Lets something happen after documents were read."""
+    """A database that runs a callback after documents were read."""
 
     race: Callable[[], Awaitable[object]] | None = None
 
     async def get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
-        """Once, let it happen."""
+        """Run the callback, the first time only."""
         found = await super().get_all(references, fields)
         race, self.race = self.race, None
         if race:
@@ -58,7 +58,7 @@ class Raced(Database):
 
 
 async def write(ctx: Context, number: int, term: str) -> None:
-    """A new document of this term, as often as its number, of a date of that number."""
+    """A new document with this term and date, both repeated or dated by its number."""
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
@@ -66,11 +66,11 @@ async def write(ctx: Context, number: int, term: str) -> None:
 
 
 async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
-    """The documents that stand on a list."""
+    """The ids of the documents in postings."""
     return set((await documents(ctx, name[0]))[name[1]]["postings"])
 
 
-async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Context) -> None:
+async def test_overlong_postings_of_terms_and_facets_are_found(ctx: Context) -> None:
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=1)
     await write(ctx, 1, "rye")
     await write(ctx, 2, "rye")
@@ -86,7 +86,7 @@ async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Contex
     assert [] == await lists.overlong(9)
 
 
-async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) -> None:
+async def test_truncation_keeps_best_or_newest_and_counts(ctx: Context) -> None:
     lists = PostingsTruncation(ctx.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
         await write(ctx, number, "rye")
@@ -98,7 +98,7 @@ async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) 
     assert (5, 2, False) == (rye["df"], rye["held"], "since" in rye)
 
 
-async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Context) -> None:
+async def test_entries_added_during_truncation_are_not_lost(app: App, ctx: Context) -> None:
     database = Raced(app.connection, ctx.meter)
     lists = PostingsTruncation(database, NAMES, cap=2, slack=0)
     for number in range(1, 5):
@@ -117,6 +117,6 @@ async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Cont
     assert {"d4", "d9"} == await entries(ctx, RYE)
 
 
-async def test_a_list_that_is_gone_is_not_made_anew(ctx: Context) -> None:
+async def test_deleted_postings_are_not_created_again(ctx: Context) -> None:
     await PostingsTruncation(ctx.database, NAMES).truncate([RYE], KEEP)
     assert {} == await documents(ctx, NAMES.lexicon)
