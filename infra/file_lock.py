@@ -1,4 +1,4 @@
-"""Locks between processes that no crash leaves behind: the kernel drops them with their holder."""
+"""File locks between processes. The kernel releases them when their holder ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock on a file until the block ends, or until this process dies in whatever way.
+    """Hold a lock on a file until the block ends or this process dies.
 
-    Programs that this process starts don't hold it: Python closes its files in them.
+    Child processes do not hold it: Python closes its files in them.
 
     Args:
-        path: The file, which is made if need be. Never delete it: a lock on a file that was
-            deleted keeps nobody out.
-        how: `LOCK_EX` or `LOCK_SH`, with `LOCK_NB` if waiting for others is out of the question.
+        path: The file, which is created if it is missing. Never delete it: a lock on a deleted
+            file has no effect.
+        how: `LOCK_EX` or `LOCK_SH`, with `LOCK_NB` in order not to wait.
 
     Raises:
-        BlockingIOError: With `LOCK_NB`: others hold it.
+        BlockingIOError: With `LOCK_NB`, if another process holds it.
     """
     with path.open("ab") as file:
         fcntl.flock(file, how)
@@ -31,7 +31,7 @@ def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def is_free(path: Path, how: int = fcntl.LOCK_EX) -> bool:
-    """Whether the lock could be had at this moment; nobody holds one where there is no folder."""
+    """Whether the lock is free at this moment, which it is if the folder does not exist."""
     try:
         with locked(path, how | fcntl.LOCK_NB):
             return True

@@ -1,9 +1,9 @@
-"""The Firestore emulator: find it, run it, keep its data.
+"""The Firestore emulator: finds, runs, exports and imports it.
 
-The emulator is one Java archive that gcloud or firebase-tools downloads. It is run directly, which
-starts in half the time of `gcloud emulators firestore start` and leaves one process to end.
+The emulator is one Java archive that gcloud or firebase-tools downloads. Run directly, it starts in
+half the time of `gcloud emulators firestore start`, and needs only one process.
 
-Data live in memory. The emulator's own `--export-on-exit` writes nothing when a signal ends it,
+Data is in memory. The emulator's own `--export-on-exit` writes nothing when a signal ends it,
 and one database of several otherwise; the requests of its `google.firestore.emulator.v1` service
 export and import any database by name.
 """
@@ -32,9 +32,9 @@ LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
 START_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 300.0
-"""How long an export or import may take; 500 chunks with vectors take about a second."""
+"""The timeout of an export or import; 500 chunks with vectors take about a second."""
 _PROBE_BYTES: Final = 2**20
-"""What is written to learn why the emulator could not write: more than it writes at once."""
+"""The size of a test write that finds out why the emulator could not write."""
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 _MIN_JAVA: Final = 11
@@ -45,15 +45,15 @@ Java {_MIN_JAVA} or newer is missing (21 for the emulators of 2025 and later):
   macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
 """
 _GET_EMULATOR: Final = """
-The emulator is missing. Any one of these brings it:
+The emulator is missing. Any of these commands installs it:
   gcloud          gcloud components install cloud-firestore-emulator
   gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
   no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
   npm             npx firebase-tools setup:emulators:firestore
 """
 
-# The pipe on standard input ends when this process closes it or dies, even by SIGKILL. The shell
-# that waits for that is in place before the emulator takes over its parent's process id ($$).
+# The pipe on standard input ends when this process closes it or dies, even by SIGKILL. A background
+# shell waits for that, and then stops the emulator, which has the process id $$.
 _EXIT_WITH_PARENT: Final = """
 exec 3<&0
 (
@@ -68,11 +68,11 @@ exec "$@" 3<&- </dev/null
 
 
 class EmulatorError(Exception):
-    """The emulator did not do what was asked; the message says why."""
+    """A request to the emulator failed."""
 
 
 class PortTaken(EmulatorError):
-    """Somebody else listens where the emulator was to listen."""
+    """Another program listens on the emulator's port."""
 
 
 class EmulatorMissing(EmulatorError):
@@ -83,14 +83,14 @@ def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
     """The command that starts the emulator, without its address.
 
     Args:
-        environ: Where to look: JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH, HOME.
+        environ: JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME, which locate its parts.
 
     Raises:
         EmulatorMissing: There is no Java, no emulator, or neither.
     """
     java, archive = _java(environ), _archive(environ)
     if java and archive:
-        # The emulator breaks when it looks up a message in another language than English.
+        # The emulator crashes when it looks up a message in a language other than English.
         return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
     raise EmulatorMissing(
         "The Firestore emulator cannot run on this machine.\n"
@@ -101,17 +101,17 @@ def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 @contextmanager
 def run_emulator(port: int | None = None) -> Iterator[str]:
-    """Run the emulator until the block ends, or until this process dies in whatever way.
+    """Run the emulator until the block ends or this process dies.
 
     Args:
-        port: Where to listen on the loopback address; by default, wherever there is room.
+        port: The port on the loopback address; by default any free one.
 
     Yields:
-        host:port, as `FIRESTORE_EMULATOR_HOST` wants it, once the emulator answers there.
+        host:port for `FIRESTORE_EMULATOR_HOST`, once the emulator answers.
 
     Raises:
         EmulatorMissing: See `find_emulator`.
-        PortTaken: Nothing can listen on `port`.
+        PortTaken: The port is taken.
         EmulatorError: The emulator died or did not answer in time.
     """
     command = find_emulator()
@@ -127,13 +127,13 @@ def run_emulator(port: int | None = None) -> Iterator[str]:
 
 
 def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
-    """Write a database to `folder`, where it replaces what was exported there before.
+    """Export a database to `folder`, replacing an earlier export.
 
-    A crash or a full disk at any moment leaves the earlier export or this one whole. Of several
-    exports at once, each waits for the one before.
+    A crash or a full disk leaves the earlier export or this one complete. Concurrent exports wait
+    for each other.
 
     Raises:
-        EmulatorError: It could not be written; the message is the reason alone.
+        EmulatorError: It could not be written; the message contains only the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,9 +146,9 @@ def export_data(host: str, folder: Path, project: str, database: str = "(default
 
 
 def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
-    """Add what `export_data` wrote to a database; tell whether there was anything.
+    """Import an export into a database; return whether there was one.
 
-    The project may be another than the one it came from; the database's name may not.
+    The project may differ from the exported one, but not the name of the database.
     """
     exports = _exports(folder)
     for latest in exports[-1:]:
@@ -187,7 +187,7 @@ def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
     if not gcloud:
         return None
     root = Path(gcloud).resolve().parents[1]
-    if not (root / "lib" / "gcloud.py").exists():  # a wrapper, of snap or asdf: only it knows
+    if not (root / "lib" / "gcloud.py").exists():  # a wrapper of snap or asdf, which knows the path
         command = [gcloud, "info", "--format=value(installation.sdk_root)"]
         answer = subprocess.run(  # noqa: S603 - gcloud
             command, capture_output=True, text=True, check=False, env=environ
@@ -197,7 +197,7 @@ def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
 
 
 def _firebase_archives(environ: Mapping[str, str]) -> list[Path]:
-    """What firebase-tools downloaded, the latest first."""
+    """The archives that firebase-tools downloaded, latest first."""
     default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
     folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
     archives = folder.glob("cloud-firestore-emulator-*.jar")
@@ -210,7 +210,7 @@ def _free_port(port: int | None) -> int:
         try:
             probe.bind((LOOPBACK, port or 0))
         except OSError as error:
-            raise PortTaken(f"No emulator can listen on port {port}: {error}.") from error
+            raise PortTaken(f"The emulator cannot use port {port}: {error}.") from error
         free: int = probe.getsockname()[1]
         return free
 
@@ -221,7 +221,7 @@ def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=log,
-        start_new_session=True,  # or Ctrl-C would end it before its data are exported
+        start_new_session=True,  # so that Ctrl-C does not stop it before the export
     )
 
 
@@ -236,7 +236,7 @@ def _wait_until_serving(host: str, process: subprocess.Popen[bytes], log: IO[byt
     output = log.read().decode(errors="replace")
     if "UnsupportedClassVersionError" in output:
         raise EmulatorMissing(f"This Firestore emulator needs a newer Java.\n{_GET_JAVA}")
-    raise EmulatorError(f"The Firestore emulator did not start. It said:\n{output[-2000:]}")
+    raise EmulatorError(f"The Firestore emulator did not start. Its output:\n{output[-2000:]}")
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:
@@ -254,18 +254,18 @@ def _export(host: str, folder: Path, project: str, database: str) -> None:
             _flush(path)
         (writing / name).rename(folder / name)
     except EmulatorError:
-        # The emulator does not say why it could not write. The system says it to us.
+        # The emulator does not report the reason. A write of our own raises it.
         (writing / "probe").write_bytes(bytes(_PROBE_BYTES))
         raise
     finally:
         shutil.rmtree(writing, ignore_errors=True)
     _flush(folder)
     for old in earlier:
-        shutil.rmtree(old, ignore_errors=True)  # the next export deletes what is left
+        shutil.rmtree(old, ignore_errors=True)  # the next export deletes leftovers
 
 
 def _flush(path: Path) -> None:
-    """Have a file or folder written to the disk itself."""
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -274,7 +274,7 @@ def _flush(path: Path) -> None:
 
 
 def _exports(folder: Path) -> list[Path]:
-    """The complete exports in a folder: the last is in force."""
+    """The complete exports in a folder; the last is the current one."""
     return sorted(folder.glob("[0-9]*"))
 
 
