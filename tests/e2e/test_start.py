@@ -109,7 +109,7 @@ def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
 def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
     port = free_port()
     with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as lines:
-        assert "There is no sign-in: whoever reaches this machine's loopback address" in lines
+        assert "There is no sign-in: every program on this machine may read and write" in lines
         assert "ARGS=--sign-in" in lines
         assert 200 == listing(port)
         assert 403 == listing(port, x_api_key="carrel_nonsense")
@@ -120,7 +120,7 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
     """Each tool is a process of its own there; nothing is packed or installed for it."""
     port = free_port()
     with up(port, machine(tmp_path), "--topology", "functions") as lines:
-        assert "Starting each tool as a function of its own" in lines
+        assert "Starting each tool in its own process" in lines
         response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
         assert [] == response.json()["result"]["structuredContent"]["sources"]
 
@@ -130,7 +130,7 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
     with up(port, environment | inherited, "--sign-in") as lines:
-        for words in ("Nobody gets in without a credential", "keys create", "sign-in page"):
+        for words in ("Clients need a credential", "keys create", "sign-in page"):
             assert words in lines
         assert 401 == listing(port)
         key = run_printed_line(lines, "keys create")

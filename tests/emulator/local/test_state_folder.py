@@ -122,7 +122,11 @@ def test_an_invalid_setting_is_reported_before_the_start(machine: Machine) -> No
     for name, value, expected in (
         ("LEASE_SECONDS", "soon", "Error: LEASE_SECONDS must be a number.\n"),
         ("EMULATOR_PORT", "abc", "Error: EMULATOR_PORT must be a port from 1 to 65535, such as"),
-        ("DISABLED_TOOLS", '["fly"]', "Error: DISABLED_TOOLS names fly, and the tools are: "),
+        (
+            "DISABLED_TOOLS",
+            '["fly"]',
+            "Error: DISABLED_TOOLS names unknown tools: fly. The tools are: ",
+        ),
     ):
         assert error_of(machine, "up", **{name: value}).startswith(expected)
     assert not machine.state.path.exists()
