@@ -73,7 +73,7 @@ def test_without_a_credential_one_is_told_where_to_sign_in(
         {"authorization": "Bearer me@carrel_0123456789ab_" + "k" * 51},
     ],
 )
-def test_a_credential_that_does_not_hold_is_an_invalid_token(
+def test_an_invalid_credential_is_an_invalid_token_error(
     gateway: Running, open_gateway: Running, headers: dict[str, str | None]
 ) -> None:
     for running in (gateway, open_gateway):

@@ -322,7 +322,7 @@ async def test_a_lost_free_call_is_known_once_it_is_sent_again(
     assert CallRecord(bill=free) == await store.calls.get("c1")
 
 
-async def test_where_accounts_are_kept_outside_only_records_are_ours(
+async def test_an_external_service_leaves_only_records_here(
     store: AccessStore, meter: Meter
 ) -> None:
     calls = CallRecords(store.database, with_accounts=False)

@@ -78,7 +78,7 @@ async def test_a_key_decides_the_user_and_what_they_may_do(access: Access) -> No
     )
 
 
-async def test_what_stands_before_a_key_names_a_task_and_no_user(access: Access) -> None:
+async def test_the_part_before_a_key_names_a_task_not_a_user(access: Access) -> None:
     text, _ = await key_of(access, "anna")
     caller = await caller_with(access, text, "ben@example.com")
     assert "anna" == caller.user_id
@@ -86,13 +86,13 @@ async def test_what_stands_before_a_key_names_a_task_and_no_user(access: Access)
     assert caller.task.startswith("ben-example-com")
 
 
-async def test_an_unknown_key_does_not_hold_and_costs_nothing(access: Access) -> None:
+async def test_an_unknown_key_is_rejected_without_a_read(access: Access) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
         await access.callers.verify_key("carrel_" + "0" * 12 + "_" + "x" * 51)
     assert "client" not in access.connection.__dict__
 
 
-async def test_a_key_of_another_deployment_does_not_hold(access: Access, project: str) -> None:
+async def test_a_key_of_another_deployment_is_not_valid(access: Access, project: str) -> None:
     other = Access(
         Settings(google_cloud_project=project, access_secrets=[SecretStr("t" * 32)]), access.clock
     )
@@ -101,7 +101,7 @@ async def test_a_key_of_another_deployment_does_not_hold(access: Access, project
         await other.callers.verify_key(text)
 
 
-async def test_a_revoked_key_does_not_hold_from_now_on(access: Access, store: AccessStore) -> None:
+async def test_a_revoked_key_is_not_valid(access: Access, store: AccessStore) -> None:
     text, key = await key_of(access, "anna")
     assert await caller_with(access, text)
     await store.keys.revoke(key.key_id, NOON)
@@ -109,7 +109,7 @@ async def test_a_revoked_key_does_not_hold_from_now_on(access: Access, store: Ac
         await caller_with(access, text)
 
 
-async def test_a_key_that_has_expired_does_not_hold(access: Access, time: SettableClock) -> None:
+async def test_an_expired_key_is_not_valid(access: Access, time: SettableClock) -> None:
     text, _ = await key_of(access, "anna", expires_at=NOON + timedelta(days=1))
     assert await caller_with(access, text)
     time.now += timedelta(days=1)
@@ -117,7 +117,7 @@ async def test_a_key_that_has_expired_does_not_hold(access: Access, time: Settab
         await caller_with(access, text)
 
 
-async def test_another_text_with_the_id_of_a_key_does_not_hold(
+async def test_another_text_with_the_id_of_a_key_is_not_valid(
     access: Access, store: AccessStore
 ) -> None:
     text, key = await key_of(access, "anna")
@@ -150,7 +150,7 @@ async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
     assert await caller_with(access, others)
 
 
-async def test_a_key_made_after_the_user_was_revoked_holds(
+async def test_a_key_made_after_the_user_was_revoked_is_valid(
     access: Access, store: AccessStore
 ) -> None:
     await store.accounts.revoke("anna", NOON - timedelta(seconds=1))
@@ -200,7 +200,7 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
 
 
 @pytest.mark.parametrize("error", [Aborted, NotFound, ServiceUnavailable, RuntimeError])
-async def test_a_key_holds_though_its_use_cannot_be_written(
+async def test_a_key_is_valid_though_its_use_cannot_be_stored(
     access: Access,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

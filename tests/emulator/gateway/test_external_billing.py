@@ -207,7 +207,7 @@ async def test_a_free_call_asks_the_service_nothing(
     assert ([], PaymentState.FREE) == (service.operations, await state(access))
 
 
-async def test_who_cannot_pay_is_told_so_and_can_pay_later(
+async def test_a_user_who_cannot_pay_can_pay_later(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     service.balance = 29
@@ -241,7 +241,7 @@ NONSENSE = [(GARBAGE,), (DEEP,), (OTHER_STATE,), (MOVED,), (Reply(body=b""),), (
 
 
 @pytest.mark.parametrize("script", [*DOWN, *NONSENSE])
-async def test_a_service_that_makes_no_sense_is_unavailable(
+async def test_an_invalid_answer_of_the_service_is_unavailable(
     billing: ExternalBilling, service: FakeBilling, script: tuple[Reply, ...]
 ) -> None:
     service.script.extend(script)
@@ -262,7 +262,7 @@ async def test_a_service_that_is_slow_is_unavailable(
     assert (1, 5) == (len(service.asked), caught.value.retry_after)
 
 
-async def test_a_service_that_is_not_there_is_unavailable(
+async def test_an_unreachable_service_is_unavailable(
     access: Connection, clock: SettableClock
 ) -> None:
     async with billing_at(f"http://127.0.0.1:{free_port()}", access, clock) as billing:
@@ -299,7 +299,7 @@ async def test_a_service_that_refuses_our_request_is_a_fault_of_ours(
     assert ("billing_refused", status) == (logged["message"], logged["status"])
 
 
-async def test_a_denial_leaks_nothing(billing: ExternalBilling, service: FakeBilling) -> None:
+async def test_a_rejection_leaks_nothing(billing: ExternalBilling, service: FakeBilling) -> None:
     service.script.append(DENIED)
     with pytest.raises(PaymentRequired) as caught:
         await billing.reserve(BILL)
@@ -350,7 +350,7 @@ async def test_a_failure_to_cancel_fails_nothing(
     assert '"operation": "cancel"' in capfd.readouterr().err
 
 
-async def test_a_service_that_keeps_failing_is_left_alone(
+async def test_a_failing_service_opens_the_circuit_breaker(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
     breaker = CircuitBreaker("The billing service", failures=2)

@@ -162,7 +162,7 @@ def test_a_sealed_request_that_was_changed_is_refused() -> None:
 
 
 @given(st.text())
-def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
+def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
     with pytest.raises(InvalidInput):
         unseal(KEYRING, text, SettableClock(NOON))
 
@@ -184,7 +184,7 @@ def test_any_request_survives_its_way_through_an_address(request: AuthorizationR
     assert request == unseal(KEYRING, seal(KEYRING, request, time), time)
 
 
-def test_a_request_sealed_before_a_rotation_holds() -> None:
+def test_a_request_sealed_before_a_rotation_is_valid() -> None:
     sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
     rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
     assert REQUEST == unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1))

@@ -37,13 +37,13 @@ def test_two_keys_differ() -> None:
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters())
-def test_a_key_with_a_changed_character_is_none(place: int, character: str) -> None:
+def test_a_key_with_a_changed_character_is_not_valid(place: int, character: str) -> None:
     changed = TEXT[:place] + character + TEXT[place + 1 :]
     assert (changed == TEXT) == (parse_key_id(RING, changed) is not None)
 
 
 @given(st.text() | st.from_regex(r"carrel_[0-9a-f]{12}_[A-Za-z0-9_-]{51}", fullmatch=True))
-def test_a_made_up_key_is_none(text: str) -> None:
+def test_arbitrary_text_is_not_a_key(text: str) -> None:
     assert parse_key_id(RING, text) is None
 
 

@@ -21,20 +21,20 @@ def test_a_signature_verifies(purpose: str, message: str) -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_a_signature_holds_for_its_message_only(purpose: str, one: str, other: str) -> None:
+def test_a_signature_is_valid_for_its_message_only(purpose: str, one: str, other: str) -> None:
     assert (one == other) == RING.verify(purpose, other, RING.sign(purpose, one))
 
 
-def test_a_signature_holds_for_its_purpose_only() -> None:
+def test_a_signature_is_valid_for_its_purpose_only() -> None:
     assert not RING.verify("b", "message", RING.sign("a", "message"))
 
 
 @given(st.text())
-def test_no_text_that_somebody_makes_up_is_a_signature(made_up: str) -> None:
+def test_arbitrary_text_is_not_a_signature(made_up: str) -> None:
     assert not RING.verify("purpose", "message", made_up)
 
 
-def test_a_signature_of_another_deployment_does_not_hold() -> None:
+def test_a_signature_of_another_deployment_is_not_valid() -> None:
     assert not RING.verify("a", "message", Keyring([NEW]).sign("a", "message"))
 
 

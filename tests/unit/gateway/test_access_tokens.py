@@ -78,14 +78,14 @@ def test_a_token_of_another_issuer_or_resource_is_not_valid(
         tokens().read(other.issue(**SAID))
 
 
-def test_a_token_of_another_deployment_does_not_hold() -> None:
+def test_a_token_of_another_deployment_is_not_valid() -> None:
     other = tokens(Keyring([SecretStr("u" * 32)])).issue(**SAID)
     with pytest.raises(Unauthorized, match="is not valid"):
         tokens().read(other)
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE"])
-def test_an_unsigned_token_does_not_hold(algorithm: str) -> None:
+def test_an_unsigned_token_is_not_valid(algorithm: str) -> None:
     header = {**HEADER, "alg": algorithm}
     parts = [json.dumps(part).encode() for part in (header, CLAIMS)]
     unsigned = [base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts]
@@ -95,7 +95,7 @@ def test_an_unsigned_token_does_not_hold(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_another_algorithm_with_the_right_key_does_not_hold(algorithm: str) -> None:
+def test_another_algorithm_with_the_right_key_is_not_valid(algorithm: str) -> None:
     key = RING.derive_key("access token", RING.newest_id) * 2
     token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": RING.newest_id})
     with pytest.raises(Unauthorized, match="is not valid"):
@@ -103,7 +103,7 @@ def test_another_algorithm_with_the_right_key_does_not_hold(algorithm: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"jti"}))
-def test_a_token_that_lacks_a_claim_does_not_hold(name: str) -> None:
+def test_a_token_that_lacks_a_claim_is_not_valid(name: str) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):
         tokens().read(signed({key: value for key, value in CLAIMS.items() if key != name}))
 
@@ -118,12 +118,12 @@ def test_a_token_that_lacks_a_claim_does_not_hold(name: str) -> None:
         {"exp": None},
     ],
 )
-def test_a_token_with_an_odd_claim_does_not_hold(claims: dict[str, Any]) -> None:
+def test_a_token_with_an_odd_claim_is_not_valid(claims: dict[str, Any]) -> None:
     with pytest.raises(Unauthorized):
         tokens().read(signed({**CLAIMS, **claims}))
 
 
-def test_a_token_of_another_kind_does_not_hold() -> None:
+def test_a_token_of_another_kind_is_not_valid() -> None:
     for kind in ("JWT", "consent+jwt", None):
         with pytest.raises(Unauthorized, match="is not valid"):
             tokens().read(signed(CLAIMS, typ=kind))
@@ -135,13 +135,13 @@ def test_everything_that_is_allowed_is_said() -> None:
 
 
 @given(st.text())
-def test_no_text_that_somebody_makes_up_is_a_token(text: str) -> None:
+def test_arbitrary_text_is_not_a_token(text: str) -> None:
     with pytest.raises(Unauthorized):
         tokens().read(text)
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from("abcXYZ019-_."))
-def test_a_token_with_a_changed_character_does_not_hold(place: int, character: str) -> None:
+def test_a_token_with_a_changed_character_is_not_valid(place: int, character: str) -> None:
     changed = TOKEN[:place] + character + TOKEN[place + 1 :]
     # The last character of base64 may carry bits that say nothing.
     if changed == TOKEN or place == len(TOKEN) - 1:

@@ -28,7 +28,7 @@ async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1
     return len(answers) - len(refused)
 
 
-async def test_so_many_a_minute_and_no_more() -> None:
+async def test_requests_per_minute_are_limited() -> None:
     seconds = SettableSeconds()
     limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
     assert 60 == await count_passed(limit, 80)
@@ -38,7 +38,7 @@ async def test_so_many_a_minute_and_no_more() -> None:
     assert 60 == await count_passed(limit, 80)
 
 
-async def test_each_address_has_its_own() -> None:
+async def test_each_address_has_its_own_limit() -> None:
     limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     assert 5 == await count_passed(limit, 9)
     assert 5 == await count_passed(limit, 9, "5.6.7.8")

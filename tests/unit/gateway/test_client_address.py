@@ -30,12 +30,12 @@ def test_too_few_entries_are_nobodys() -> None:
     assert "unknown" == address_of("1.1.1.1", 2)
 
 
-def test_a_home_of_the_newer_protocol_is_one_address() -> None:
+def test_an_ipv6_address_counts_as_its_64_bit_network() -> None:
     homes = {address_of(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
     assert {"2001:db8:1:2::/64"} == homes
 
 
-def test_an_older_address_in_newer_clothes_is_the_older_one() -> None:
+def test_an_ipv4_mapped_address_counts_as_ipv4() -> None:
     assert "1.2.3.4" == address_of(None, 0, "::ffff:1.2.3.4")
 
 

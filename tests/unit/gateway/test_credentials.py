@@ -35,7 +35,7 @@ def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("identity", ["notes", "a@b", "Projekt-7"])
-def test_what_stands_before_a_key_names_a_task(identity: str) -> None:
+def test_the_part_before_a_key_names_a_task(identity: str) -> None:
     assert Credential(KEY, identity) == shown(("authorization", f"Bearer {identity}@{KEY}"))
 
 

@@ -32,7 +32,7 @@ class Dying:
         return {"part": "ok" if self.looks == 1 else "unreachable"}
 
 
-async def test_good_news_is_told_again_without_a_look() -> None:
+async def test_a_healthy_state_is_cached() -> None:
     dispatcher = Dying()
     health = HealthEndpoint(dispatcher, healthy_ttl=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
@@ -60,7 +60,7 @@ async def test_a_part_that_came_back_is_noticed(monotonic: Monotonic) -> None:
     assert (await health.answer(REQUEST)).status_code == 200
 
 
-async def test_bad_news_is_told_again_without_a_look_too() -> None:
+async def test_an_unhealthy_state_is_cached() -> None:
     dispatcher = Dying()
     dispatcher.looks = 1
     health = HealthEndpoint(dispatcher, unhealthy_ttl=60)

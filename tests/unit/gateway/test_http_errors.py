@@ -55,7 +55,7 @@ async def answer_to(error: Exception) -> httpx2.Response:
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), PlatformFault(SECRET)])
-async def test_of_a_fault_nothing_is_told(
+async def test_an_internal_error_is_answered_without_details(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = await answer_to(error)
@@ -73,7 +73,7 @@ async def test_of_a_fault_nothing_is_told(
     assert SECRET not in answer.text + output.err + output.out
 
 
-async def test_what_its_reader_can_act_on_is_told() -> None:
+async def test_an_error_the_caller_can_act_on_is_answered() -> None:
     answer = await answer_to(Unavailable("The database does not answer.", retry_after=4.2))
     assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
     assert "The database does not answer." == answer.json()["error"]["message"]

@@ -46,23 +46,25 @@ def make_request(visitor: Visitor | None) -> Request:
     ("request_", "local_visitor"),
     [(None, None), (None, {}), (make_request(None), None), (make_request(None), OWNER)],
 )
-def test_who_was_not_let_in_is_nobody(request_: Request | None, local_visitor: object) -> None:
+def test_an_unauthenticated_request_has_no_visitor(
+    request_: Request | None, local_visitor: object
+) -> None:
     with pytest.raises(Unauthorized):
         find_visitor(request_, local_visitor)
 
 
-def test_who_was_let_in_is_known_and_nobody_else_counts() -> None:
+def test_an_authenticated_request_has_its_own_visitor() -> None:
     assert ANNA is find_visitor(make_request(ANNA), None)
     assert ANNA is find_visitor(make_request(ANNA), OWNER)
 
 
-def test_where_one_is_alone_every_request_is_theirs() -> None:
+def test_over_stdio_every_request_has_the_local_visitor() -> None:
     assert OWNER is find_visitor(None, OWNER)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) -> None:
+async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: {})
     async with Client(mcp_server(CATALOG, make_pipeline(dispatcher)), mode=mode) as client:
         for ask in (
@@ -77,6 +79,6 @@ async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) 
 
 
 @pytest.mark.anyio
-async def test_a_server_that_is_told_who_is_there_answers_them() -> None:
+async def test_a_server_with_a_local_visitor_answers_it() -> None:
     async with Client(make_server(FakeDispatcher(lambda *_: {}))) as client:
         assert (await client.list_tools()).tools

@@ -38,7 +38,7 @@ def test_what_we_make_says_what_it_was_made_for(grant: str, client: str, generat
 
 
 @given(st.text(), clients)
-def test_no_text_of_a_strangers_says_anything(text: str, client: str) -> None:
+def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
     assert grant_id_of_code(KEYRING, text, client) is None
     assert parse_refresh_token(KEYRING, text, client) is None
     assert not is_client_id(KEYRING, text)
