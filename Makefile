@@ -50,6 +50,8 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@echo 'Style'
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check
+	@echo 'Names'
+	@.venv/bin/python -m infra.build.naming_check functions shared infra benchmarks
 	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
 	@echo 'Imports'

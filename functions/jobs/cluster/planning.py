@@ -81,23 +81,23 @@ class ClusterPlan:
 
 
 def plan_clusters(
-    found: Sequence[VectorCluster],
+    new_clusters: Sequence[VectorCluster],
     chunks: Sequence[AssignedChunk],
     clusters: Sequence[ClusterWithCentroid],
 ) -> list[ClusterPlan]:
-    """Match the clusters that were found with stored ones.
+    """Match new clusters with stored ones.
 
     Args:
-        found: The new clusters; their rows are positions in `chunks`.
+        new_clusters: The new clusters; their rows are positions in `chunks`.
         chunks: All passages, with their present clusters.
         clusters: The stored clusters.
     """
     stored = {entry.cluster.cluster_id: entry for entry in clusters}
-    members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in found]
-    positions = project([cluster.centroid for cluster in found])
+    members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in new_clusters]
+    positions = project([cluster.centroid for cluster in new_clusters])
     plans: list[ClusterPlan] = []
     used = set(stored)
-    rows = zip(found, positions, members, _match(members, chunks, stored), strict=True)
+    rows = zip(new_clusters, positions, members, _match(members, chunks, stored), strict=True)
     for vectors, position, chunk_ids, match in rows:
         cluster_id = match.cluster_id if match else _new_id(chunk_ids, used)
         used.add(cluster_id)
@@ -113,7 +113,7 @@ def hash_of(members: Collection[str]) -> str:
 
 
 def _match(
-    found: Sequence[Sequence[str]],
+    new_members: Sequence[Sequence[str]],
     chunks: Sequence[AssignedChunk],
     stored: Mapping[str, ClusterWithCentroid],
 ) -> list[ClusterMatch | None]:
@@ -125,11 +125,11 @@ def _match(
     by_hash = {
         entry.members_hash: cluster_id for cluster_id, entry in stored.items() if entry.members_hash
     }
-    exact = [by_hash.get(hash_of(members)) for members in found]
+    exact = [by_hash.get(hash_of(members)) for members in new_members]
     unmatched = [number for number, cluster_id in enumerate(exact) if cluster_id is None]
     former_members = _members_of(stored.keys() - set(exact), chunks)
     result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact]
-    similar = match_clusters([found[number] for number in unmatched], former_members)
+    similar = match_clusters([new_members[number] for number in unmatched], former_members)
     for number, match in zip(unmatched, similar, strict=True):
         result[number] = match
     return result

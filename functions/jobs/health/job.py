@@ -62,8 +62,8 @@ async def _rank_of(golden: GoldenQuery, ctx: Context) -> int | None:
     ranking = await rank(question, knowledge(ctx.database), ctx)
     if ranking.is_lexical_only:
         return None
-    found = [hit.id for hit in diversify_hits(ranking.hits, source_id_of)][:TOP]
-    return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
+    hit_ids = [hit.id for hit in diversify_hits(ranking.hits, source_id_of)][:TOP]
+    return hit_ids.index(golden.chunk_id) + 1 if golden.chunk_id in hit_ids else 0
 
 
 async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:

@@ -88,10 +88,12 @@ class BucketState:
 
     def holders(self, ids: Collection[str]) -> dict[str, set[str]]:
         """The multi-record objects that have some of these sources, and which of them."""
-        wanted = set(ids)
+        source_ids = set(ids)
         objects = (item for shard in self._shards.values() for item in shard.items())
         shared = {
-            name: wanted.intersection(state.ids) for name, state in objects if is_multi_record(name)
+            name: source_ids.intersection(state.ids)
+            for name, state in objects
+            if is_multi_record(name)
         }
         return {name: common for name, common in shared.items() if common}
 
