@@ -106,7 +106,7 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
         {
             "state": "finished",
             "counts": {"read": 1, "sources": 1, "created": 1},
-            "failures": [{"name": "broken.md", "reason": "holds no text"}],
+            "failures": [{"name": "broken.md", "reason": "has no text"}],
         },
     )
     assert set(await chunks_by_content(ctx)) == {"Simplify."}

@@ -41,4 +41,4 @@ def test_a_dead_part_is_named() -> None:
     with cloud(["get_chunk"], {}) as running:
         running.front.kill()
         running.front.wait()
-        assert "What plays Cloud Run" == running.dead()
+        assert "The fake Cloud Run" == running.dead()

@@ -226,7 +226,7 @@ def test_an_import_missing_in_pyproject_is_refused() -> None:
 
 
 def test_an_import_that_is_not_installed_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no_such_library is imported, but nothing"):
+    with pytest.raises(InvalidInput, match="no_such_library is imported, but no installed"):
         requirements_of({"no_such_library"})
 
 
