@@ -19,7 +19,7 @@ from shared.knowledge.source import Section, Source
 from tests.support.authorized_calls import authorization_header, trusting_context
 from tests.support.cloud_run.cloud import SCHEDULER, cloud
 from tests.support.knowledge import with_chunks
-from tests.support.source_files import book, export, written
+from tests.support.source_files import make_book, write_export, write_file
 from tests.support.stored_documents import chunks_by_content, leases
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, folder: Path) -> None:
-    export(folder, book())
-    broken = written(folder, "broken.md", "")
+    write_export(folder, make_book())
+    broken = write_file(folder, "broken.md", "")
     status, body = await post(served_jobs, "ingest")
     broken.unlink()
     assert (status, body) == (

@@ -30,14 +30,14 @@ SIZE: Final = 15
 WORDS: Final = 6
 
 
-def about(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
+def themed_source(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
     """A source about a theme: passages of some of its words, the same for the same numbers."""
     texts = [passage(theme, number) for number in numbers]
     sections = tuple(Section(text=text) for text in texts)
     return Source(source_id=theme, title=f"On {theme}", sections=sections)
 
 
-def loners(count: int) -> Source:
+def unrelated_source(count: int) -> Source:
     """A source whose passages have nothing in common."""
     texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS)) for n in range(count))
     return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
@@ -48,13 +48,13 @@ def passage(theme: str, number: int) -> str:
     return " ".join(chance.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
 
 
-async def put_in(ctx: Context, *sources: Source) -> None:
+async def add_sources(ctx: Context, *sources: Source) -> None:
     """Store sources as they are now, and embed them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], ctx.clock())
     await embed_all(ctx)
 
 
-async def take_out(ctx: Context, source: Source) -> None:
+async def delete_source(ctx: Context, source: Source) -> None:
     """Delete a source with all its passages."""
     await Ingestion(ctx.database).save([with_chunks(replace(source, sections=()))], ctx.clock())
 
@@ -68,7 +68,7 @@ async def sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
     return sources
 
 
-async def sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
+async def cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     """The stored size of each cluster, and the number of its passages."""
     counted: dict[str, int] = {}
     for data in (await chunks(ctx)).values():
@@ -78,12 +78,12 @@ async def sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     return stored, counted
 
 
-async def waiting(ctx: Context) -> int:
+async def count_pending_chunks(ctx: Context) -> int:
     """The number of passages that wait to be assigned to a cluster."""
     return sum("cluster" in data["pending"] for data in (await documents(ctx, "chunks")).values())
 
 
-async def snapshot(ctx: Context) -> dict[str, dict[str, Any]]:
+async def stored_documents(ctx: Context) -> dict[str, dict[str, Any]]:
     """All documents that the job reads or writes."""
     return {
         f"{collection}/{name}": data
@@ -92,7 +92,7 @@ async def snapshot(ctx: Context) -> dict[str, dict[str, Any]]:
     }
 
 
-def hasty() -> Budget:
+def hasty_budget() -> Budget:
     """A budget that leaves no time to read all passages, and all time for the rest."""
 
     class Hasty(Budget):

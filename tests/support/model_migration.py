@@ -82,19 +82,19 @@ class Model:
         return [chance.gauss() for _ in range(self.dimension)]
 
 
-def former() -> Model:
+def former_model() -> Model:
     """The model that the base is embedded with."""
     return Model("words-1", 16)
 
 
-def present() -> Model:
+def new_model() -> Model:
     """The model that it is to be embedded with."""
     return Model("words-2", 24)
 
 
-async def fill(app: App) -> None:
+async def fill_base(app: App) -> None:
     """Put in passages, extractions of them, traces and materials."""
-    ctx = of_job(app)
+    ctx = job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
     await store_extractions(
         ctx, make_extraction(chunks[0], decision()), make_extraction(chunks[1], warning())
@@ -104,12 +104,12 @@ async def fill(app: App) -> None:
     await extract_result(app, QUESTION, materials=TEXT, task_id=TASK)
 
 
-def all_with(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
+def only_space(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
     """Nothing but vectors of this space in all collections; length 0: none at all."""
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
-def opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[Model], App]:
+def app_opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[Model], App]:
     """Opens the database as a process with a model does, and lists what is to be closed."""
 
     def opened(model: Model) -> App:
@@ -119,9 +119,9 @@ def opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[M
     return opened
 
 
-async def filled(app: App) -> App:
+async def open_filled(app: App) -> App:
     """A process that has embedded everything, a while ago."""
-    await fill(app)
+    await fill_base(app)
     app.connection.caches["embedding_space"].clear()
     return app
 
@@ -132,47 +132,47 @@ def model_of(app: App) -> Model:
     return app.embedder
 
 
-def of_job(app: App) -> Context:
+def job_context(app: App) -> Context:
     """What a run of a job may use."""
     return app.context(Caller(), Meter())
 
 
-def brief() -> Budget:
+def brief_budget() -> Budget:
     """Time to look, but not to wait."""
     return Budget(time.monotonic() + 0.5)
 
 
-async def begin(app: App) -> Report:
+async def announce_move(app: App) -> Report:
     """Announce a move; it is too early to do more."""
-    return await reembed(of_job(app), brief())
+    return await reembed(job_context(app), brief_budget())
 
 
-async def move(app: App, budget: Budget | None = None) -> Report:
+async def run_reembed(app: App, budget: Budget | None = None) -> Report:
     """Run the job for as long as it takes."""
-    return await reembed(of_job(app), budget or Budget(time.monotonic() + 3600))
+    return await reembed(job_context(app), budget or Budget(time.monotonic() + 3600))
 
 
-async def moved(app: App, clock: SettableClock) -> Report:
+async def complete_move(app: App, clock: SettableClock) -> Report:
     """Move the base, from the announcement on."""
-    await begin(app)
+    await announce_move(app)
     clock.advance(minutes=2)
-    return await move(app)
+    return await run_reembed(app)
 
 
-async def cleared(app: App, clock: SettableClock) -> None:
+async def clear_vectors(app: App, clock: SettableClock) -> None:
     """Let a move come as far as that no vector is left, and none is new."""
     model = model_of(app)
     model.down = True
-    await begin(app)
+    await announce_move(app)
     clock.advance(minutes=2)
     with suppress(Unavailable):
-        await move(app)
+        await run_reembed(app)
     model.down = False
 
 
-async def spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
+async def stored_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
     """The models and the lengths of the vectors of each collection; length 0 where none is."""
-    ctx = of_job(app)
+    ctx = job_context(app)
     return {
         collection: {
             (data.get("embedding_model"), len(data.get("embedding", ())))
@@ -182,7 +182,7 @@ async def spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
     }
 
 
-async def contents(app: App) -> dict[str, Any]:
+async def database_contents(app: App) -> dict[str, Any]:
     """All that stands in the database, but for when and by which call it was written."""
     remaining = await everything(app.connection.client)
     return {

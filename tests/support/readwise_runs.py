@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _OF_THE_RUN: Final = {"created_at", "updated_at", "deleted_at"}
 
 
-def following(readwise: FakeReadwise, project: str, **more: Any) -> Settings:
+def readwise_settings(readwise: FakeReadwise, project: str, **more: Any) -> Settings:
     """Settings that follow this library."""
     named = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | more
     return Settings(google_cloud_project=project, **named)
 
 
-async def followed(app: App, meter: Meter | None = None) -> Report:
+async def run_ingest(app: App, meter: Meter | None = None) -> Report:
     """Run ingest once."""
     return await ingest(app.context(Caller(), meter or Meter()), ample())
 
@@ -38,7 +38,7 @@ async def progress(ctx: Context) -> SyncProgress:
     return await ReadwiseSync(ctx.database).progress()
 
 
-async def texts(ctx: Context) -> dict[str, list[str]]:
+async def stored_texts(ctx: Context) -> dict[str, list[str]]:
     """What the base holds: the passages of each source, in order."""
     stored = sorted((await chunks(ctx)).values(), key=lambda each: int(each["position"]))
     held: dict[str, list[str]] = {}
@@ -47,7 +47,7 @@ async def texts(ctx: Context) -> dict[str, list[str]]:
     return {name: held.get(name, []) for name in await documents(ctx, "sources")}
 
 
-async def standing(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
+async def stored_state(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
     """All that ingest wrote, but for the times at which it did; and these collections."""
     return {
         f"{collection}/{name}": {key: _timeless(key, each) for key, each in data.items()}

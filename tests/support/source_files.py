@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def written(folder: Path, name: str, content: str | bytes) -> Path:
+def write_file(folder: Path, name: str, content: str | bytes) -> Path:
     """Write a file, and the folders it needs."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,39 +20,39 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def sources(path: Path) -> list[Source]:
+def read_sources(path: Path) -> list[Source]:
     """What could be read, in order."""
     return [source for source in read(path) if isinstance(source, Source)]
 
 
-def broken(path: Path) -> list[tuple[str, str]]:
+def read_problems(path: Path) -> list[tuple[str, str]]:
     """What could not be read, and why."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if not item.kept]
 
 
-def warnings(path: Path) -> list[tuple[str, str]]:
+def read_warnings(path: Path) -> list[tuple[str, str]]:
     """What went in but for a part, and what is wrong with that."""
     items = [item for item in read(path) if isinstance(item, InputProblem)]
     return [(item.name, item.reason) for item in items if item.kept]
 
 
-def only(path: Path) -> Source:
+def read_one(path: Path) -> Source:
     """The one source that is read of a path."""
-    (source,) = sources(path)
+    (source,) = read_sources(path)
     return source
 
 
-def lines(*records: dict[str, Any]) -> str:
+def json_lines(*records: dict[str, Any]) -> str:
     """JSON Lines."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def book(**fields: Any) -> dict[str, Any]:
+def make_book(**fields: Any) -> dict[str, Any]:
     """A book of a Readwise export, with these fields instead of the usual ones."""
     return {"user_book_id": 7, "title": "Walden", "highlights": [{"text": "Simplify."}], **fields}
 
 
-def export(folder: Path, *books: Any) -> Path:
+def write_export(folder: Path, *books: Any) -> Path:
     """Write a Readwise export."""
-    return written(folder, "export.json", json.dumps({"count": len(books), "results": books}))
+    return write_file(folder, "export.json", json.dumps({"count": len(books), "results": books}))

@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.source_files import lines, written
+from tests.support.source_files import json_lines, write_file
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def stored_ids(collection: str) -> set[str]:
 
 
 def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
-    written(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    written(tmp_path, "paper.pdf", "%PDF")
+    write_file(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
+    write_file(tmp_path, "paper.pdf", "%PDF")
     code, output, errors = run_ingest(tmp_path)
     assert 0 == code, errors
     assert "\ningest: Not read: 1 .pdf.\n" in output.partition("\nindex: ")[2]
@@ -87,8 +87,8 @@ def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
 
 
 def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
-    written(tmp_path, "vault/note.md", "Reef the mainsail early.")
-    (tmp_path / "vault/passwords.md").symlink_to(written(tmp_path, "passwords.md", "secret"))
+    write_file(tmp_path, "vault/note.md", "Reef the mainsail early.")
+    (tmp_path / "vault/passwords.md").symlink_to(write_file(tmp_path, "passwords.md", "secret"))
     code, output, errors = run_ingest(tmp_path / "vault")
     assert 1 == code
     assert "ingest: 1 created, 1 sources, 1 read (" in output
@@ -98,7 +98,7 @@ def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
-    path = written(tmp_path, "notes.jsonl", lines(*many))
+    path = write_file(tmp_path, "notes.jsonl", json_lines(*many))
     code, _, errors = run_ingest(path, interrupted=4)
     assert 130 == code
     assert 0 < len(stored_ids("sources")) < NOTES

@@ -22,7 +22,7 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
-from tests.support.cluster_chunks import put_in, snapshot
+from tests.support.cluster_chunks import add_sources, stored_documents
 from tests.support.stored_documents import ample, chunks, documents
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def sample(ctx: Context, tmp_path: Path) -> Path:
     for name in ("readwise.json", "knowledge.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = read(tmp_path / "readwise.json")
-    await put_in(ctx, *(source for source in sources if isinstance(source, Source)))
+    await add_sources(ctx, *(source for source in sources if isinstance(source, Source)))
     return tmp_path
 
 
@@ -152,7 +152,7 @@ async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter:
 
 async def own_note(ctx: Context, *cluster_ids: str) -> str:
     """Add a chunk of a user to these clusters, and return its id."""
-    await put_in(ctx, Source("own", "Own", sections=(Section("My own note."),)))
+    await add_sources(ctx, Source("own", "Own", sections=(Section("My own note."),)))
     [chunk_id] = [name for name, data in (await chunks(ctx)).items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
     await ctx.database.document("chunks", chunk_id).update(change)
@@ -164,9 +164,9 @@ async def test_loading_again_keeps_other_chunks_in_clusters(
 ) -> None:
     await add_knowledge(ctx, sample)
     own = await own_note(ctx, "flaky-tests")
-    before, writes = await snapshot(ctx), meter.documents_written
+    before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await snapshot(ctx), meter.documents_written)
+    assert (before, writes) == (await stored_documents(ctx), meter.documents_written)
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
@@ -178,9 +178,9 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(ctx, ample())).counts["clusters"]
-    before, writes = await snapshot(ctx), meter.documents_written
+    before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await snapshot(ctx), meter.documents_written)
+    assert (before, writes) == (await stored_documents(ctx), meter.documents_written)
 
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Pat
 async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     sources = [source for source in read(sample / "readwise.json") if isinstance(source, Source)]
-    await put_in(ctx, *(replace(source, sections=()) for source in sources))
+    await add_sources(ctx, *(replace(source, sections=()) for source in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
     await cluster(ctx, ample())

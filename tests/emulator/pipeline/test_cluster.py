@@ -26,15 +26,15 @@ from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.cluster_chunks import (
     SIZE,
     THEMES,
-    about,
-    hasty,
-    loners,
-    put_in,
-    sizes,
-    snapshot,
+    add_sources,
+    cluster_sizes,
+    count_pending_chunks,
+    delete_source,
+    hasty_budget,
     sources_by_cluster,
-    take_out,
-    waiting,
+    stored_documents,
+    themed_source,
+    unrelated_source,
 )
 from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
@@ -60,7 +60,7 @@ async def run(ctx: Context) -> Report:
 async def stored_clusters(new_base: NewBase) -> Contents:
     """What is stored of `five_clusters`."""
     ctx = new_base(None)
-    await put_in(ctx, *map(about, THEMES), loners(3))
+    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(3))
     await run(ctx)
     return await top_level(ctx.database.client)
 
@@ -105,8 +105,8 @@ async def test_a_cluster_is_described_by_words_of_its_passages(ctx: Context) -> 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_sizes_are_true_and_nothing_waits_but_the_index(ctx: Context) -> None:
-    stored_sizes, counted = await sizes(ctx)
-    assert (counted, 0) == (stored_sizes, await waiting(ctx))
+    stored_sizes, counted = await cluster_sizes(ctx)
+    assert (counted, 0) == (stored_sizes, await count_pending_chunks(ctx))
     members = [data for data in (await chunks(ctx)).values() if data.get("cluster_id")]
     assert {True} == {"index" in data["pending"] for data in members}
 
@@ -126,15 +126,19 @@ async def test_an_empty_base_costs_one_read(ctx: Context, meter: Meter) -> None:
 
 
 async def test_of_few_passages_no_clusters_are_made_and_the_run_says_why(ctx: Context) -> None:
-    await put_in(ctx, about("bread"))
+    await add_sources(ctx, themed_source("bread"))
     report = await run(ctx)
-    assert (TOO_FEW, {}, 0) == (report.note, await sources_by_cluster(ctx), await waiting(ctx))
+    assert (TOO_FEW, {}, 0) == (
+        report.note,
+        await sources_by_cluster(ctx),
+        await count_pending_chunks(ctx),
+    )
 
 
 async def test_few_passages_become_clusters_once_there_are_enough(ctx: Context) -> None:
-    await put_in(ctx, about("bread"))
+    await add_sources(ctx, themed_source("bread"))
     await run(ctx)
-    await put_in(ctx, about("bees"), about("chess"))
+    await add_sources(ctx, themed_source("bees"), themed_source("chess"))
     await run(ctx)
     assert 3 == len(await sources_by_cluster(ctx))
 
@@ -142,9 +146,9 @@ async def test_few_passages_become_clusters_once_there_are_enough(ctx: Context) 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_new_passage_joins_its_cluster_and_a_stray_joins_none(ctx: Context) -> None:
     before = await cluster_of(ctx, "boats")
-    await put_in(ctx, about("boats", range(SIZE + 1)), loners(4))
+    await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(4))
     report = await run(ctx)
-    stored_sizes, counted = await sizes(ctx)
+    stored_sizes, counted = await cluster_sizes(ctx)
     assert (2, counted) == (report.counts["assigned"], stored_sizes)
     assert {before: {"boats"}}.items() <= (await sources_by_cluster(ctx)).items()
     assert 0 == report.counts["clusters"]
@@ -152,18 +156,18 @@ async def test_a_new_passage_joins_its_cluster_and_a_stray_joins_none(ctx: Conte
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_passage_that_left_a_cluster_no_longer_counts(ctx: Context) -> None:
-    await put_in(ctx, about("boats", range(SIZE - 2)))
+    await add_sources(ctx, themed_source("boats", range(SIZE - 2)))
     await run(ctx)
-    stored_sizes, counted = await sizes(ctx)
+    stored_sizes, counted = await cluster_sizes(ctx)
     assert counted == stored_sizes
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_cluster_that_lost_all_its_passages_goes(ctx: Context) -> None:
     gone = await cluster_of(ctx, "clouds")
-    await put_in(ctx, about("clouds", range(3)))
+    await add_sources(ctx, themed_source("clouds", range(3)))
     await run(ctx)
-    await take_out(ctx, about("clouds"))
+    await delete_source(ctx, themed_source("clouds"))
     await run(ctx)
     assert gone not in await documents(ctx, "clusters")
 
@@ -171,11 +175,11 @@ async def test_a_cluster_that_lost_all_its_passages_goes(ctx: Context) -> None:
 async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
     ctx: Context,
 ) -> None:
-    old = [about(theme) for theme in ("bread", "boats", "bees", "chess")]
-    await put_in(ctx, *old)
+    old = [themed_source(theme) for theme in ("bread", "boats", "bees", "chess")]
+    await add_sources(ctx, *old)
     await run(ctx)
     before = await documents(ctx, "clusters")
-    await put_in(ctx, about("clouds"))
+    await add_sources(ctx, themed_source("clouds"))
     report = await run(ctx)
     after = await documents(ctx, "clusters")
     assert (5, 5) == (report.counts["clusters"], len(after))
@@ -190,26 +194,26 @@ async def test_without_time_to_read_all_new_passages_find_their_clusters(
     ctx: Context,
 ) -> None:
     before = await cluster_of(ctx, "boats")
-    await put_in(ctx, about("boats", range(SIZE + 12)))
-    report = await cluster(ctx, hasty())
-    stored_sizes, counted = await sizes(ctx)
+    await add_sources(ctx, themed_source("boats", range(SIZE + 12)))
+    report = await cluster(ctx, hasty_budget())
+    stored_sizes, counted = await cluster_sizes(ctx)
     assert (False, NO_TIME, 0, 12) == (
         report.finished, report.note, report.counts["clusters"], report.counts["assigned"],
     )  # fmt: skip
-    assert (counted, 0) == (stored_sizes, await waiting(ctx))
+    assert (counted, 0) == (stored_sizes, await count_pending_chunks(ctx))
     assert counted[before] > SIZE
     assert 5 == (await run(ctx)).counts["clusters"]
 
 
 async def test_without_time_for_first_clusters_passages_go_on_waiting(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES))
-    report = await cluster(ctx, hasty())
+    await add_sources(ctx, *map(themed_source, THEMES))
+    report = await cluster(ctx, hasty_budget())
     assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
-    assert len(THEMES) * SIZE == await waiting(ctx)
+    assert len(THEMES) * SIZE == await count_pending_chunks(ctx)
 
 
 async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
     given_up = next(iter(await chunks(ctx)))
     parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
     await ctx.database.document("chunks", given_up).update(parked)
@@ -222,7 +226,7 @@ async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(ctx: Context)
 async def test_after_a_week_any_change_makes_the_clusters_again(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await put_in(ctx, about("boats", range(SIZE + 1)))
+    await add_sources(ctx, themed_source("boats", range(SIZE + 1)))
     assert 0 == (await run(ctx)).counts["clusters"]
     clock.now += timedelta(days=7)
     assert 5 == (await run(ctx)).counts["clusters"]
@@ -251,26 +255,26 @@ async def test_the_order_in_which_passages_came_makes_no_difference(
     )
     opened = App(other, clock=clock, embedder=WordEmbedder())
     others = opened.context(Caller(), Meter())
-    for source in reversed([*map(about, THEMES), loners(3)]):
-        await put_in(others, source)
+    for source in reversed([*map(themed_source, THEMES), unrelated_source(3)]):
+        await add_sources(others, source)
     await run(others)
     assert await sources_by_cluster(ctx) == await sources_by_cluster(others)
     await opened.aclose()
 
 
 async def test_out_of_time_it_goes_on_where_it_stopped(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES), loners(140))
+    await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(140))
     first = await cluster(ctx, one_step())
     assert (False, 200) == (first.finished, first.counts["assigned"])
     second = await run(ctx)
-    stored_sizes, counted = await sizes(ctx)
+    stored_sizes, counted = await cluster_sizes(ctx)
     assert (True, 15, counted, 0) == (
-        second.finished, second.counts["assigned"], stored_sizes, await waiting(ctx),
+        second.finished, second.counts["assigned"], stored_sizes, await count_pending_chunks(ctx),
     )  # fmt: skip
 
 
 async def test_without_time_it_changes_nothing(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
     report = await cluster(ctx, nothing())
     assert (False, {}) == (report.finished, await documents(ctx, "clusters"))
 
@@ -279,12 +283,15 @@ async def test_without_time_it_changes_nothing(ctx: Context) -> None:
 async def test_during_a_move_to_another_model_clusters_stay_as_they_are(
     ctx: Context,
 ) -> None:
-    await put_in(ctx, about("boats", range(2 * SIZE)))
-    before = await snapshot(ctx)
+    await add_sources(ctx, themed_source("boats", range(2 * SIZE)))
+    before = await stored_documents(ctx)
     there = await EmbeddingSpace(ctx.database).state()
     await EmbeddingSpace(ctx.database).start_move(there, WordEmbedder(), NOON)
     assert REEMBEDDING == (await run(ctx)).note
-    assert {**before, "meta/embedding": ...} == {**await snapshot(ctx), "meta/embedding": ...}
+    assert {**before, "meta/embedding": ...} == {
+        **await stored_documents(ctx),
+        "meta/embedding": ...,
+    }
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -298,19 +305,19 @@ async def test_after_a_move_clusters_are_made_again_and_keep_their_ids(
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
     assert 5 == (await run(ctx)).counts["clusters"]
-    assert (before, 0) == (await sources_by_cluster(ctx), await waiting(ctx))
+    assert (before, 0) == (await sources_by_cluster(ctx), await count_pending_chunks(ctx))
     assert "other words" == (await documents(ctx, "meta"))["clustering"]["model"]
 
 
 async def test_two_runs_at_once_are_one(ctx: Context, app: App) -> None:
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
     lease = await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     assert not isinstance(lease, datetime)
     assert isinstance(await run_job(JOB, app), AlreadyRunning)
 
 
 async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
     await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     await ctx.database.document("leases", JOB.name).update({"holder": "another"})
     with pytest.raises(LeaseLost):
@@ -319,11 +326,11 @@ async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:
 
 
 async def test_clusters_of_the_sample_stay_until_enough_has_changed(ctx: Context) -> None:
-    await put_in(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
+    await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
     await add_knowledge(ctx)
     before = await documents(ctx, "clusters")
     report = await run(ctx)
-    assert (0, 0) == (report.counts["clusters"], await waiting(ctx))
+    assert (0, 0) == (report.counts["clusters"], await count_pending_chunks(ctx))
     assert before == await documents(ctx, "clusters")
 
 

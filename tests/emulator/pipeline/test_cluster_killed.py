@@ -13,13 +13,13 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.cluster_chunks import (
     SIZE,
-    about,
-    loners,
-    put_in,
-    sizes,
-    snapshot,
-    take_out,
-    waiting,
+    add_sources,
+    cluster_sizes,
+    count_pending_chunks,
+    delete_source,
+    stored_documents,
+    themed_source,
+    unrelated_source,
 )
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.database_dump import copy_into, top_level
@@ -55,23 +55,29 @@ def noon() -> datetime:
 
 async def three_clusters(ctx: Context) -> None:
     """A base whose clusters are to be made for the first time."""
-    await put_in(ctx, about("bread"), about("boats"), about("bees"), loners(3))
+    await add_sources(
+        ctx,
+        themed_source("bread"),
+        themed_source("boats"),
+        themed_source("bees"),
+        unrelated_source(3),
+    )
 
 
 async def another_cluster(ctx: Context) -> None:
     """One whose clusters are to be made anew: one is new, one is half of what it was."""
     await three_clusters(ctx)
     await cluster(ctx, ample())
-    await put_in(ctx, about("bees", range(SIZE // 2)), about("chess"))
+    await add_sources(ctx, themed_source("bees", range(SIZE // 2)), themed_source("chess"))
 
 
 async def a_few_more(ctx: Context) -> None:
     """One where new passages are put among the clusters, and a cluster has lost all of its own."""
-    await put_in(ctx, about("clouds", range(7)))
+    await add_sources(ctx, themed_source("clouds", range(7)))
     await three_clusters(ctx)
     await cluster(ctx, ample())
-    await take_out(ctx, about("clouds"))
-    await put_in(ctx, about("boats", range(SIZE + 2)))
+    await delete_source(ctx, themed_source("clouds"))
+    await add_sources(ctx, themed_source("boats", range(SIZE + 2)))
 
 
 async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
@@ -81,7 +87,7 @@ async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str,
         await copy_into(ctx.database.client, prepared)
         before = app.commits
         await cluster(ctx, ample())
-        return await snapshot(ctx), app.commits - before
+        return await stored_documents(ctx), app.commits - before
 
 
 class opened:  # noqa: N801 - used as a function
@@ -119,7 +125,9 @@ async def test_killed_after_any_commit_the_next_run_completes_it(
             with pytest.raises(KilledError):
                 await cluster(dying.context(Caller(), Meter()), ample())
             await cluster(ctx, ample())
-            assert expected == await snapshot(ctx), f"killed after commit {number} of {commits}"
+            assert expected == await stored_documents(ctx), (
+                f"killed after commit {number} of {commits}"
+            )
 
 
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
@@ -133,6 +141,6 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
     await cluster(ctx, ample())
-    stored_sizes, counted = await sizes(ctx)
-    assert (counted, 4, 0) == (stored_sizes, len(stored_sizes), await waiting(ctx))
+    stored_sizes, counted = await cluster_sizes(ctx)
+    assert (counted, 4, 0) == (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx))
     await app.aclose()

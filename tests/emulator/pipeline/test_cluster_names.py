@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import SIZE, THEMES, about, put_in
+from tests.support.cluster_chunks import SIZE, THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
 
@@ -78,7 +78,7 @@ async def run(ctx: Context) -> Report:
 
 
 async def five_clusters(ctx: Context) -> None:
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
 
 
 async def names(ctx: Context) -> dict[str, tuple[str, str]]:
@@ -162,9 +162,9 @@ async def test_no_two_clusters_have_one_name_though_the_model_repeats(
 
 
 async def test_clusters_nearly_the_same_keep_their_names(ctx: Context, namer: Namer) -> None:
-    await put_in(ctx, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
+    await add_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats", "bees", "chess")))
     await run(ctx)
-    await put_in(ctx, about("clouds"), about("boats", range(SIZE + 1)))
+    await add_sources(ctx, themed_source("clouds"), themed_source("boats", range(SIZE + 1)))
     await run(ctx)
     assert 5 == len(namer.asked)
     assert "On clouds" in namer.asked[-1]

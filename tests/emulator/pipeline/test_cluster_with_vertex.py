@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
 from shared.runtime.context import App
-from tests.support.cluster_chunks import THEMES, about, put_in
+from tests.support.cluster_chunks import THEMES, add_sources, themed_source
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
 from tests.support.stored_documents import ample, documents
@@ -58,7 +58,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
-    await put_in(ctx, *map(about, THEMES))
+    await add_sources(ctx, *map(themed_source, THEMES))
     yield ctx
     await generator.aclose()
     await app.aclose()

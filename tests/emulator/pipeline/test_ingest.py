@@ -21,7 +21,7 @@ from shared.core.settings import Settings
 from shared.knowledge.chunk_repository import FIRST_STEPS
 from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report
-from tests.support.source_files import book, export, lines, written
+from tests.support.source_files import json_lines, make_book, write_export, write_file
 from tests.support.stored_documents import (
     ample,
     chunks,
@@ -99,7 +99,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_its_details(
         "source_url": "https://example.com/sails",
         "readwise_url": "https://readwise.io/bookreview/7",
     }
-    export(tmp_path, book(**fields, title="Sails", highlights=[highlight]))
+    write_export(tmp_path, make_book(**fields, title="Sails", highlights=[highlight]))
     await ingested(ctx)
     ((chunk_id, data),) = (await documents(ctx, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
@@ -131,8 +131,8 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
     ctx: Context, tmp_path: Path
 ) -> None:
     paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
-    written(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH)))
+    write_file(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)))
     texts = {
         source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
     }
@@ -152,7 +152,7 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
     app: App, tmp_path: Path
 ) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
-    written(tmp_path, "notes.jsonl", lines(*records))
+    write_file(tmp_path, "notes.jsonl", json_lines(*records))
     await ingested(app.context(Caller(), Meter()))
     meter = Meter()
     report = await ingested(app.context(Caller(), meter))
@@ -161,11 +161,11 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
 
 
 async def test_an_edited_highlight_alone_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await embedded(ctx)
     before = await chunk_snapshots(ctx)
     edited = DOUGH.replace("well", "long")
-    export(tmp_path, book(highlights=highlights(REEF, edited, TESTS)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, edited, TESTS)))
     report = await ingested(ctx)
     after = await chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
@@ -176,10 +176,10 @@ async def test_an_edited_highlight_alone_is_embedded_again(ctx: Context, tmp_pat
 
 
 async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, TESTS)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, TESTS)))
     await settled(ctx)
     before = await chunks_by_content(ctx)
-    export(tmp_path, book(highlights=highlights("Something new.", REEF, TESTS)))
+    write_export(tmp_path, make_book(highlights=highlights("Something new.", REEF, TESTS)))
     await ingested(ctx)
     after = await chunks_by_content(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
@@ -192,10 +192,10 @@ async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_pa
 async def test_a_changed_title_is_embedded_again_with_all_chunks(
     ctx: Context, tmp_path: Path
 ) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
     await settled(ctx)
-    changed = book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
-    export(tmp_path, changed, book(user_book_id=8))
+    changed = make_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
+    write_export(tmp_path, changed, make_book(user_book_id=8))
     assert (await ingested(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
     after = await chunks_by_content(ctx)
     assert {text: (each["title"], set(each["pending"])) for text, each in after.items()} == {
@@ -208,10 +208,10 @@ async def test_a_changed_title_is_embedded_again_with_all_chunks(
 async def test_changed_tags_are_indexed_and_nothing_is_embedded_again(
     ctx: Context, tmp_path: Path
 ) -> None:
-    export(tmp_path, book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF)))
     await settled(ctx)
     before = await chunks_by_content(ctx)
-    export(tmp_path, book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
+    write_export(tmp_path, make_book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
     assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
     after = await chunks_by_content(ctx)
     assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
@@ -219,18 +219,18 @@ async def test_changed_tags_are_indexed_and_nothing_is_embedded_again(
 
 
 async def test_a_chunk_gone_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await ingested(ctx)
-    export(tmp_path, book(highlights=highlights(REEF)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF)))
     assert (await ingested(ctx)).counts["deleted"] == 2
     assert set(await chunks_by_content(ctx)) == {REEF}
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
 async def test_a_deleted_book_goes_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
     await ingested(ctx)
-    export(tmp_path, book(is_deleted=True, highlights=[]), book(user_book_id=8))
+    write_export(tmp_path, make_book(is_deleted=True, highlights=[]), make_book(user_book_id=8))
     await ingested(ctx)
     assert set(await documents(ctx, "sources")) == {"readwise-8"}
     assert set(await chunks_by_content(ctx)) == {"Simplify."}
@@ -238,9 +238,9 @@ async def test_a_deleted_book_goes_with_its_chunks(ctx: Context, tmp_path: Path)
 
 
 async def test_a_deleted_book_costs_no_write_once_it_is_gone(app: App, tmp_path: Path) -> None:
-    export(tmp_path, book())
+    write_export(tmp_path, make_book())
     await ingested(app.context(Caller(), Meter()))
-    export(tmp_path, book(is_deleted=True))
+    write_export(tmp_path, make_book(is_deleted=True))
     await ingested(app.context(Caller(), Meter()))
     meter = Meter()
     report = await ingested(app.context(Caller(), meter))
@@ -248,8 +248,8 @@ async def test_a_deleted_book_costs_no_write_once_it_is_gone(app: App, tmp_path:
 
 
 async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_path: Path) -> None:
-    gone = written(tmp_path, "gone.md", REEF)
-    written(tmp_path, "note.md", DOUGH)
+    gone = write_file(tmp_path, "gone.md", REEF)
+    write_file(tmp_path, "note.md", DOUGH)
     await ingested(ctx)
     gone.unlink()
     await ingested(ctx)
@@ -257,7 +257,7 @@ async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_
 
 
 async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path) -> None:
-    export(tmp_path, book(highlights=highlights(REEF, DOUGH, REEF)))
+    write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, REEF)))
     await ingested(ctx)
     stored = (await chunks(ctx)).values()
     assert sorted(chunk["content"] for chunk in stored) == [DOUGH, REEF, REEF]
@@ -266,7 +266,7 @@ async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path)
 
 async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
-    export(tmp_path, book(highlights=highlights(*many)))
+    write_export(tmp_path, make_book(highlights=highlights(*many)))
     assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
     assert set(await chunks_by_content(ctx)) == set(many)
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
@@ -275,9 +275,9 @@ async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_pat
 async def test_what_is_broken_is_reported_and_the_rest_goes_in(
     ctx: Context, tmp_path: Path
 ) -> None:
-    written(tmp_path, "a.md", REEF)
-    written(tmp_path, "b.md", b"caf\xe9")
-    export(tmp_path, book(highlights=None), book(user_book_id=8))
+    write_file(tmp_path, "a.md", REEF)
+    write_file(tmp_path, "b.md", b"caf\xe9")
+    write_export(tmp_path, make_book(highlights=None), make_book(user_book_id=8))
     report = await ingested(ctx)
     assert report.failures == [
         Failure("b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
@@ -288,8 +288,8 @@ async def test_what_is_broken_is_reported_and_the_rest_goes_in(
 
 
 async def test_what_went_in_but_for_a_part_is_a_warning(ctx: Context, tmp_path: Path) -> None:
-    written(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
-    export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     report = await ingested(ctx)
     reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
     assert report.failures == []
@@ -312,7 +312,7 @@ async def test_what_is_not_read_is_counted_by_its_kind(ctx: Context, tmp_path: P
         "2. No title",
     ]
     for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
-        written(tmp_path, name, REEF)
+        write_file(tmp_path, name, REEF)
     report = await ingested(ctx)
     assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
     assert (report.counts["read"], report.failures) == (1, [])
@@ -321,8 +321,8 @@ async def test_what_is_not_read_is_counted_by_its_kind(ctx: Context, tmp_path: P
 async def test_where_readwise_is_followed_no_book_is_warned_of(
     ctx: Context, tmp_path: Path
 ) -> None:
-    written(tmp_path, "note.md", REEF)
-    export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    write_file(tmp_path, "note.md", REEF)
+    write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     token = {"readwise_token": SecretStr("of-nobody")}
     ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
     report = Report()
@@ -334,8 +334,8 @@ async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
     ctx: Context, tmp_path: Path
 ) -> None:
     line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
-    written(tmp_path, "a.jsonl", lines(line))
-    written(tmp_path, "b.md", REEF)
+    write_file(tmp_path, "a.jsonl", json_lines(line))
+    write_file(tmp_path, "b.md", REEF)
     report = await ingested(ctx)
     assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
     assert set(await chunks_by_content(ctx)) == {REEF}
@@ -344,7 +344,7 @@ async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
 async def test_many_long_tags_do_not_make_a_commit_too_large(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
     many = [f"Highlight {number}." for number in range(150)]
-    export(tmp_path, book(book_tags=tags, highlights=highlights(*many)))
+    write_export(tmp_path, make_book(book_tags=tags, highlights=highlights(*many)))
     async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
         await ingested(ctx)
     assert set(await chunks_by_content(ctx)) == set(many)
@@ -353,7 +353,7 @@ async def test_many_long_tags_do_not_make_a_commit_too_large(ctx: Context, tmp_p
 async def test_a_run_without_time_writes_nothing_and_is_completed(
     ctx: Context, tmp_path: Path
 ) -> None:
-    written(tmp_path, "note.md", REEF)
+    write_file(tmp_path, "note.md", REEF)
     assert await ingest(ctx, nothing()) == Report(finished=False)
     assert await documents(ctx, "chunks") == {}
     assert (await ingested(ctx)).finished
@@ -362,7 +362,7 @@ async def test_a_run_without_time_writes_nothing_and_is_completed(
 
 async def test_a_run_whose_time_ends_keeps_what_it_did(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
-    written(tmp_path, "notes.jsonl", lines(*records))
+    write_file(tmp_path, "notes.jsonl", json_lines(*records))
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["created"]) == (False, 30)
     assert (await ingested(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
@@ -371,8 +371,8 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(ctx: Context, tmp_path: P
 
 async def test_progress_ends_at_what_was_announced(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
-    written(tmp_path, "notes.jsonl", lines(*records))
-    written(tmp_path, "broken.md", "")
+    write_file(tmp_path, "notes.jsonl", json_lines(*records))
+    write_file(tmp_path, "broken.md", "")
     done: list[int] = []
     await ingest(ctx, Budget(ample().deadline, done.append))
     assert done == [30, 5]

@@ -17,8 +17,8 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
-from tests.support.readwise_runs import followed, standing, texts
-from tests.support.source_files import lines, written
+from tests.support.readwise_runs import run_ingest, stored_state, stored_texts
+from tests.support.source_files import json_lines, write_file
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def remove(storage: Storage, name: str) -> None:
 
 def records(**texts: str) -> str:
     """JSON Lines of these records."""
-    return lines(*({"id": name, "text": text} for name, text in texts.items()))
+    return json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
 async def held(ctx: Context) -> list[str]:
@@ -90,7 +90,7 @@ async def test_files_of_every_kind_go_in(app: App, ctx: Context, storage: Storag
     for name in ("e.pdf", ".hidden.md", ".git/f.md", "empty/"):
         put(storage, name, "Not read.")
     storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
-    report = await followed(app)
+    report = await run_ingest(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
     assert Report(counts, note="Not read: 1 .pdf.") == report
     assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(ctx)
@@ -102,15 +102,15 @@ async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
 ) -> None:
     dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
     record = {"id": "x", "text": "One.", "date": "2024-05-31"}
-    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": lines(record)}
+    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": json_lines(record)}
     for name, content in notes.items():
         put(storage, name, content)
-        written(tmp_path / "notes", name, content)
-    await followed(app)
+        write_file(tmp_path / "notes", name, content)
+    await run_ingest(app)
     settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
     by_path = App(settings)
-    await followed(by_path)
-    assert await standing(by_path.context(Caller(), Meter())) == await standing(ctx)
+    await run_ingest(by_path)
+    assert await stored_state(by_path.context(Caller(), Meter())) == await stored_state(ctx)
     await by_path.aclose()
 
 
@@ -119,10 +119,10 @@ async def test_a_run_with_nothing_new_costs_one_read_and_a_listing(
 ) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
-    await followed(app)
+    await run_ingest(app)
     storage.calls.clear()
     meter = Meter()
-    assert Report() == await followed(app, meter)
+    assert Report() == await run_ingest(app, meter)
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     assert (14, 0) == (storage.calls["list"], storage.calls["download"])
 
@@ -130,11 +130,11 @@ async def test_a_run_with_nothing_new_costs_one_read_and_a_listing(
 async def test_one_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
-    await followed(app)
+    await run_ingest(app)
     put(storage, "new.md", REEF)
     storage.calls.clear()
     meter = Meter()
-    await followed(app, meter)
+    await run_ingest(app, meter)
     assert REEF in await held(ctx)
     # What is known, and the shard; the source, and its chunks, of which there are none.
     assert meter.documents_read == 4
@@ -148,10 +148,10 @@ async def test_an_edit_is_followed_and_other_files_are_not_read_again(
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
-    await followed(app)
+    await run_ingest(app)
     put(storage, "b.md", TESTS)
     storage.calls.clear()
-    assert (await followed(app)).counts["read"] == 1
+    assert (await run_ingest(app)).counts["read"] == 1
     assert [TESTS, REEF] == await held(ctx)
     assert storage.calls["download"] == 1
 
@@ -162,14 +162,14 @@ async def test_what_is_gone_from_the_prefix_is_deleted(
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(app)
+    await run_ingest(app)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert [REEF] == await held(ctx)
     assert len(await documents(ctx, "sources")) == 1
     put(storage, "b.md", DOUGH)
-    await followed(app)
+    await run_ingest(app)
     assert [DOUGH, REEF] == await held(ctx)
 
 
@@ -177,9 +177,9 @@ async def test_a_record_gone_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(app)
+    await run_ingest(app)
     put(storage, "c.jsonl", records(y="Two.", z="Three."))
-    await followed(app)
+    await run_ingest(app)
     assert ["Three.", "Two."] == await held(ctx)
 
 
@@ -188,9 +188,9 @@ async def test_a_book_that_an_export_calls_deleted_goes(
 ) -> None:
     book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
     put(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
-    await followed(app)
+    await run_ingest(app)
     put(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
-    await followed(app)
+    await run_ingest(app)
     assert ["Book 8."] == await held(ctx)
 
 
@@ -198,18 +198,18 @@ async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
-    await followed(app)
+    await run_ingest(app)
     remove(storage, "a.md")
     reason = "is suddenly empty; to delete everything read from it, put any file there"
-    assert [Failure(ADDRESS, reason)] == (await followed(app)).failures
+    assert [Failure(ADDRESS, reason)] == (await run_ingest(app)).failures
     assert [REEF] == await held(ctx)
     put(storage, "meant.keep", "")
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert [] == await held(ctx)
 
 
 async def test_an_empty_prefix_is_nothing_to_ingest(app: App) -> None:
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
 
 
 async def test_what_goes_in_but_for_a_part_is_a_warning_once(
@@ -217,16 +217,16 @@ async def test_what_goes_in_but_for_a_part_is_a_warning_once(
 ) -> None:
     put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
     reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
-    report = await followed(app)
+    report = await run_ingest(app)
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
     assert (report.failures, await held(ctx)) == ([], [REEF])
-    assert (await followed(app)).warnings == []
+    assert (await run_ingest(app)).warnings == []
 
 
 async def test_objects_of_other_kinds_are_counted(app: App, storage: Storage) -> None:
     for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
         put(storage, name, REEF)
-    report = await followed(app)
+    report = await run_ingest(app)
     assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
 
 
@@ -243,10 +243,10 @@ async def test_a_broken_file_is_reported_once_and_the_others_go_in(
             "is not JSON: Expecting property name enclosed in double quotes (column 2)",
         ),
     }
-    report = await followed(app)
+    report = await run_ingest(app)
     assert expected == {(failure.name, failure.reason) for failure in report.failures}
     assert ["One.", REEF] == await held(ctx)
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
 
 
 async def test_a_file_in_which_something_broke_deletes_nothing(
@@ -254,14 +254,14 @@ async def test_a_file_in_which_something_broke_deletes_nothing(
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(app)
+    await run_ingest(app)
     put(storage, "a.md", b"caf\xe9")
     put(storage, "c.jsonl", records(z="Three.") + "{broken\n")
-    await followed(app)
+    await run_ingest(app)
     assert ["One.", REEF, "Three.", "Two."] == await held(ctx)
     put(storage, "c.jsonl", records(z="Three."))
     remove(storage, "a.md")
-    await followed(app)
+    await run_ingest(app)
     assert ["Three."] == await held(ctx)
 
 
@@ -269,20 +269,20 @@ async def test_a_record_of_two_files_is_what_the_one_read_last_says(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One."))
-    await followed(app)
+    await run_ingest(app)
     put(storage, "new.jsonl", records(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
-    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await followed(app)).warnings
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_ingest(app)).warnings
     assert ["Three.", "Two."] == await held(ctx)
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
     remove(storage, "new.jsonl")
-    await followed(app)
+    await run_ingest(app)
     assert ["Two."] == await held(ctx)
-    await followed(app)  # the file that is left is read again, and its text comes back
+    await run_ingest(app)  # the file that is left is read again, and its text comes back
     assert ["One."] == await held(ctx)
     remove(storage, "old.jsonl")
     put(storage, "other.md", REEF)
-    await followed(app)
+    await run_ingest(app)
     assert [REEF] == await held(ctx)
 
 
@@ -292,16 +292,16 @@ async def test_a_record_that_several_new_files_hold_goes_with_the_last_of_them(
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         put(storage, name, records(x=f"As {name} says.", **{name: name}))
-    report = await followed(app)
+    report = await run_ingest(app)
     assert 10 == len(report.warnings)  # each says which of the others was read before
     [text] = set(await held(ctx)) - set(names)
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
         put(storage, "other.md", REEF)
-        await followed(app)
-        await followed(app)
+        await run_ingest(app)
+        await run_ingest(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
         assert bool(left) == bool(texts.intersection(await held(ctx)))
@@ -312,29 +312,29 @@ async def test_a_record_that_an_edited_file_gives_up_stays_for_another(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.jsonl", records(x="One."))
-    await followed(app)
+    await run_ingest(app)
     put(storage, "b.jsonl", records(x="Two.", y="Three."))
-    await followed(app)
+    await run_ingest(app)
     put(storage, "b.jsonl", records(y="Three."))
     for _ in range(2):
-        await followed(app)
+        await run_ingest(app)
     assert ["One.", "Three."] == await held(ctx)
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
 
 
 async def test_a_file_that_is_renamed_keeps_its_records(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One.", y="Two."))
-    await followed(app)
+    await run_ingest(app)
     remove(storage, "old.jsonl")
     put(storage, "new.jsonl", records(x="One.", y="Two."))
-    report = await followed(app)
+    report = await run_ingest(app)
     assert Report(Counter({"read": 2})) == report
     assert ["One.", "Two."] == await held(ctx)
     remove(storage, "new.jsonl")
     put(storage, "other.md", REEF)
-    await followed(app)
+    await run_ingest(app)
     assert [REEF] == await held(ctx)
 
 
@@ -344,12 +344,12 @@ async def test_a_record_that_moves_to_another_file_stays(
     names = [f"{number}.jsonl" for number in range(6)]
     for name in names:
         put(storage, name, records(**{name: name}))
-    await followed(app)
+    await run_ingest(app)
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         put(storage, name, records(**{other: other}))
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert names == await held(ctx)
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
 
 
 async def test_a_file_changed_while_it_is_read_is_read_by_the_next_run(
@@ -358,9 +358,9 @@ async def test_a_file_changed_while_it_is_read_is_read_by_the_next_run(
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     storage.before["download"] = lambda: put(storage, "b.md", TESTS)
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert [REEF] == await held(ctx)
-    await followed(app)
+    await run_ingest(app)
     assert [TESTS, REEF] == await held(ctx)
 
 
@@ -371,9 +371,9 @@ async def test_a_run_whose_time_ends_is_completed_by_the_next(
         put(storage, f"{number}.md", f"Note {number}.")
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert (await followed(app)).counts == {"read": 40, "sources": 40, "created": 40}
+    assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await held(ctx)) == 70
-    assert Report() == await followed(app)
+    assert Report() == await run_ingest(app)
 
 
 async def test_a_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
@@ -387,7 +387,7 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     """Neither does an old one bring back what was edited, nor its deletion delete a book."""
     put(storage, "a.md", REEF)
     put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
-    await followed(app)
+    await run_ingest(app)
     token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     remove(storage, "d.json")
     put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
@@ -396,7 +396,9 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     report = Report()
     await sync_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []
-    assert {"readwise-7"} == {name for name in await texts(ctx) if name.startswith("readwise")}
+    assert {"readwise-7"} == {
+        name for name in await stored_texts(ctx) if name.startswith("readwise")
+    }
 
 
 async def test_a_bucket_of_unknown_size_announces_no_total(ctx: Context) -> None:

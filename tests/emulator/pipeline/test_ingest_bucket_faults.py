@@ -20,7 +20,7 @@ from tests.support.fakes.cloud_storage import (
     FakeCloudStorage,
     Fault,
 )
-from tests.support.readwise_runs import followed
+from tests.support.readwise_runs import run_ingest
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ async def test_what_does_not_pass_is_an_outage(
 async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    await followed(app)
+    await run_ingest(app)
     storage.put(BUCKET, "notes/c.md", "Trim the jib.")
     storage.always["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
-        await followed(app)
+        await run_ingest(app)
     assert ["Knead well.", "Reef early."] == await held(ctx)
     storage.always.clear()
-    await followed(app)
+    await run_ingest(app)
     assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(ctx)
 
 
@@ -109,7 +109,7 @@ async def test_a_listing_without_sizes_is_read(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.tells_sizes = False
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert ["Knead well.", "Reef early."] == await held(ctx)
 
 
@@ -119,24 +119,24 @@ async def test_a_name_with_control_characters_is_reported_without_them(
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
     reason = "is not UTF-8: byte 0xe9 at position 0; save it as UTF-8"
     name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
-    assert [Failure(name, reason)] == (await followed(app)).failures
+    assert [Failure(name, reason)] == (await run_ingest(app)).failures
 
 
 async def test_a_bucket_that_is_not_there_is_named(app: App, storage: FakeCloudStorage) -> None:
     storage.buckets.clear()
     with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
-        await followed(app)
+        await run_ingest(app)
 
 
 async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.remove(BUCKET, "notes/b.md")
-    await followed(app)
+    await run_ingest(app)
     storage.put(BUCKET, "notes/b.md", "Knead well.")
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
-    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await followed(app)).failures
+    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await run_ingest(app)).failures
     assert ["Reef early."] == await held(ctx)
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert ["Knead well.", "Reef early."] == await held(ctx)

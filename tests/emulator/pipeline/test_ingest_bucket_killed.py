@@ -13,8 +13,8 @@ from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.killable_children import killable_children
-from tests.support.readwise_runs import followed, standing
-from tests.support.source_files import lines
+from tests.support.readwise_runs import run_ingest, stored_state
+from tests.support.source_files import json_lines
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def put_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
     records = (
         {"id": record_id, "text": f"Record {record_id}.", "date": "2024-05-31"} for record_id in ids
     )
-    storage.put(BUCKET, f"notes/{name}", lines(*records))
+    storage.put(BUCKET, f"notes/{name}", json_lines(*records))
 
 
 def change(storage: FakeCloudStorage) -> None:
@@ -76,16 +76,16 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
     put_records(storage, "records.jsonl", "a", "b")
     calm = WatchedApp(calmly)
     for target in (calm, app):
-        await followed(target)
+        await run_ingest(target)
     change(storage)
     calm.commits = 0
-    await followed(calm)
+    await run_ingest(calm)
     with killable_children() as dying:
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
         assert calm.commits + 1 == dying.ingests_killed(fields(project))
-    assert Report() == await followed(app)
-    assert await standing(calm.context(Caller(), Meter())) == await standing(ctx)
+    assert Report() == await run_ingest(app)
+    assert await stored_state(calm.context(Caller(), Meter())) == await stored_state(ctx)
     await calm.aclose()
 
 
@@ -101,5 +101,5 @@ async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
     assert len(await chunks(ctx)) == 3
     storage.remove(BUCKET, "notes/a.md")
     put_records(storage, "records.jsonl", "b")
-    await followed(app)
+    await run_ingest(app)
     assert ["Record b."] == [chunk["content"] for chunk in (await chunks(ctx)).values()]

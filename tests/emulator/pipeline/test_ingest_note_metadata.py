@@ -14,7 +14,7 @@ from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
-from tests.support.source_files import sources, written
+from tests.support.source_files import read_sources, write_file
 from tests.support.stored_documents import ample, chunks_by_content
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def settings(project: str, tmp_path: Path) -> Settings:
 async def test_a_note_s_date_is_decided_when_it_is_first_stored(
     ctx: Context, tmp_path: Path
 ) -> None:
-    path = written(tmp_path, "note.md", REEF)
+    path = write_file(tmp_path, "note.md", REEF)
     os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
     await ingest(ctx, ample())
     os.utime(path)  # as a checkout does
     assert (await ingest(ctx, ample())).counts == {"read": 1}
     assert (await chunks_by_content(ctx))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
     for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
-        written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
+        write_file(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
         assert (await ingest(ctx, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
         stored = (await chunks_by_content(ctx))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
@@ -51,7 +51,7 @@ async def test_a_note_s_date_is_decided_when_it_is_first_stored(
 
 async def test_an_editor_that_dates_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
-        written(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
+        write_file(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
         assert (await ingest(ctx, ample())).counts == counts
     stored = (await chunks_by_content(ctx))[REEF]
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ async def test_inline_tags_of_stored_notes_embed_nothing_again(
     ctx: Context, tmp_path: Path
 ) -> None:
     text = f"{REEF} #sailing"
-    (source,) = sources(written(tmp_path, "note.md", text))
+    (source,) = read_sources(write_file(tmp_path, "note.md", text))
     await Ingestion(ctx.database).save([chunk_source(replace(source, tags=()))], ctx.clock())
     await embed(ctx, ample())
     before = await chunks_by_content(ctx)

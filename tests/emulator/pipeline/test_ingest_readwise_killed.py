@@ -12,7 +12,7 @@ from shared.runtime.context import App
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.killable_children import killable_children
-from tests.support.readwise_runs import followed, following, standing
+from tests.support.readwise_runs import readwise_settings, run_ingest, stored_state
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -37,15 +37,18 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         for number in range(1, BOOKS + 1):
             readwise.put(number, f"Thought {number}.")
         readwise.advance(days=1)
-        calmly, stormily = following(readwise, f"{project}-calm"), following(readwise, project)
+        calmly, stormily = (
+            readwise_settings(readwise, f"{project}-calm"),
+            readwise_settings(readwise, project),
+        )
         calm, stormy = WatchedApp(calmly), App(stormily)
         for app in (calm, stormy):
-            await followed(app)
+            await run_ingest(app)
         readwise.advance(days=1)
         change(readwise)
         readwise.advance(days=1)
         calm.commits = 0
-        await followed(calm)
+        await run_ingest(calm)
         fields = {
             "google_cloud_project": project,
             "readwise_url": readwise.base_url,
@@ -53,7 +56,7 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         }
         with killable_children() as dying:
             assert calm.commits == dying.ingests_killed(fields)
-    expected = await standing(calm.context(Caller(), Meter()), "meta")
-    assert expected == await standing(ctx, "meta")
+    expected = await stored_state(calm.context(Caller(), Meter()), "meta")
+    assert expected == await stored_state(ctx, "meta")
     await calm.aclose()
     await stormy.aclose()

@@ -19,7 +19,7 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure
-from tests.support.source_files import book, export, lines, written
+from tests.support.source_files import json_lines, make_book, write_export, write_file
 from tests.support.stored_documents import ample, chunks, documents
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def texts(ctx: Context) -> dict[str, str]:
 def vault_of(folder: Path, text: str) -> Path:
     """A folder `vault` with four notes."""
     for number in range(4):
-        written(folder, f"vault/{number}.md", f"{text} {number}.")
+        write_file(folder, f"vault/{number}.md", f"{text} {number}.")
     return folder / "vault"
 
 
@@ -62,9 +62,9 @@ def ids(path: Path) -> list[str]:
 
 
 async def test_another_folder_of_a_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
-    first = written(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
-    second = written(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
-    third = written(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
+    first = write_file(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
+    second = write_file(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
+    third = write_file(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
     for folder in (first, second, third, first, second):
         report = await ingested(ctx, folder)
     assert report.note == "Another folder is called vault: this one is vault-2."
@@ -76,8 +76,8 @@ async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:
     for folder in ("a", "b"):
-        line = lines({"id": "7", "text": f"In {folder}."})
-        await ingested(ctx, written(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
+        line = json_lines({"id": "7", "text": f"In {folder}."})
+        await ingested(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
     stored = await texts(ctx)
     assert stored["data-7"] == "In a."
     assert sorted(stored.values()) == ["In a.", "In b."]
@@ -85,8 +85,8 @@ async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
 
 async def test_ids_of_a_second_folder_equal_no_others(ctx: Context, tmp_path: Path) -> None:
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
-        line = lines({"id": record_id, "text": path})
-        await ingested(ctx, written(tmp_path, f"{path}/docs.jsonl", line).parent)
+        line = json_lines({"id": record_id, "text": path})
+        await ingested(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
     assert sorted((await texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
     assert {"data-2-7", "data-2-8"} < set(await texts(ctx))
 
@@ -94,11 +94,11 @@ async def test_ids_of_a_second_folder_equal_no_others(ctx: Context, tmp_path: Pa
 async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(
     ctx: Context, tmp_path: Path
 ) -> None:
-    outer = written(tmp_path, "v/a.jsonl", lines({"id": "1", "text": "Outer."})).parent
-    inner = written(
-        outer, "sub/b.jsonl", lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."})
+    outer = write_file(tmp_path, "v/a.jsonl", json_lines({"id": "1", "text": "Outer."})).parent
+    inner = write_file(
+        outer, "sub/b.jsonl", json_lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."})
     )
-    written(outer, "z.jsonl", lines({"id": "2", "text": "Later."}))
+    write_file(outer, "z.jsonl", json_lines({"id": "2", "text": "Later."}))
     refusal = "has the id of a.jsonl line 1; keep one of the two"
     refused = [Failure("sub/b.jsonl line 1", refusal)]
     assert (await run(ctx, outer)).failures[:1] == refused
@@ -111,8 +111,8 @@ async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(
 async def test_a_folder_inside_an_ingested_one_belongs_to_that(
     ctx: Context, tmp_path: Path
 ) -> None:
-    vault = written(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
-    written(vault, "Top.md", "Top.")
+    vault = write_file(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
+    write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault)
     report = await ingested(ctx, vault / "Books")
     assert report.counts == {"read": 1}
@@ -123,8 +123,8 @@ async def test_a_folder_inside_an_ingested_one_belongs_to_that(
 async def test_an_ingested_folder_keeps_its_ids_inside_another(
     ctx: Context, tmp_path: Path
 ) -> None:
-    vault = written(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
-    written(vault, "Top.md", "Top.")
+    vault = write_file(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
+    write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault / "Books")
     before = await texts(ctx)
     report = await ingested(ctx, vault)
@@ -137,7 +137,7 @@ async def test_an_ingested_folder_keeps_its_ids_inside_another(
 async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(
     ctx: Context, tmp_path: Path
 ) -> None:
-    file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
+    file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     await ingested(ctx, file.parents[1])
     assert (await ingested(ctx, file)).counts == {"read": 1}
 
@@ -145,8 +145,8 @@ async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(
 async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
     ctx: Context, tmp_path: Path
 ) -> None:
-    file = written(tmp_path, "home/note.md", "Alone.")
-    folder = written(tmp_path, "home/vault/note.md", "In a folder.").parent
+    file = write_file(tmp_path, "home/note.md", "Alone.")
+    folder = write_file(tmp_path, "home/vault/note.md", "In a folder.").parent
     await ingested(ctx, file)
     await ingested(ctx, folder)
     assert await texts(ctx) == {ids(file)[0]: "Alone.", ids(folder)[0]: "In a folder."}
@@ -154,8 +154,8 @@ async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
 
 
 async def test_a_file_keeps_its_id_in_a_folder_around_it(ctx: Context, tmp_path: Path) -> None:
-    file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
-    written(tmp_path, "vault/Books/Walden.md", "Walden.")
+    file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
+    write_file(tmp_path, "vault/Books/Walden.md", "Walden.")
     await ingested(ctx, file)
     before = await texts(ctx)
     await ingested(ctx, tmp_path / "vault")
@@ -169,17 +169,17 @@ async def test_a_file_keeps_its_id_in_a_folder_around_it(ctx: Context, tmp_path:
 async def test_a_single_file_overwrites_nothing_of_another_folder(
     ctx: Context, tmp_path: Path
 ) -> None:
-    folder = written(tmp_path, "a/notes/day.md", "First.").parent
+    folder = write_file(tmp_path, "a/notes/day.md", "First.").parent
     await ingested(ctx, folder)
-    other = written(tmp_path, "b/notes/day.md", "Second.")
+    other = write_file(tmp_path, "b/notes/day.md", "Second.")
     await ingested(ctx, other)
     assert sorted((await texts(ctx)).values()) == ["First.", "Second."]
     assert (await ingested(ctx, other.parent)).counts == {"read": 1}
 
 
 async def test_a_folder_that_moved_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
-    vault = written(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
-    written(vault, "Top.md", "Top.")
+    vault = write_file(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
+    write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault / "Books")
     await ingested(ctx, vault)
     moved = tmp_path / "new" / "vault"
@@ -193,7 +193,7 @@ async def test_a_folder_that_moved_keeps_its_ids(ctx: Context, tmp_path: Path) -
 
 async def test_a_second_folder_that_moved_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
-        await ingested(ctx, written(tmp_path, f"{name}/note.md", name).parent)
+        await ingested(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
     assert (await ingested(ctx, tmp_path / "d/vault")).counts == {"read": 1}
 
@@ -229,15 +229,15 @@ async def test_a_folder_has_moved_if_half_of_it_is_stored(
     (tmp_path / "old").rename(tmp_path / "new")
     vault = tmp_path / "new/vault"
     for number in range(edits):
-        written(vault, f"{number}.md", f"Edited {number}.")
+        write_file(vault, f"{number}.md", f"Edited {number}.")
     await ingested(ctx, vault)
     assert len(await texts(ctx)) == (4 if moved else 8)
 
 
 async def test_a_folder_of_lines_has_moved_if_they_are_stored(ctx: Context, tmp_path: Path) -> None:
-    line = lines({"id": "7", "text": "Line."})
-    data = written(tmp_path, "old/data/docs.jsonl", line).parent
-    export(data, book())
+    line = json_lines({"id": "7", "text": "Line."})
+    data = write_file(tmp_path, "old/data/docs.jsonl", line).parent
+    write_export(data, make_book())
     await ingested(ctx, data)
     (tmp_path / "old").rename(tmp_path / "new")
     assert (await ingested(ctx, tmp_path / "new/data")).counts == {"read": 2}
@@ -245,8 +245,8 @@ async def test_a_folder_of_lines_has_moved_if_they_are_stored(ctx: Context, tmp_
 
 async def test_exports_are_no_sign_that_a_folder_has_moved(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
-        folder = written(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
-        export(folder, book())
+        folder = write_file(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
+        write_export(folder, make_book())
         await ingested(ctx, folder)
         shutil.rmtree(folder)
     assert {"old.", "new."} < set((await texts(ctx)).values())
@@ -261,13 +261,15 @@ async def test_one_file_does_not_take_over_a_folder(ctx: Context, tmp_path: Path
 
 
 async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
-    await ingested(ctx, export(tmp_path, book()))
+    await ingested(ctx, write_export(tmp_path, make_book()))
     await ingested(ctx, tmp_path)
     assert "roots" not in await documents(ctx, "meta")
 
 
 async def test_two_runs_at_once_do_not_get_one_name(app: App, tmp_path: Path) -> None:
-    folders = [written(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"]
+    folders = [
+        write_file(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"
+    ]
     await asyncio.gather(*(ingested(app.context(Caller(), Meter()), folder) for folder in folders))
     stored = await texts(app.context(Caller(), Meter()))
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
@@ -286,7 +288,7 @@ async def test_roots_that_another_run_wrote_are_not_overwritten(
 async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
     try:
-        written(folder, "note.md", "Words.")
+        write_file(folder, "note.md", "Words.")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     await ingested(ctx, folder)
@@ -322,12 +324,12 @@ def former_vault(folder: Path) -> Path:
     )
     line = '{"id": "1", "text": "Line.", "date": "2024-05-31", "tags": ["a"]}\n'
     highlight = {"text": "Simplify.", "highlighted_at": "2024-05-31T16:41:53Z"}
-    written(folder, "vault/tea.md", tea)
-    written(folder, "vault/2023-01-02 sails.md", "Reef early.\n\n```\n#include <sails.h>\n```\n")
-    written(folder, "vault/dough.txt", "Knead #well.")
-    written(folder, "vault/Books/Noise.md", "Noise.")
-    written(folder, "vault/docs.jsonl", line)
-    export(folder / "vault", book(highlights=[highlight]))
+    write_file(folder, "vault/tea.md", tea)
+    write_file(folder, "vault/2023-01-02 sails.md", "Reef early.\n\n```\n#include <sails.h>\n```\n")
+    write_file(folder, "vault/dough.txt", "Knead #well.")
+    write_file(folder, "vault/Books/Noise.md", "Noise.")
+    write_file(folder, "vault/docs.jsonl", line)
+    write_export(folder / "vault", make_book(highlights=[highlight]))
     return folder / "vault"
 
 

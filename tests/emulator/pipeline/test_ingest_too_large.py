@@ -20,8 +20,15 @@ from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.readwise_runs import followed, following, progress, texts
-from tests.support.source_files import book, broken, export, lines, sources, written
+from tests.support.readwise_runs import progress, readwise_settings, run_ingest, stored_texts
+from tests.support.source_files import (
+    json_lines,
+    make_book,
+    read_problems,
+    read_sources,
+    write_export,
+    write_file,
+)
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
@@ -77,22 +84,22 @@ def reasons(failures: list[Failure]) -> dict[str, str]:
 async def test_a_book_that_fits_no_document_is_dead_lettered_and_blocks_none(
     app: App, ctx: Context, readwise: FakeReadwise, project: str
 ) -> None:
-    app.settings = following(readwise, project)
+    app.settings = readwise_settings(readwise, project)
     for number in range(1, 41):
         readwise.put(number, "Reef early.")
     readwise.put(7, book_tags=LONG_TAGS)
-    report = await followed(app)
+    report = await run_ingest(app)
     assert {"Readwise: Book 7": TOO_LONG} == reasons(report.failures)
     assert Counter({"read": 39, "sources": 39, "created": 39}) == report.counts
     assert START - MARGIN == (await progress(ctx)).updated_after
     for _ in range(MAX_TRIES - 1):
-        assert len((await followed(app)).failures) == 1
+        assert len((await run_ingest(app)).failures) == 1
     assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await DEAD_LETTERS.load(ctx, 10)))
-    assert 39 == len(await texts(ctx))
+    assert 39 == len(await stored_texts(ctx))
     readwise.advance(hours=1)
     readwise.put(7, book_tags=LONG_TAGS[:2])
-    assert (await followed(app)).failures == []
-    assert 40 == len(await texts(ctx))
+    assert (await run_ingest(app)).failures == []
+    assert 40 == len(await stored_texts(ctx))
 
 
 async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
@@ -102,7 +109,7 @@ async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
         google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(tmp_path)
     )
     ctx = replace(ctx, settings=settings)
-    export(tmp_path, book(user_book_id=1, title="Ledger", highlights=MANY), book())
+    write_export(tmp_path, make_book(user_book_id=1, title="Ledger", highlights=MANY), make_book())
     report = await ingest(ctx, ample())
     assert {"Ledger (readwise-1)": TOO_MANY} == reasons(report.failures)
     assert ["readwise-7"] == [
@@ -117,14 +124,14 @@ async def test_a_record_that_fits_no_document_is_as_good_as_broken(
     """What was read of it before stays, the rest goes in, and the file is not read again."""
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
-    storage.put(BUCKET, "docs.jsonl", lines(first))
-    await followed(app)
+    storage.put(BUCKET, "docs.jsonl", json_lines(first))
+    await run_ingest(app)
     second = {"id": "b", "text": "Knead well."}
-    storage.put(BUCKET, "docs.jsonl", lines(first | {"tags": LONG_TAGS}, second))
-    report = await followed(app)
+    storage.put(BUCKET, "docs.jsonl", json_lines(first | {"tags": LONG_TAGS}, second))
+    report = await run_ingest(app)
     assert [f"gs://{BUCKET}/docs.jsonl line 1"] == [failure.name for failure in report.failures]
-    assert [["Knead well."], ["Reef early."]] == sorted((await texts(ctx)).values())
-    report = await followed(app)
+    assert [["Knead well."], ["Reef early."]] == sorted((await stored_texts(ctx)).values())
+    report = await run_ingest(app)
     assert (report.failures, report.counts) == ([], Counter())
 
 
@@ -134,10 +141,10 @@ async def test_an_object_that_is_too_large_is_not_downloaded(
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
     storage.put(BUCKET, "note.md", "Reef early.")
-    failures = (await followed(app)).failures
+    failures = (await run_ingest(app)).failures
     assert {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"} == reasons(failures)
     assert storage.calls["download"] == 1
-    assert [["Reef early."]] == list((await texts(ctx)).values())
+    assert [["Reef early."]] == list((await stored_texts(ctx)).values())
 
 
 @pytest.mark.parametrize(
@@ -146,16 +153,18 @@ async def test_an_object_that_is_too_large_is_not_downloaded(
 def test_a_file_that_is_too_large_is_not_opened(
     tmp_path: Path, name: str, limit: int, megabytes: int
 ) -> None:
-    problems = broken(sparse(tmp_path / name, limit + 1))
+    problems = read_problems(sparse(tmp_path / name, limit + 1))
     assert [(name, f"is larger than {megabytes} MB: split it")] == problems
 
 
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path) -> None:
     long = json.dumps({"id": "1", "text": "x" * 2 * LINE_BYTES}) + "\n"
-    path = written(tmp_path, "docs.jsonl", long + lines({"id": "2", "text": "Reef early."}) + long)
+    path = write_file(
+        tmp_path, "docs.jsonl", long + json_lines({"id": "2", "text": "Reef early."}) + long
+    )
     reason = "is larger than 8 MB: split it"
-    assert [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)] == broken(path)
-    assert ["Reef early."] == [source.text for source in sources(path)]
+    assert [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)] == read_problems(path)
+    assert ["Reef early."] == [source.text for source in read_sources(path)]
 
 
 def test_long_sources_are_saved_a_few_at_a_time() -> None:

@@ -22,7 +22,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import run_job
-from tests.support.source_files import book, export
+from tests.support.source_files import make_book, write_export
 from tests.support.stored_documents import documents, leases, snapshots
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases"
 def bookshelf(folder: Path) -> Path:
     """Ninety small books and, among them, one that takes several commits."""
     sizes = [0] * 45 + [600] + [0] * 45
-    return export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
+    return write_export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
 
 
 def _book(number: int, size: int) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _book(number: int, size: int) -> dict[str, Any]:
     highlights = [
         {"id": place, "text": text, "highlighted_at": day} for place, text in enumerate(texts)
     ]
-    return book(user_book_id=number, title=f"Book {number}", highlights=highlights)
+    return make_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
 
 async def contents(ctx: Context) -> dict[str, dict[str, Any]]:

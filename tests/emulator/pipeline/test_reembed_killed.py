@@ -21,13 +21,13 @@ from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.knowledge import set_fields
 from tests.support.model_migration import (
-    begin,
-    contents,
-    fill,
-    former,
-    move,
-    of_job,
-    present,
+    announce_move,
+    database_contents,
+    fill_base,
+    former_model,
+    job_context,
+    new_model,
+    run_reembed,
 )
 from tests.support.stored_documents import ample, snapshots
 
@@ -64,10 +64,10 @@ def clock() -> SettableClock:
 async def prepared(project: str, clock: SettableClock) -> Settings:
     """A base of the former model whose move was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
-    app = App(settings, embedder=former(), clock=clock)
-    await fill(app)
-    newer = App(settings, embedder=present(), clock=clock)
-    await begin(newer)
+    app = App(settings, embedder=former_model(), clock=clock)
+    await fill_base(app)
+    newer = App(settings, embedder=new_model(), clock=clock)
+    await announce_move(newer)
     await app.aclose()
     await newer.aclose()
     return settings
@@ -78,13 +78,13 @@ async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
 ) -> None:
     calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
     clock.advance(minutes=2)
-    undisturbed = App(calm, embedder=present(), clock=clock)
-    await move(undisturbed)
-    model, deaths = present(), 0
+    undisturbed = App(calm, embedder=new_model(), clock=clock)
+    await run_reembed(undisturbed)
+    model, deaths = new_model(), 0
     while True:
         app = WatchedApp(wild, after(1, die), embedder=model, clock=clock)
         try:
-            report = await reembed(of_job(app), ample())
+            report = await reembed(job_context(app), ample())
         except Killed:
             deaths += 1
         else:
@@ -93,7 +93,7 @@ async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
             await app.aclose()
     assert (report, deaths > 12) == (Report(), True)
     again = App(wild, embedder=model, clock=clock)
-    assert unnamed(await contents(undisturbed)) == unnamed(await contents(again))
+    assert unnamed(await database_contents(undisturbed)) == unnamed(await database_contents(again))
     assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()
     await undisturbed.aclose()
@@ -134,15 +134,15 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     kill_chance: random.Random,
 ) -> None:
     settings = Settings(google_cloud_project=project)
-    older = App(settings, embedder=former())
-    await fill(older)
-    announce_move = {
+    older = App(settings, embedder=former_model())
+    await fill_base(older)
+    move_state = {
         "model": local_embedder.model,
         "dimension": local_embedder.dimension,
         "since": LONG_AGO,
     }
-    change = {"moving_to": announce_move | {"cleared": False, "places": {}}}
-    await set_fields(of_job(older), "meta/embedding", change)
+    change = {"moving_to": move_state | {"cleared": False, "places": {}}}
+    await set_fields(job_context(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):
         before = await progress(older)
@@ -155,7 +155,7 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     with moving(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = App(settings, embedder=local_embedder)
-    contents_now = await contents(newer)
+    contents_now = await database_contents(newer)
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
     assert contents_now["meta/embedding"] == space
     vectors = [
@@ -170,4 +170,4 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
 
 async def progress(app: App) -> object:
     """Changes with each step of a move."""
-    return [target.update_time for target in (await snapshots(of_job(app), "meta")).values()]
+    return [target.update_time for target in (await snapshots(job_context(app), "meta")).values()]

@@ -16,67 +16,69 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
-from tests.support.source_files import broken, lines, only, sources, written
+from tests.support.source_files import json_lines, read_one, read_problems, read_sources, write_file
 
 
 def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
     for name in ("c.md", "b/z.TXT", "b/a.markdown", "a.md"):
-        written(tmp_path, name, name)
-    written(tmp_path, "b/docs.jsonl", lines({"id": "1", "text": "x"}, {"id": "2", "text": "y"}))
-    written(tmp_path, "d.md", "")
+        write_file(tmp_path, name, name)
+    write_file(
+        tmp_path, "b/docs.jsonl", json_lines({"id": "1", "text": "x"}, {"id": "2", "text": "y"})
+    )
+    write_file(tmp_path, "d.md", "")
     expected = ["a.md", "b/a.markdown", "x", "y", "b/z.TXT", "c.md"]
-    assert expected == [source.text for source in sources(tmp_path)]
+    assert expected == [source.text for source in read_sources(tmp_path)]
     assert list(read(tmp_path)) == list(read(tmp_path))
 
 
 def test_hidden_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
     for name in (".hidden.md", ".obsidian/app.json", "a/.trash/old.md", "picture.png", "README"):
-        written(tmp_path, name, "Words.")
-    written(tmp_path, "note.md", "Words.")
-    assert only(tmp_path).title == "note"
+        write_file(tmp_path, name, "Words.")
+    write_file(tmp_path, "note.md", "Words.")
+    assert read_one(tmp_path).title == "note"
 
 
 def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    written(root, "real/note.md", "Inside.")
-    secret = written(tmp_path, "elsewhere/secret.md", "Outside.")
+    write_file(root, "real/note.md", "Inside.")
+    secret = write_file(tmp_path, "elsewhere/secret.md", "Outside.")
     (root / "real/passwords.md").symlink_to(secret)
     (root / "hop.md").symlink_to(root / "real/passwords.md")
     (root / "linked").symlink_to(tmp_path / "elsewhere")
     (root / "picture.png").symlink_to(secret)
     reason = "is a link to a target outside the folder: ingest that by itself"
     expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
-    assert expected == broken(root)
-    assert [source.text for source in sources(root)] == ["Inside."]
+    assert expected == read_problems(root)
+    assert [source.text for source in read_sources(root)] == ["Inside."]
 
 
 def test_what_links_inside_the_folder_lead_to_is_read_once(tmp_path: Path) -> None:
-    written(tmp_path, "real/note.md", "Inside.")
+    write_file(tmp_path, "real/note.md", "Inside.")
     (tmp_path / "a-link-to-real").symlink_to(tmp_path / "real")
     (tmp_path / "another.md").symlink_to("real/note.md")
     (tmp_path / "real/up").symlink_to(tmp_path)
-    assert [source.title for source in sources(tmp_path)] == ["note"]
-    assert broken(tmp_path) == []
+    assert [source.title for source in read_sources(tmp_path)] == ["note"]
+    assert read_problems(tmp_path) == []
 
 
 def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> None:
-    hidden = written(tmp_path, ".git/annex/objects/7f", "Words.")
-    written(tmp_path, ".store/deep/b.md", "More.")
+    hidden = write_file(tmp_path, ".git/annex/objects/7f", "Words.")
+    write_file(tmp_path, ".store/deep/b.md", "More.")
     (tmp_path / "b.md").symlink_to(".git/annex/objects/7f")
     (tmp_path / "a.md").symlink_to(hidden)
     (tmp_path / "linked").symlink_to(".store/deep")
     (tmp_path / ".store/deep/circle").symlink_to(tmp_path / ".store")
-    assert [source.title for source in sources(tmp_path)] == ["a", "b"]
-    assert [source.text for source in sources(tmp_path)] == ["Words.", "More."]
+    assert [source.title for source in read_sources(tmp_path)] == ["a", "b"]
+    assert [source.text for source in read_sources(tmp_path)] == ["Words.", "More."]
 
 
 def test_a_link_that_is_changed_later_leads_nowhere_else(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    written(root, ".annex/object", "Inside.")
+    write_file(root, ".annex/object", "Inside.")
     (root / "note.md").symlink_to(".annex/object")
     listing = list_files(root)
     (root / "note.md").unlink()
-    (root / "note.md").symlink_to(written(tmp_path, "secret.md", "Outside."))
+    (root / "note.md").symlink_to(write_file(tmp_path, "secret.md", "Outside."))
     (source,) = read_files(listing)
     assert isinstance(source, Source)
     assert (source.title, source.text) == ("note", "Inside.")
@@ -86,20 +88,20 @@ def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> 
     (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
     (tmp_path / "circle.jsonl").symlink_to(tmp_path / "circle.jsonl")
     os.mkfifo(tmp_path / "pipe.json")
-    written(tmp_path, "note.md", "Words.")
+    write_file(tmp_path, "note.md", "Words.")
     expected = [
         ("circle.jsonl", "cannot be opened: Too many levels of symbolic links"),
         ("gone.md", "cannot be opened: No such file or directory"),
         ("pipe.json", "is not a regular file"),
     ]
-    assert expected == broken(tmp_path)
-    assert len(sources(tmp_path)) == 1
+    assert expected == read_problems(tmp_path)
+    assert len(read_sources(tmp_path)) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may open everything")
 def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
-    written(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
-    written(tmp_path, "note.md", "Words.")
+    write_file(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
+    write_file(tmp_path, "note.md", "Words.")
     items = list(read(tmp_path))
     (tmp_path / "closed").chmod(0o700)
     assert InputProblem("closed", "cannot be opened: Permission denied") == items[0]
@@ -107,28 +109,28 @@ def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
 
 
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
-    before = only(written(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
-    after = only(written(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
+    before = read_one(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
+    after = read_one(write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
     assert before.source_id == after.source_id
 
 
 def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
-    file = written(tmp_path, "notes/b.md", "Words.")
-    assert only(file.parent) == only(file)
+    file = write_file(tmp_path, "notes/b.md", "Words.")
+    assert read_one(file.parent) == read_one(file)
 
 
 @pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
 def test_two_folders_keep_apart_what_they_call_the_same(tmp_path: Path, name: str) -> None:
-    content = "Words." if name.endswith("md") else lines({"id": "1", "text": "Words."})
-    work = only(written(tmp_path, f"work/{name}", content).parent)
-    home = only(written(tmp_path, f"home/{name}", content).parent)
+    content = "Words." if name.endswith("md") else json_lines({"id": "1", "text": "Words."})
+    work = read_one(write_file(tmp_path, f"work/{name}", content).parent)
+    home = read_one(write_file(tmp_path, f"home/{name}", content).parent)
     assert work.source_id != home.source_id
 
 
 def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> None:
     for name in ("a/b.md", "a-b.md", "a_b.md", "a b.md", "a.b.md", "a/b.txt"):
-        written(tmp_path, name, "Words.")
-    ids = {source.source_id for source in sources(tmp_path)}
+        write_file(tmp_path, name, "Words.")
+    ids = {source.source_id for source in read_sources(tmp_path)}
     assert (len(ids), all(re.fullmatch(r"[\w-]{1,64}", record_id) for record_id in ids)) == (
         6,
         True,
@@ -136,16 +138,16 @@ def test_paths_that_differ_in_punctuation_have_different_ids(tmp_path: Path) -> 
 
 
 def test_an_id_of_two_files_is_reported_with_both_places(tmp_path: Path) -> None:
-    written(tmp_path, "a.jsonl", lines({"id": "7", "text": "x"}))
-    written(tmp_path, "b.jsonl", lines({"id": "7", "text": "y"}))
+    write_file(tmp_path, "a.jsonl", json_lines({"id": "7", "text": "x"}))
+    write_file(tmp_path, "b.jsonl", json_lines({"id": "7", "text": "y"}))
     expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
-    assert expected == broken(tmp_path)
+    assert expected == read_problems(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.md", "image.png", "empty", "a\0b"])
 def test_a_path_with_nothing_to_read_is_refused_at_once(tmp_path: Path, name: str) -> None:
-    written(tmp_path, "image.png", b"\x89PNG")
-    written(tmp_path, "empty/other.png", b"\x89PNG")
+    write_file(tmp_path, "image.png", b"\x89PNG")
+    write_file(tmp_path, "empty/other.png", b"\x89PNG")
     with pytest.raises(InvalidInput, match=r"Give a folder or a file: .*\.jsonl"):
         read(tmp_path / name)
 
@@ -193,7 +195,7 @@ _FRONT_MATTER = st.text(alphabet="ab:-[]{}&*!|>'\"#%@,?\\xuU0\n \t\x85\ud800", m
 def assert_readable(name: str, content: bytes) -> None:
     """Every entry can be stored and printed, and a second reading finds the same."""
     with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), name, content)
+        path = write_file(Path(folder), name, content)
         items = list(read(path))
         assert list(read(path)) == items
     for item in items:

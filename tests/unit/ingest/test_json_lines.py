@@ -10,7 +10,14 @@ import pytest
 
 from functions.jobs.ingest.readers.reading import read
 from shared.knowledge.source import Section, Source
-from tests.support.source_files import broken, lines, only, sources, warnings, written
+from tests.support.source_files import (
+    json_lines,
+    read_one,
+    read_problems,
+    read_sources,
+    read_warnings,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,12 +56,12 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         source_url="https://example.com",
         sections=(section,),
     )
-    assert expected == only(written(tmp_path, "docs.jsonl", lines(line)))
+    assert expected == read_one(write_file(tmp_path, "docs.jsonl", json_lines(line)))
 
 
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
-    source = only(written(tmp_path, "corpus.jsonl", lines(line)))
+    source = read_one(write_file(tmp_path, "corpus.jsonl", json_lines(line)))
     opening = "New opportunities. " * 4 + "New…"
     assert (f"{tmp_path.name}-31715818", opening, "jsonl") == (
         source.source_id,
@@ -79,7 +86,7 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
             b'{"id": "last", "text": "x"}',
         ]
     )
-    path = written(tmp_path, "file.jsonl", content)
+    path = write_file(tmp_path, "file.jsonl", content)
     expected = [
         ("file.jsonl line 2", "is not JSON: Unterminated string starting at (column 23)"),
         ("file.jsonl line 4", "is not UTF-8: byte 0xe9 at position 28; save it as UTF-8"),
@@ -90,8 +97,8 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
         ("file.jsonl line 9", "author: Input should be a valid string"),
         ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
     ]
-    assert expected == broken(path)
-    assert [source.source_id for source in sources(path)] == [
+    assert expected == read_problems(path)
+    assert [source.source_id for source in read_sources(path)] == [
         f"{tmp_path.name}-first",
         f"{tmp_path.name}-last",
     ]
@@ -101,7 +108,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
     content = (
         r'{"id": "1", "title": "\ud83d", "text": "\ud83d\ude00 \ude00\u0000", "tags": ["\udfff"]}'
     )
-    source = only(written(tmp_path, "docs.jsonl", content))
+    source = read_one(write_file(tmp_path, "docs.jsonl", content))
     assert (source.title, source.text, source.tags) == ("\ufffd", "\U0001f600 \ufffd", ("\ufffd",))
 
 
@@ -119,49 +126,51 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
 def test_dates_are_utc_where_nothing_else_is_said(
     tmp_path: Path, date: str | None, moment: datetime | None
 ) -> None:
-    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x", "date": date}))
-    assert moment == only(path).sections[0].highlighted_at
+    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
+    assert moment == read_one(path).sections[0].highlighted_at
 
 
 @pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])
 def test_a_line_is_kept_without_a_date_that_is_wrong(tmp_path: Path, date: Any) -> None:
-    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x", "date": date}))
-    ((name, reason),) = warnings(path)
+    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x", "date": date}))
+    ((name, reason),) = read_warnings(path)
     assert name == "docs.jsonl line 1"
     assert reason.startswith("date: ")
-    assert only(path).sections == (Section("x"),)
+    assert read_one(path).sections == (Section("x"),)
 
 
 def test_of_two_dates_that_are_wrong_both_are_left_out(tmp_path: Path) -> None:
     line = {"id": "1", "text": "x", "highlighted_at": "soon", "date": "later"}
-    path = written(tmp_path, "docs.jsonl", lines(line))
-    ((_, reason),) = warnings(path)
+    path = write_file(tmp_path, "docs.jsonl", json_lines(line))
+    ((_, reason),) = read_warnings(path)
     assert "“soon”" in reason
     assert "“later”" in reason
-    assert only(path).sections == (Section("x"),)
+    assert read_one(path).sections == (Section("x"),)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     text = "\u0a0a \u2028 \U0001f600"  # bytes of line ends, and a line end of Unicode's
     content = json.dumps({"id": "1", "text": text}, ensure_ascii=False) + "\r\n\r\n{\r\n"
-    path = written(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
-    assert only(path).text == text
-    ((name, _),) = broken(path)
+    path = write_file(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
+    assert read_one(path).text == text
+    ((name, _),) = read_problems(path)
     assert name == "docs.jsonl line 3"
 
 
 def test_lines_in_utf_16_that_break_off_are_named(tmp_path: Path) -> None:
-    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}).encode("utf-16")[:-1])
-    ((name, reason),) = broken(path)
+    path = write_file(
+        tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}).encode("utf-16")[:-1]
+    )
+    ((name, reason),) = read_problems(path)
     assert name == "docs.jsonl"
     assert reason.startswith("is not UTF-16, as its byte order mark says: ")
 
 
 def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
-    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}))
+    path = write_file(tmp_path, "docs.jsonl", json_lines({"id": "1", "text": "x"}))
     reading = read(path)
-    path.write_text(lines({"id": "2", "text": "written before the first was asked for"}))
+    path.write_text(json_lines({"id": "2", "text": "written before the first was asked for"}))
     assert [source.source_id for source in reading if isinstance(source, Source)] == [
         f"{tmp_path.name}-2"
     ]

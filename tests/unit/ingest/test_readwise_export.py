@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.knowledge.source import Section, Source
-from tests.support.source_files import book, broken, export, only, sources, warnings, written
+from tests.support.source_files import (
+    make_book,
+    read_one,
+    read_problems,
+    read_sources,
+    read_warnings,
+    write_export,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> None:
-    path = export(
+    path = write_export(
         tmp_path,
         {
             "user_book_id": 12345,
@@ -77,7 +85,7 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
             ),
         ),
     )
-    assert expected == only(path)
+    assert expected == read_one(path)
 
 
 def test_highlights_come_in_reading_order_the_unplaced_last(tmp_path: Path) -> None:
@@ -87,7 +95,7 @@ def test_highlights_come_in_reading_order_the_unplaced_last(tmp_path: Path) -> N
         {"id": 2, "text": "second here", "location": 10},
         {"id": 1, "text": "first here", "location": 10},
     ]
-    source = only(export(tmp_path, book(highlights=highlights)))
+    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
     expected = ["first here", "second here", "later", "nowhere"]
     assert expected == [section.text for section in source.sections]
 
@@ -100,7 +108,7 @@ def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> 
         {"text": None, "note": ""},
         {"text": "", "note": "only a note"},
     ]
-    source = only(export(tmp_path, book(highlights=highlights)))
+    source = read_one(write_export(tmp_path, make_book(highlights=highlights)))
     assert [section.text for section in source.sections] == ["kept", "Note: only a note"]
 
 
@@ -116,7 +124,7 @@ def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> 
 def test_a_book_that_was_deleted_or_emptied_has_no_sections(
     tmp_path: Path, fields: dict[str, Any]
 ) -> None:
-    assert only(export(tmp_path, book(**fields))).sections == ()
+    assert read_one(write_export(tmp_path, make_book(**fields))).sections == ()
 
 
 @pytest.mark.parametrize(
@@ -132,9 +140,9 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
 def test_a_broken_book_is_named_and_the_others_go_in(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
-    path = export(tmp_path, book(**fields), book(user_book_id=8))
-    assert [("export.json: Walden", reason)] == broken(path)
-    assert [source.source_id for source in sources(path)] == ["readwise-8"]
+    path = write_export(tmp_path, make_book(**fields), make_book(user_book_id=8))
+    assert [("export.json: Walden", reason)] == read_problems(path)
+    assert [source.source_id for source in read_sources(path)] == ["readwise-8"]
 
 
 def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> None:
@@ -142,34 +150,34 @@ def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> Non
         {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
         {"text": "y", "location": 2, "highlighted_at": "May 31"},
     ]
-    path = export(tmp_path, book(highlights=highlights))
+    path = write_export(tmp_path, make_book(highlights=highlights))
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
-    assert [("export.json: Walden", f"{reason}; kept without it")] == warnings(path)
+    assert [("export.json: Walden", f"{reason}; kept without it")] == read_warnings(path)
     expected = (Section("x", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)), Section("y"))
-    assert expected == only(path).sections
+    assert expected == read_one(path).sections
 
 
 def test_a_book_that_cannot_be_named_is_counted(tmp_path: Path) -> None:
-    path = export(tmp_path, book(), None, {"user_book_id": 9})
+    path = write_export(tmp_path, make_book(), None, {"user_book_id": 9})
     expected = [
         ("export.json: book 2", "is not a JSON object"),
         ("export.json: 9", "has no `highlights`"),
     ]
-    assert expected == broken(path)
+    assert expected == read_problems(path)
 
 
 def test_only_the_first_few_faults_of_a_book_are_listed(tmp_path: Path) -> None:
-    ((_, reason),) = broken(export(tmp_path, book(highlights=[{"text": []}] * 9)))
+    ((_, reason),) = read_problems(write_export(tmp_path, make_book(highlights=[{"text": []}] * 9)))
     assert reason.endswith("highlights.2.text: Input should be a valid string; and 6 more")
 
 
 def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
-    path = written(tmp_path, "books.json", json.dumps([book()]))
-    assert only(path).source_id == "readwise-7"
+    path = write_file(tmp_path, "books.json", json.dumps([make_book()]))
+    assert read_one(path).source_id == "readwise-7"
 
 
 def test_a_book_of_nothing_but_id_and_highlights_gets_a_name(tmp_path: Path) -> None:
-    source = only(export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
+    source = read_one(write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
     expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
     assert expected == source
 
@@ -188,12 +196,12 @@ def test_a_book_of_nothing_but_id_and_highlights_gets_a_name(tmp_path: Path) -> 
 def test_a_json_file_that_is_no_export_is_broken(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    assert [("export.json", reason)] == broken(written(tmp_path, "export.json", content))
+    assert [("export.json", reason)] == read_problems(write_file(tmp_path, "export.json", content))
 
 
 def test_a_number_too_long_for_python_breaks_its_file_only(tmp_path: Path) -> None:
-    written(tmp_path, "export.json", "[" + "9" * 5000 + "]")
-    written(tmp_path, "note.md", "Words.")
-    ((name, reason),) = broken(tmp_path)
+    write_file(tmp_path, "export.json", "[" + "9" * 5000 + "]")
+    write_file(tmp_path, "note.md", "Words.")
+    ((name, reason),) = read_problems(tmp_path)
     assert (name, reason.startswith("has a number that is too long")) == ("export.json", True)
-    assert len(sources(tmp_path)) == 1
+    assert len(read_sources(tmp_path)) == 1

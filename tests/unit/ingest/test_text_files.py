@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.knowledge.source import Section, Source
-from tests.support.source_files import broken, only, warnings, written
+from tests.support.source_files import read_one, read_problems, read_warnings, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         "\n# Heading\n\nWords.\n"
     )
     expected = Source(
-        source_id=only(written(tmp_path, "paris.md", "x")).source_id,
+        source_id=read_one(write_file(tmp_path, "paris.md", "x")).source_id,
         title="12:30 in Paris",
         author="Ann, Bob",
         category="essays",
@@ -36,7 +36,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
             Section("# Heading\n\nWords.", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)),
         ),
     )
-    source = only(written(tmp_path, "paris.md", content))
+    source = read_one(write_file(tmp_path, "paris.md", content))
     (section,) = source.sections
     assert expected == replace(source, sections=(replace(section, written_at=None),))
 
@@ -58,7 +58,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
 def test_the_title_is_given_or_a_heading_or_the_file_name(
     tmp_path: Path, content: str, title: str
 ) -> None:
-    assert title == only(written(tmp_path, "note.md", content)).title
+    assert title == read_one(write_file(tmp_path, "note.md", content)).title
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_the_title_is_given_or_a_heading_or_the_file_name(
     ["---\nA rule, not front matter.\n---\nWords.", "---\nNo second rule.", "--- a: b ---\nWords."],
 )
 def test_a_rule_at_the_top_is_part_of_the_text(tmp_path: Path, text: str) -> None:
-    assert text == only(written(tmp_path, "note.md", text)).text
+    assert text == read_one(write_file(tmp_path, "note.md", text)).text
 
 
 def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
-    path = written(tmp_path, "note.md", "---\ntags: 'one, two words,, #three'\n---\nWords.")
-    assert only(path).tags == ("one", "two words", "three")
+    path = write_file(tmp_path, "note.md", "---\ntags: 'one, two words,, #three'\n---\nWords.")
+    assert read_one(path).tags == ("one", "two words", "three")
 
 
 def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
-    path = written(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
-    assert only(path).text == "one\ntwo\nthree\tfour"
+    path = write_file(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
+    assert read_one(path).text == "one\ntwo\nthree\tfour"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -
 def test_a_broken_text_file_is_named_with_what_to_mend(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    assert [("note.md", reason)] == broken(written(tmp_path, "note.md", content))
+    assert [("note.md", reason)] == read_problems(write_file(tmp_path, "note.md", content))
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,11 @@ def test_a_broken_text_file_is_named_with_what_to_mend(
 def test_a_note_with_malformed_front_matter_is_kept_as_text(
     tmp_path: Path, block: str, reason: str
 ) -> None:
-    path = written(tmp_path, "note.md", f"---\n{block}\n---\n# Words #tag")
-    assert [("note.md", f"has malformed front matter at {reason}; kept as text")] == warnings(path)
-    source = only(path)
+    path = write_file(tmp_path, "note.md", f"---\n{block}\n---\n# Words #tag")
+    assert [("note.md", f"has malformed front matter at {reason}; kept as text")] == read_warnings(
+        path
+    )
+    source = read_one(path)
     assert (source.title, source.tags) == ("Words #tag", ("tag",))
     assert source.text == f"---\n{block}\n---\n# Words #tag"
 
@@ -131,9 +133,9 @@ def test_a_note_with_malformed_front_matter_is_kept_as_text(
 def test_a_note_is_kept_without_a_field_that_is_wrong(
     tmp_path: Path, line: str, reason: str
 ) -> None:
-    path = written(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
-    assert [("note.md", f"line 3: {reason}; kept without it")] == warnings(path)
-    source = only(path)
+    path = write_file(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
+    assert [("note.md", f"line 3: {reason}; kept without it")] == read_warnings(path)
+    source = read_one(path)
     assert (source.text, source.author, source.tags) == ("Words.", "Ann", ())
 
 
@@ -141,17 +143,17 @@ def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> No
     names = "abcdefghi"
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
     unfolding = "\n".join(["a: &a [x]", *levels, "date: *i"])
-    path = written(tmp_path, "note.md", f"---\n{unfolding}\n---\nWords.")
+    path = write_file(tmp_path, "note.md", f"---\n{unfolding}\n---\nWords.")
     reason = "line 11: date: A date is a text such as 2024-05-31; kept without it"
-    assert warnings(path) == [("note.md", reason)]
+    assert read_warnings(path) == [("note.md", reason)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     content = "\ufeff---\r\nauthor: Ö\r\nx: [\r\n---\r\nGrüße \U0001f600.\r\n"
-    path = written(tmp_path, "note.md", content.encode(encoding))
-    assert only(path).text == "---\nauthor: Ö\nx: [\n---\nGrüße \U0001f600."
-    ((_, reason),) = warnings(path)
+    path = write_file(tmp_path, "note.md", content.encode(encoding))
+    assert read_one(path).text == "---\nauthor: Ö\nx: [\n---\nGrüße \U0001f600."
+    ((_, reason),) = read_warnings(path)
     assert reason.startswith("has malformed front matter at line 4: ")
 
 
@@ -178,9 +180,9 @@ NAMED = "2024-05-31 Note.md"
 def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
     tmp_path: Path, name: str, front_matter: str, date: str
 ) -> None:
-    path = written(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
+    path = write_file(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
     os.utime(path, (0, FILE_TIME.timestamp()))
-    (section,) = only(path).sections
+    (section,) = read_one(path).sections
     assert f"{section.highlighted_at or section.written_at:%Y-%m-%d}" == date
     assert (section.highlighted_at is not None) == front_matter.startswith("date: 2")
 
@@ -204,25 +206,25 @@ def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
     ],
 )
 def test_inline_tags_are_tags(tmp_path: Path, text: str, tags: tuple[str, ...]) -> None:
-    path = written(tmp_path, "note.md", f"---\ntags: given\n---\n{text}")
-    assert only(path).tags == ("given", *tags)
+    path = write_file(tmp_path, "note.md", f"---\ntags: given\n---\n{text}")
+    assert read_one(path).tags == ("given", *tags)
 
 
 def test_plain_text_has_no_inline_tags(tmp_path: Path) -> None:
-    assert only(written(tmp_path, "note.txt", "#include <x>")).tags == ()
+    assert read_one(write_file(tmp_path, "note.txt", "#include <x>")).tags == ()
 
 
 def test_a_note_of_endless_inline_tags_is_not_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
-    assert len(only(path).tags) == 200
+    path = write_file(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
+    assert len(read_one(path).tags) == 200
 
 
 def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.md")
     try:
-        path = written(tmp_path, name, "Words.")
+        path = write_file(tmp_path, name, "Words.")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    assert only(path).title == "caf\ufffd"
+    assert read_one(path).title == "caf\ufffd"
     path.write_text("")
-    assert broken(path) == [("caf\ufffd.md", "has no text")]
+    assert read_problems(path) == [("caf\ufffd.md", "has no text")]

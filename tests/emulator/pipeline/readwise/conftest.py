@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.readwise_runs import following
+from tests.support.readwise_runs import readwise_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,4 +25,4 @@ def readwise() -> Iterator[FakeReadwise]:
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
     """The settings of a laptop that follows the library."""
-    return following(readwise, project)
+    return readwise_settings(readwise, project)

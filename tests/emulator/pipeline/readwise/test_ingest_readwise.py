@@ -26,8 +26,8 @@ from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
 from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.readwise_runs import followed, progress, standing, texts
-from tests.support.source_files import export
+from tests.support.readwise_runs import progress, run_ingest, stored_state, stored_texts
+from tests.support.source_files import write_export
 from tests.support.stored_documents import nothing, one_step
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ async def test_the_first_run_brings_in_the_whole_library(
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
-    report = await followed(app)
+    report = await run_ingest(app)
     assert Report(Counter({"sources": 2, "created": 3, "read": 2})) == report
     assert {"readwise-7": ["Reef early.", "Heave to."], "readwise-8": ["Knead well."]} == (
-        await texts(ctx)
+        await stored_texts(ctx)
     )
     assert [{"includeDeleted": "true"}, {"includeDeleted": "true", "ids": "7,8"}] == (
         queries(readwise)
@@ -74,13 +74,13 @@ async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
     readwise.put(8, "Knead well.", source_url="https://example.com/bread")
     readwise.put(9)
     readwise.highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
-    await followed(app)
+    await run_ingest(app)
     readwise.page_size = 1_000
-    export(tmp_path, *readwise.export()["results"])
+    write_export(tmp_path, *readwise.export()["results"])
     by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
-    await followed(by_file)
+    await run_ingest(by_file)
     other = by_file.context(Caller(), Meter())
-    assert await standing(other) == await standing(ctx)
+    assert await stored_state(other) == await stored_state(ctx)
     await by_file.aclose()
 
 
@@ -90,11 +90,11 @@ async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
     for number in range(40):
         readwise.put(number, "Reef early.")
     readwise.advance(days=1)
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     queries(readwise)
     meter = Meter()
-    assert Report() == await followed(app, meter)
+    assert Report() == await run_ingest(app, meter)
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
     assert [{"includeDeleted": "true", "updatedAfter": since}] == queries(readwise)
@@ -105,7 +105,7 @@ async def test_a_first_run_reads_one_document_a_book(app: App, readwise: FakeRea
     for number in range(65):
         readwise.put(number, "Reef early.")
     meter = Meter()
-    await followed(app, meter)
+    await run_ingest(app, meter)
     # Its progress; each source, which is missing; for each thirty, its chunks, of which are none.
     assert 1 + 65 + 3 == meter.documents_read
     # Sources, chunks, and its progress after each thirty.
@@ -119,26 +119,26 @@ async def test_only_books_with_changes_are_read_again_and_whole(
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
     readwise.advance(days=1)
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 2, "Mind the boom.")
     queries(readwise)
-    report = await followed(app)
+    report = await run_ingest(app)
     assert Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1})) == report
     assert "7" == queries(readwise)[-1]["ids"]
-    assert (await texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
+    assert (await stored_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
 async def test_an_edit_and_a_new_title_are_followed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.put(7, readable_title="Sails")
-    await followed(app)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(ctx)
+    await run_ingest(app)
+    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await stored_texts(ctx)
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails"
 
@@ -148,12 +148,12 @@ async def test_deleted_highlights_and_books_go(
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     readwise.delete(8)
-    assert (await followed(app)).failures == []
-    assert {"readwise-7": ["Heave to."]} == await texts(ctx)
+    assert (await run_ingest(app)).failures == []
+    assert {"readwise-7": ["Heave to."]} == await stored_texts(ctx)
 
 
 async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
@@ -161,57 +161,57 @@ async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete(8)
     call_count = len(readwise.calls)
     readwise.between = at(call_count + 2, lambda: readwise.forget(8))
-    assert (await followed(app)).failures == []
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert (await run_ingest(app)).failures == []
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
 
 
 async def test_a_book_whose_last_highlight_went_goes_too(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
-    await followed(app)
-    assert {} == await texts(ctx)
+    await run_ingest(app)
+    assert {} == await stored_texts(ctx)
 
 
 async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
     readwise.between = at(call_count + 2, lambda: readwise.forget(7))
-    report = await followed(app)
+    report = await run_ingest(app)
     reason = "was requested, but is not in the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
     readwise.advance(days=1)
     readwise.put(7, "Reef earlier.")
-    assert (await followed(app)).failures == []
-    assert {"readwise-7": ["Reef earlier."]} == await texts(ctx)
+    assert (await run_ingest(app)).failures == []
+    assert {"readwise-7": ["Reef earlier."]} == await stored_texts(ctx)
 
 
 async def test_days_without_a_run_are_not_lost(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     for day in range(1, 5):
         readwise.advance(days=1)
         readwise.highlight(7, day, f"Day {day}.")
     readwise.advance(days=10)
-    await followed(app)
+    await run_ingest(app)
     days = [f"Day {day}." for day in range(1, 5)]
-    assert {"readwise-7": ["Reef early.", *days]} == await texts(ctx)
+    assert {"readwise-7": ["Reef early.", *days]} == await stored_texts(ctx)
 
 
 async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
@@ -228,10 +228,10 @@ async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
 
     readwise.page_size = 1
     readwise.between = at(5, edit)
-    await followed(app)
-    assert (await texts(ctx))["readwise-8"] == ["Knead well."]
-    await followed(app)
-    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]} == await texts(ctx)
+    await run_ingest(app)
+    assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
+    await run_ingest(app)
+    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]} == await stored_texts(ctx)
 
 
 async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
@@ -241,8 +241,8 @@ async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
     readwise.put(6, "Before.")
     readwise.put(7, *thoughts)
     readwise.put(8, "After.")
-    await followed(app)
-    assert (await texts(ctx))["readwise-7"] == thoughts
+    await run_ingest(app)
+    assert (await stored_texts(ctx))["readwise-7"] == thoughts
 
 
 async def test_a_broken_book_is_tried_again_and_blocks_no_other(
@@ -253,20 +253,20 @@ async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     readwise.highlight(8, 1, "Rest it.", note=[])
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
-    assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
     missed = {"8": FailedBook("Book 8", reason)}
     assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
     readwise.advance(days=1)
     queries(readwise)
-    assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
+    assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
     assert [None, "8"] == [query.get("ids") for query in queries(readwise)]
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert SyncProgress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
     assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead well.", "Rest it."]} == (
-        await texts(ctx)
+        await stored_texts(ctx)
     )
 
 
@@ -275,11 +275,11 @@ async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
 ) -> None:
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
-    report = await followed(app)
+    report = await run_ingest(app)
     assert (report.failures, (await progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert [Failure("Readwise: Book 8", f"{reason}; kept without it")] == report.warnings
-    assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(ctx)
+    assert {"readwise-8": ["Knead well.", "Rest it."]} == await stored_texts(ctx)
 
 
 async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
@@ -289,7 +289,7 @@ async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
     readwise.highlight(8, 0, "Knead well.", note=[])
     failures = []
     for _ in range(6):
-        failures.append(len((await followed(app)).failures))
+        failures.append(len((await run_ingest(app)).failures))
         readwise.advance(days=1)
     assert [1, 1, 1, 1, 1, 0] == failures
     assert [["Readwise: Book 8"], 1, 0] == [
@@ -297,9 +297,9 @@ async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
         await DEAD_LETTERS.retry(ctx),
         await DEAD_LETTERS.retry(ctx),
     ]
-    assert len((await followed(app)).failures) == 1
+    assert len((await run_ingest(app)).failures) == 1
     readwise.put(8, "Knead well.")
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
     assert {} == (await progress(ctx)).missed
 
 
@@ -311,7 +311,7 @@ async def test_too_many_broken_books_to_remember_are_all_read_again(
     await ReadwiseSync(ctx.database).store(SyncProgress(START, many, UnfinishedRun(START, "")))
     readwise.advance(days=1)
     readwise.put(8, "Knead well.")
-    await followed(app)
+    await run_ingest(app)
     after = await progress(ctx)
     assert (START, MAX_FAILED_BOOKS, None) == (
         after.updated_after,
@@ -325,9 +325,9 @@ async def test_a_book_without_an_id_is_reported(
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.", user_book_id=None)
-    report = await followed(app)
+    report = await run_ingest(app)
     assert [Failure("Readwise: Book 8", "has no id by which to request it")] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
 
 
 async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
@@ -342,13 +342,13 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     queries(readwise)
-    assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await followed(app)
+    assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await run_ingest(app)
     assert [None, "31", "61"] == [
         query.get("ids", "").split(",")[0] or None for query in (queries(readwise))
     ]
     assert SyncProgress(START - MARGIN) == await progress(ctx)
-    await followed(app)
-    assert (await texts(ctx))["readwise-3"] == ["Reef earlier."]
+    await run_ingest(app)
+    assert (await stored_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
 async def test_a_run_without_time_asks_for_nothing(ctx: Context, readwise: FakeReadwise) -> None:
@@ -360,10 +360,10 @@ async def test_a_new_layout_of_chunks_reads_the_whole_library_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     await ctx.database.document("meta", "readwise").update({"layout": 0})
-    assert (await followed(app)).counts["read"] == 1
+    assert (await run_ingest(app)).counts["read"] == 1
 
 
 async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwise) -> None:
@@ -395,11 +395,11 @@ async def test_one_origin_that_fails_keeps_none_of_the_others_out(
     app.settings = app.settings.model_copy(update=refused)
     readwise.put(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
-        await followed(app)
-    assert [["Trim the jib."]] == list((await texts(ctx)).values())
+        await run_ingest(app)
+    assert [["Trim the jib."]] == list((await stored_texts(ctx)).values())
 
 
 async def test_nothing_that_is_configured_says_what_may_be(app: App, project: str) -> None:
     app.settings = Settings(google_cloud_project=project)
     with pytest.raises(InvalidInput, match=r"INGEST_PATH .* READWISE_TOKEN .* INGEST_BUCKET"):
-        await followed(app)
+        await run_ingest(app)

@@ -36,7 +36,7 @@ from tests.support.fakes.readwise import (
     Reply,
     throttled,
 )
-from tests.support.readwise_runs import followed, progress, texts
+from tests.support.readwise_runs import progress, run_ingest, stored_texts
 from tests.support.stored_documents import one_step
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ async def test_a_run_reported_to_wait_too_long_is_completed_by_the_next(
     readwise.script.extend([Reply(), throttled("3600")])
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert Report(finished=False) == report
-    assert (await followed(app)).finished
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert (await run_ingest(app)).finished
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_neither_the_token_nor_what_people_read_is_logged(
     readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
     output = io.StringIO()
     with redirect_stderr(output), pytest.raises(InvalidInput) as refused:
-        await followed(app)
+        await run_ingest(app)
     words = output.getvalue() + refused.value.message
     assert "origin_failed" in words
     assert [] == [word for word in (TOKEN, "secret", "user_book") if word in words]
@@ -178,9 +178,9 @@ async def test_pages_that_come_twice_change_nothing(
     readwise.put(7, *thoughts)
     readwise.put(8, "Knead well.")
     readwise.repeats = True
-    report = await followed(app)
+    report = await run_ingest(app)
     assert (report.counts["read"], report.failures) == (2, [])
-    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await texts(ctx)
+    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await stored_texts(ctx)
 
 
 async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
@@ -201,19 +201,19 @@ async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
             Reply(altered=lambda now: now | {"results": now["results"] + before["results"]}),
         ]
     )
-    await followed(app)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(ctx)
+    await run_ingest(app)
+    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await stored_texts(ctx)
 
 
 async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
-    await followed(app)
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    await run_ingest(app)
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
 
 
 async def test_a_listing_that_comes_empty_half_way_ends_nothing(
@@ -228,10 +228,10 @@ async def test_a_listing_that_comes_empty_half_way_ends_nothing(
     readwise.script.append(NOTHING)
     reason = "is empty before all of it was read; the next run lists it again"
     failure = Failure("Readwise: the list of changes", reason)
-    assert Report(failures=[failure]) == await followed(app)
+    assert Report(failures=[failure]) == await run_ingest(app)
     assert half == await progress(ctx)
-    assert (await followed(app)).counts["read"] == 30
-    assert 60 == len(await texts(ctx))
+    assert (await run_ingest(app)).counts["read"] == 30
+    assert 60 == len(await stored_texts(ctx))
 
 
 async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
@@ -243,12 +243,12 @@ async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
         readwise.put(number, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
     reason = "lacks 31 of the items it counts; the next run lists it again"
-    report = await followed(app)
+    report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
     assert SyncProgress() == await progress(ctx)
-    assert (await followed(app)).failures == []
-    assert 62 == len(await texts(ctx))
+    assert (await run_ingest(app)).failures == []
+    assert 62 == len(await stored_texts(ctx))
     assert SyncProgress(START - MARGIN) == await progress(ctx)
 
 
@@ -258,13 +258,13 @@ async def test_a_count_that_is_none_counts_for_nothing(
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
 
 
 async def test_what_is_counted_may_be_highlights(app: App, readwise: FakeReadwise) -> None:
     readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
-    assert (await followed(app)).failures == []
+    assert (await run_ingest(app)).failures == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -287,15 +287,15 @@ async def test_a_book_without_the_highlights_that_were_listed_stays(
         return page | {"results": [book | {"highlights": []} for book in page["results"]]}
 
     readwise.put(7, "Reef early.")
-    await followed(app)
+    await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(altered=emptied)])
-    (failure,) = (await followed(app)).failures
+    (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "came without the highlights that were listed"
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
-    await followed(app)
-    assert {"readwise-7": ["Reef early.", "Heave to."]} == await texts(ctx)
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    await run_ingest(app)
+    assert {"readwise-7": ["Reef early.", "Heave to."]} == await stored_texts(ctx)
 
 
 async def test_a_record_that_is_no_book_keeps_none_of_the_others_out(
@@ -304,8 +304,8 @@ async def test_a_record_that_is_no_book_keeps_none_of_the_others_out(
     readwise.put(7, "Reef early.")
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(Reply(altered=lambda now: now | {"results": strange + now["results"]}))
-    assert len(strange) == len((await followed(app)).failures)
-    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    assert len(strange) == len((await run_ingest(app)).failures)
+    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
 
 
 async def test_cursors_that_lead_in_a_circle_end_the_run(
@@ -314,7 +314,7 @@ async def test_cursors_that_lead_in_a_circle_end_the_run(
     readwise.put(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
-        await followed(app)
+        await run_ingest(app)
     assert (await progress(ctx)).updated_after is None
 
 
@@ -325,7 +325,7 @@ async def test_control_characters_go_and_marks_of_direction_stay(
     readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
     readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to request it"
-    assert [Failure("Readwise: Oars 2J", reason)] == (await followed(app)).failures
-    assert {"readwise-7": [f"2J{isolated}"]} == await texts(ctx)
+    assert [Failure("Readwise: Oars 2J", reason)] == (await run_ingest(app)).failures
+    assert {"readwise-7": [f"2J{isolated}"]} == await stored_texts(ctx)
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails [31mup down"

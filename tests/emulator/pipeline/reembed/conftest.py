@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.clock import NOON, SettableClock
-from tests.support.model_migration import Model, filled, former, opener, present
+from tests.support.model_migration import Model, app_opener, former_model, new_model, open_filled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ def clock() -> SettableClock:
 async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
     """Opens the database as a process with this model does."""
     backends: list[App] = []
-    yield opener(settings, clock, backends)
+    yield app_opener(settings, clock, backends)
     for app in backends:
         await app.aclose()
 
@@ -36,10 +36,10 @@ async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open
 @pytest.fixture
 async def old(opened: Open) -> App:
     """A process with the former model, which has embedded everything."""
-    return await filled(opened(former()))
+    return await open_filled(opened(former_model()))
 
 
 @pytest.fixture
 def new(opened: Open) -> App:
     """A process with the model that is configured now."""
-    return opened(present())
+    return opened(new_model())

@@ -22,14 +22,14 @@ from tests.support.model_migration import (
     QUESTION,
     TASK,
     Model,
-    begin,
-    cleared,
-    former,
+    announce_move,
+    clear_vectors,
+    complete_move,
+    former_model,
+    job_context,
     model_of,
-    move,
-    moved,
-    of_job,
-    spaces,
+    run_reembed,
+    stored_spaces,
 )
 from tests.support.stored_documents import ample
 from tests.support.stored_documents import documents as stored
@@ -52,7 +52,7 @@ ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
 async def search(app: App, mode: str = "hybrid") -> Out:
     arguments = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
-    return await search_kb(arguments, of_job(app))
+    return await search_kb(arguments, job_context(app))
 
 
 async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
@@ -60,7 +60,7 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
         await search(new)
-    await moved(new, clock)
+    await complete_move(new, clock)
     for mode in ("semantic", "hybrid"):
         out = await search(new, mode)
         assert (out.results[0].title, out.message) == ("Under Sail", None)
@@ -71,10 +71,10 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
 async def test_while_the_base_moves_words_find_what_they_found(
     old: App, new: App, clock: SettableClock
 ) -> None:
-    await begin(new)
+    await announce_move(new)
     for app in (old, new):
         await assert_words_alone(app)
-    await cleared(new, clock)
+    await clear_vectors(new, clock)
     for app in (old, new):
         await assert_words_alone(app)
 
@@ -96,17 +96,17 @@ async def assert_words_alone(app: App) -> None:
 async def test_a_process_of_the_former_model_learns_of_the_move(old: App, new: App) -> None:
     """What it trusts meanwhile still holds: nothing is changed before that time is over."""
     await search(old)
-    await begin(new)
+    await announce_move(new)
     assert (await search(old, "semantic")).results
-    assert {("words-1", 16)} == (await spaces(old))["chunks"]
+    assert {("words-1", 16)} == (await stored_spaces(old))["chunks"]
 
 
 @pytest.mark.usefixtures("old")
 async def test_materials_with_new_vectors_are_searched_by_them(
     new: App, clock: SettableClock
 ) -> None:
-    await moved(new, clock)
-    assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
+    await complete_move(new, clock)
+    assert (await ingest_materials(job_context(new), ample())).counts == {"embedded": 4, "ready": 1}
     wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
     for where in wheres:
         out = await extract_result(new, QUESTION, task_id=TASK, **where)
@@ -118,7 +118,7 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 async def test_materials_asked_for_after_a_move_are_embedded_at_once(
     new: App, clock: SettableClock
 ) -> None:
-    await moved(new, clock)
+    await complete_move(new, clock)
     error = await extract_error(new, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
     out = await extract_result(new, QUESTION, task_id=TASK, document=content_id(TEXT))
@@ -131,7 +131,7 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 async def test_materials_uploaded_again_after_a_move_are_found(
     new: App, clock: SettableClock
 ) -> None:
-    await moved(new, clock)
+    await complete_move(new, clock)
     out = await extract_result(new, QUESTION, task_id=TASK, materials=TEXT)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
     assert model_of(new).paid[MAST] == 1
@@ -140,23 +140,23 @@ async def test_materials_uploaded_again_after_a_move_are_found(
 async def test_topics_and_passages_can_be_read_throughout_a_move(
     old: App, new: App, clock: SettableClock
 ) -> None:
-    names = list(await stored(of_job(old), "chunks"))
+    names = list(await stored(job_context(old), "chunks"))
     topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await Clusters(of_job(old).database).save(topics, members, "run-1", clock())
-    for prepare in (begin(new), cleared(new, clock), move(new)):
+    await Clusters(job_context(old).database).save(topics, members, "run-1", clock())
+    for prepare in (announce_move(new), clear_vectors(new, clock), run_reembed(new)):
         await prepare
         for app in (old, new):
-            result = await get_cluster(ClusterIn(cluster_id="dough"), of_job(app))
+            result = await get_cluster(ClusterIn(cluster_id="dough"), job_context(app))
             assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
-            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), of_job(app))
+            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), job_context(app))
             assert chunk.chunk_id == names[0]
 
 
 def topic(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """A topic whose centroid is of the former model."""
     cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
-    return ClusterWithCentroid(cluster, start + (0.0,) * (former().dimension - len(start)))
+    return ClusterWithCentroid(cluster, start + (0.0,) * (former_model().dimension - len(start)))
 
 
 @pytest.mark.usefixtures("old")
@@ -164,7 +164,10 @@ async def test_materials_move_to_vectors_of_another_length_too(
     opened: Open, clock: SettableClock
 ) -> None:
     longer = opened(Model("words-1", 24))
-    await moved(longer, clock)
-    assert (await ingest_materials(of_job(longer), ample())).counts == {"embedded": 4, "ready": 1}
+    await complete_move(longer, clock)
+    assert (await ingest_materials(job_context(longer), ample())).counts == {
+        "embedded": 4,
+        "ready": 1,
+    }
     out = await extract_result(longer, QUESTION, task_id=TASK, document=content_id(TEXT))
     assert out["contexts"][0] == MAST
