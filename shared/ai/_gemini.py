@@ -40,7 +40,7 @@ _WITHHELD: Final = {
 """Reasons to withhold an answer for its content: a repetition would be withheld again."""
 _CUT_OFF: Final = "MAX_TOKENS"
 _MIN_THINKING_OF_PRO: Final = 128
-"""The smallest thinking budget of Gemini 2.5 Pro, in tokens; it cannot be disabled."""
+"""The smallest thinking budget of Gemini 2.5 Pro, in tokens. It cannot be disabled."""
 
 
 @dataclass(frozen=True, slots=True)

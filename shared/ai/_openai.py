@@ -41,7 +41,7 @@ _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
 """The error codes of OpenAI and of One API for an account without quota; neither answers 402."""
 _REFUSED_INPUT = frozenset({400, 413, 422})
 _REFUSED_KEY = frozenset({401, 403})
-_REFUSES_ANY = "it refuses any text: check model, dimension, and whether vectors can be shortened"
+_REFUSES_ANY = "it rejects any text: check model, dimension, and whether vectors can be shortened"
 _ADVICE = {
     400: _REFUSES_ANY,
     401: "give it a key that it accepts",
@@ -58,7 +58,7 @@ class EndpointKey:
     """The key that authorizes a request.
 
     Attributes:
-        secret: The key; None if the endpoint needs none.
+        secret: The key, or None if the endpoint needs none.
         callers: Whether it is the caller's key rather than the deployment's.
     """
 
@@ -72,7 +72,7 @@ class EndpointKey:
 
     @property
     def fits_a_header(self) -> bool:
-        """Whether the key is valid in a header; if not, the client's error might quote it."""
+        """Whether the key is valid in a header. Otherwise, the client's error might quote it."""
         text = self.secret.get_secret_value() if self.secret else ""
         return text.isascii() and text.isprintable() and " " not in text
 
@@ -90,7 +90,7 @@ class OpenAIEndpoint:
     breaker: CircuitBreaker
 
     async def post(self, texts: Sequence[str], key: EndpointKey) -> httpx2.Response:
-        """Send one request and return the response, whatever its status.
+        """Send one request and return the response with any status.
 
         Raises:
             TimeoutError: The endpoint takes too long.
@@ -152,10 +152,10 @@ class OpenAIEndpoint:
             raise self._invalid_answer(fault.message) from None
 
     def misconfigured(self, status: int) -> PlatformFault:
-        """Make the error for a deployment that the endpoint refuses, and log what to do."""
+        """Log advice for the operator, and return the error for a rejected deployment."""
         advice = _ADVICE.get(status, "check the base URL")
         log.error("embeddings_refused", model=self.model, status=status, advice=advice)
-        return PlatformFault(f"The embeddings endpoint refuses this deployment ({status}).")
+        return PlatformFault(f"The embeddings endpoint rejects this deployment ({status}).")
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -169,7 +169,7 @@ class OpenAIEndpoint:
     def _refused_key(self, status: int, key: EndpointKey) -> CarrelError:
         if key.callers and status in _REFUSED_KEY:
             return Forbidden(
-                "The embeddings endpoint refused your key, with which this call embeds. Call with"
+                "The embeddings endpoint rejected your key, with which this call embeds. Call with"
                 " a key that the endpoint accepts."
             )
         return self.misconfigured(status)
@@ -205,7 +205,7 @@ class OpenAIEndpoint:
 
 
 class RefusedTexts(Exception):
-    """The endpoint refuses the texts that were sent."""
+    """The endpoint rejects the texts that were sent."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)

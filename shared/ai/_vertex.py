@@ -89,4 +89,4 @@ def _busy(error: errors.APIError | None) -> Unavailable:
 
 def _misconfigured(status: int) -> PlatformFault:
     log.error("vertex_refused", status=status, advice=_ADVICE.get(status))
-    return PlatformFault(f"Vertex AI refuses this deployment ({status}).")
+    return PlatformFault(f"Vertex AI rejects this deployment ({status}).")

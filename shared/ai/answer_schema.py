@@ -1,7 +1,7 @@
 """The JSON schema of an answer, as a language model gets it.
 
 Limits are stated in the descriptions instead of the schema. Vertex AI ignores some of JSON Schema's
-limits, such as the length of a string, and refuses a schema in which the others multiply ("too many
+limits, such as the length of a string, and rejects a schema in which the others multiply ("too many
 states for serving"). So the schema enforces the shape alone, and the limits are checked when the
 answer is validated.
 """

@@ -162,4 +162,4 @@ class BatchFiles:
 
 def _refused(_error: Exception, status: int) -> PlatformFault:
     log.error("bucket_refused", status=status, advice=_ADVICE)
-    return PlatformFault(f"Cloud Storage refuses this deployment ({status}): {_ADVICE}.")
+    return PlatformFault(f"Cloud Storage rejects this deployment ({status}): {_ADVICE}.")

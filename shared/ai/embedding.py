@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Vector = tuple[float, ...]
 """A unit vector: its Euclidean norm is 1."""
 PROBE: Final = "carrel"
-"""Every provider that works at all embeds this text."""
+"""A harmless text that every working provider embeds."""
 
 
 class Purpose(StrEnum):
@@ -38,11 +38,11 @@ class Embedder(Protocol):
     batch_size: int
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed all texts; return one unit vector per text, in their order.
+        """Embed all texts, and return one unit vector per text in the same order.
 
         Raises:
             Unavailable: The provider is down, slow or out of quota; `retry_after` is set.
-            InvalidInput: The provider refuses a text; `details["text"]` is its index.
+            InvalidInput: The provider rejects a text; `details["text"]` is its index.
             PlatformFault: The answer is not one vector per text, or the provider is configured
                 wrongly.
         """
@@ -54,10 +54,10 @@ class Embedder(Protocol):
 
 
 async def require_provider(embedder: Embedder, cause: CarrelError) -> None:
-    """Embed a harmless text, to learn whether a failure is the fault of the text that failed.
+    """Embed a harmless text, to learn whether the provider or a single text caused a failure.
 
     Raises:
-        CarrelError: `cause`; the provider fails for this text too.
+        CarrelError: The provider fails for this text too; the error is `cause`.
     """
     try:
         await embedder.embed([PROBE], Purpose.DOCUMENT)
@@ -69,7 +69,7 @@ def unit_vector(values: Sequence[float], dimension: int) -> Vector:
     """Scale a model's vector to length 1.
 
     Raises:
-        PlatformFault: It has another dimension, or no direction: it is zero, NaN or infinite.
+        PlatformFault: The vector has another dimension, or is zero, NaN or infinite.
     """
     norm = math.hypot(*values)
     if len(values) != dimension:
@@ -83,7 +83,7 @@ def require_unicode(texts: Sequence[str]) -> None:
     """Check that all texts can be encoded.
 
     Raises:
-        InvalidInput: A text has half of a surrogate pair, as badly cut UTF-16 does.
+        InvalidInput: A text has half of a surrogate pair, a sign of badly cut UTF-16.
     """
     for index, text in enumerate(texts):
         try:

@@ -54,13 +54,13 @@ class Generator(Protocol):
         it; `count_tokens` reads them.
 
         Args:
-            instruction: What to do. It is trusted.
-            text: What to do it with. It is data: instructions in it are not followed.
+            instruction: The task of the model. It is trusted.
+            text: The text to work on. Instructions in it are not followed.
             schema: The shape of the answer, with descriptions for the model.
 
         Raises:
             Unavailable: The provider is down, slow or out of quota; `retry_after` is set.
-            InvalidInput: The provider refuses this text, as too long or not allowed.
+            InvalidInput: The provider rejects this text as too long or not allowed.
             InvalidAnswer: Two answers in a row did not have this shape.
             PlatformFault: The provider is configured wrongly.
         """

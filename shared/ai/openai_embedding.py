@@ -36,7 +36,7 @@ class _KeyedEmbedder:
         self._slots = asyncio.Semaphore(endpoint.concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed the texts in batches, several at a time; the first failure ends the others."""
+        """Embed the texts in parallel batches. The first failure cancels the others."""
         require_unicode(texts)
         if not texts:
             return []
@@ -64,8 +64,8 @@ class _KeyedEmbedder:
     async def _embed_batch(self, first: int, texts: Sequence[str], deadline: float) -> list[Vector]:
         """Embed a batch whose first text has this index.
 
-        A refusal does not name a text: the batch may be too large, one text may be at fault, or the
-        endpoint may refuse every text because of its configuration. A probe rules out the last.
+        An error does not name a text. The batch may be too large, one text may be at fault, or the
+        endpoint may reject every text because of its configuration. A probe rules out the last.
         """
         probed = False
 
@@ -87,10 +87,10 @@ class _KeyedEmbedder:
         return vectors
 
     async def _probe(self, status: int, deadline: float) -> None:
-        """Embed a harmless text after another was refused with this status.
+        """Embed a harmless text after another was rejected with this status.
 
         Raises:
-            PlatformFault: The endpoint refuses this text too.
+            PlatformFault: The endpoint rejects this text too.
         """
         try:
             await self._embed_with_retries([PROBE], deadline)
@@ -133,8 +133,8 @@ class OpenAIEmbedder(_KeyedEmbedder):
             base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
             model: The model's name at the endpoint.
             dimension: The length of its vectors.
-            shortens: Whether to request that length; many endpoints refuse the parameter.
-            api_key: The deployment's key; None if the endpoint needs none.
+            shortens: Whether to request that length; many endpoints reject the parameter.
+            api_key: The deployment's key, or None if the endpoint needs none.
             time_limit: Seconds that a call of `embed` may take, including retries.
             concurrency: How many requests may run at once with one key.
             breaker: The circuit breaker; by default, a new one.
@@ -154,7 +154,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         """Return the same model over the same connections, with a caller's key.
 
         In addition to the errors of any embedder, `embed` then raises `Forbidden` (the endpoint
-        refuses the key), `PaymentRequired` (its account is empty) and `RateLimited` (it is
+        rejects the key), `PaymentRequired` (its account is empty) and `RateLimited` (it is
         throttled). No failure opens the breaker.
         """
         return _KeyedEmbedder(self._endpoint, EndpointKey(api_key, callers=True))
@@ -166,6 +166,6 @@ class OpenAIEmbedder(_KeyedEmbedder):
 
 def _refusal(index: int) -> InvalidInput:
     return InvalidInput(
-        f"The embedding model refused text {index}: it may be empty or too long. Change that text.",
+        f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},
     )

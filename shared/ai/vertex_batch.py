@@ -49,7 +49,7 @@ _GONE: Final = "JOB_STATE_GONE"
 _FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"))
 _DONE: Final = frozenset(("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED"))
 _REFUSED: Final = InvalidInput(
-    "Vertex AI refuses the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and VERTEX_MODEL."
+    "Vertex AI rejects the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and VERTEX_MODEL."
 )
 
 
@@ -80,7 +80,7 @@ class BatchRow:
 
     Attributes:
         key: The key of the request.
-        vector: The vector; None if the request failed.
+        vector: The vector, or None if the request failed.
     """
 
     key: str
@@ -98,7 +98,7 @@ class VertexBatch:
         dimension: int,
         time_limit: float = TIME_LIMIT,
     ) -> None:
-        """Connect on first use, since importing the client takes most of a second.
+        """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
             endpoint: Where the service is; the bucket should be in the same region.
@@ -122,7 +122,7 @@ class VertexBatch:
         return json.dumps({"key": key, "request": request}, ensure_ascii=False).encode() + b"\n"
 
     def parse_answer(self, line: bytes) -> BatchRow | None:
-        """Read a line of the output; None if it is not valid."""
+        """Parse a line of the output, or return None if it is not valid."""
         try:
             data = json.loads(line)
             key = str(data["key"] if "key" in data else data["instance"]["key"])
@@ -141,7 +141,7 @@ class VertexBatch:
             return None
 
     async def submit(self, name: str, source: str, destination: str) -> str:
-        """Start a job, or find the one of this name, so that a repetition costs nothing.
+        """Start a job, or find the one of this name, so that a retry costs nothing.
 
         Args:
             name: A unique name of the job.
@@ -153,7 +153,7 @@ class VertexBatch:
 
         Raises:
             Unavailable: Vertex AI is down, slow or out of quota.
-            InvalidInput: Vertex AI refuses the job.
+            InvalidInput: Vertex AI rejects the job.
             PlatformFault: Vertex AI is configured wrongly.
         """
         from google.genai.types import CreateBatchJobConfig, ListBatchJobsConfig
@@ -201,10 +201,10 @@ class VertexBatch:
         return BatchState(BatchProgress.UNDER_WAY, code)
 
     async def cancel(self, job: str) -> None:
-        """Ask for an end to a job whose answers nobody wants any more.
+        """Cancel a job whose answers are no longer needed.
 
         Raises:
-            CarrelError: That cannot be asked now.
+            CarrelError: Vertex AI cannot be reached or rejects the request.
         """
         await self._call(lambda: self._vertex.aio.batches.cancel(name=job))
 

@@ -113,6 +113,6 @@ class VertexEmbedder:
 
 def _refusal(index: int) -> InvalidInput:
     return InvalidInput(
-        f"The embedding model refused text {index}: it may be empty or too long. Change that text.",
+        f"The embedding model rejected text {index}: it may be empty or too long. Change it.",
         details={"text": index},
     )

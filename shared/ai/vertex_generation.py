@@ -39,7 +39,7 @@ _MAX_PROBLEMS: Final = 10
 """The model is told at most this many problems of its answer."""
 
 _REFUSED: Final = (
-    "The language model refuses this text: it is too long or not allowed. If it refuses every"
+    "The language model rejects this text: it is too long or not allowed. If it rejects every"
     " text, check GENERATION_MODEL: the model may not support the request."
 )
 

@@ -1,4 +1,4 @@
-"""Splitting a refused batch, so that one bad item does not hold up the others."""
+"""Splitting a rejected batch, so that one bad item does not hold up the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def bisect(
     attempt: Callable[[Sequence[ItemT]], Awaitable[ResultT]],
     refusal: type[ErrorT] | tuple[type[ErrorT], ...],
 ) -> AsyncIterator[tuple[Sequence[ItemT], ResultT | ErrorT]]:
-    """Process a batch; where it is refused, process each half by itself, down to single items.
+    """Process a batch, and split it into halves where it is rejected, down to single items.
 
     Args:
         items: The batch, in order; the outcomes come in the same order.

@@ -52,7 +52,7 @@ class Caller(BaseModel):
     """The person or agent on whose behalf a call runs.
 
     Attributes:
-        user_id: The user whose private data the call may use; None for an anonymous caller.
+        user_id: The user whose private data the call may use, or None for an anonymous caller.
         tier: The highest tier of tools that the caller may call.
         scopes: The scopes of the credential.
         task: The task that the call works in, if the credential names one.
@@ -87,10 +87,10 @@ def is_user_id(text: str) -> bool:
 
 
 def require_user_id(user_id: str) -> str:
-    """Return a user id if it is valid. It also serves as a document id, as it is.
+    """Return a user id if it is valid. It also serves as a document id.
 
     Raises:
-        InvalidInput: It is not a user id.
+        InvalidInput: The text is not a user id.
     """
     if not is_user_id(user_id):
         raise InvalidInput(f"{user_id[:128]!r} is not a user id. Use {USER_ID_FORMAT}.")

@@ -1,7 +1,7 @@
 """A circuit breaker: after several failures in a row, a service gets no calls for a while.
 
 closed      calls pass; several failures in a row open the breaker
-open        calls are refused at once, until a pause is over
+open        calls are rejected at once, until a pause is over
 half-open   one call passes, the probe: its success closes the breaker, its failure opens it again
 
 Michael Nygard, "Release It!", 2007, chapter "Stability Patterns".
@@ -25,7 +25,7 @@ FAILURE_THRESHOLD: Final = 5
 OPEN_SECONDS: Final = 30.0
 """How long a breaker stays open before the probe."""
 PROBE_RETRY_SECONDS: Final = 5
-"""The `retry_after` of calls that are refused while a probe is running."""
+"""The `retry_after` of calls that are rejected while a probe is running."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,8 +33,8 @@ class Attempt:
     """A call that passed the breaker.
 
     Attributes:
-        healthy: Whether the service is up, whatever it answered. None if the call has shown
-            nothing, as when it was cancelled or never sent.
+        healthy: Whether the service responded, even with an error. None if the call was cancelled
+            or never sent, and so says nothing about the service.
     """
 
     healthy: bool | None = None
@@ -50,7 +50,7 @@ class CircuitBreaker:
         failures: int = FAILURE_THRESHOLD,
         pause: float = OPEN_SECONDS,
     ) -> None:
-        """Begin closed.
+        """Create a closed breaker.
 
         Args:
             name: The service, for error messages.
@@ -68,7 +68,7 @@ class CircuitBreaker:
 
     @contextmanager
     def attempt(self) -> Iterator[Attempt]:
-        """Let a call pass or refuse it, and learn from its result.
+        """Admit or reject a call, and record its result.
 
         Raises:
             Unavailable: The breaker is open, or a probe is running; `retry_after` is set.
@@ -92,7 +92,7 @@ class CircuitBreaker:
         raise Unavailable(message, retry_after=seconds)
 
     def _record(self, attempt: Attempt) -> None:
-        """Close the breaker after a success; failures of late calls do not prolong the pause."""
+        """Close the breaker after a success. Failures of late calls do not prolong the pause."""
         is_probe = attempt is self._probe
         if is_probe:
             self._probe = None

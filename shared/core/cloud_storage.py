@@ -42,7 +42,7 @@ class StorageFolder:
     def __init__(
         self, address: str, project: str, *, attempt_seconds: float, retry_seconds: float
     ) -> None:
-        """Connect on first use.
+        """Parse the address. The client connects on first use.
 
         Args:
             address: gs://bucket or gs://bucket/prefix.
@@ -94,7 +94,7 @@ def translate_errors(on_refusal: ErrorMapper, *passed: type[Exception]) -> Itera
 
     Raises:
         Unavailable: Cloud Storage is down, slow or out of quota.
-        CarrelError: Cloud Storage refused the request; `on_refusal` makes the error.
+        CarrelError: Cloud Storage rejected the request; `on_refusal` makes the error.
     """
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth
@@ -120,7 +120,7 @@ def translate_errors(on_refusal: ErrorMapper, *passed: type[Exception]) -> Itera
 
 
 def close_response(error: Exception) -> None:
-    """Close the response of a refused download, which Google's client leaves open."""
+    """Close the response of a rejected download, which Google's client leaves open."""
     close = getattr(getattr(error, "response", None), "close", None)
     if close is not None:
         close()

@@ -1,4 +1,4 @@
-"""When work that failed is tried again, and when it is given up as a dead letter."""
+"""The retry schedule of failed work, which ends with a dead letter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_TRIES: Final = 5
-"""An item that failed this many times is dead-lettered: no run tries it until someone asks."""
+"""An item that failed this many times is dead-lettered, and retried only on request."""
 
 
 def next_attempt(tries: int, now: datetime) -> datetime | None:
-    """When to retry an item that has failed `tries` times; None if it becomes a dead letter.
+    """Return when to retry an item that has failed `tries` times, or None to dead-letter it.
 
     The pauses are 2, 4, 8 and 16 minutes.
     """

@@ -30,7 +30,7 @@ class CarrelError(Exception):
         status: The HTTP status of a tool function's answer.
         message: A sentence for the caller.
         details: One entry per invalid field, or other facts.
-        retry_after: Seconds until the same call may succeed; None if waiting does not help.
+        retry_after: Seconds until the same call may succeed, or None if waiting does not help.
     """
 
     code: ClassVar[str]
@@ -43,7 +43,7 @@ class CarrelError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """Make an error whose message says what is wrong and what to do next."""
+        """Store the message, which must say what is wrong and what to do next."""
         super().__init__(message)
         self.message = message
         self.details = details or {}

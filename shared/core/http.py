@@ -35,7 +35,7 @@ def media_type(content_type: str | None) -> str:
 
 
 async def read_at_most(limit: int, body: AsyncIterable[bytes]) -> bytes | None:
-    """Read a streamed body; return None as soon as it is longer than `limit` bytes."""
+    """Read a streamed body, or return None once it is longer than `limit` bytes."""
     content = bytearray()
     async for block in body:
         content += block

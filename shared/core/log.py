@@ -44,7 +44,7 @@ class TraceContext:
 
     Attributes:
         trace_id: 32 hexadecimal digits, not all of them 0.
-        span_id: 16 hexadecimal digits, not all of them 0; None if no span was given.
+        span_id: 16 hexadecimal digits, not all of them 0, or None if no span was given.
         sampled: Whether the trace is recorded.
     """
 
@@ -54,7 +54,7 @@ class TraceContext:
 
 
 def parse_trace(headers: Headers) -> TraceContext | None:
-    """Return the trace of a request; None if it has no valid header."""
+    """Return the trace of a request, or None if it has no valid header."""
     return _traceparent(headers) or _cloud_trace(headers)
 
 
@@ -71,7 +71,7 @@ def bind_trace(headers: Headers, project: str) -> AbstractContextManager[object]
 
 
 def traceparent_header() -> dict[str, str]:
-    """Return the header that passes the trace on to another function; none without a trace."""
+    """Return the header that passes the trace to another function, or {} without a trace."""
     fields = get_contextvars()
     if TRACE not in fields:
         return {}

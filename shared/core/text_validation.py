@@ -12,8 +12,8 @@ _BREAKS: Final = frozenset("\t\n\r")
 _JOINERS: Final = frozenset("\u200c\u200d\u061c\u200e\u200f")
 """Invisible characters that scripts and emoji need.
 
-All others of their category are refused. Those that change the direction of text can make code look
-like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
+All others of their category are rejected. Those that change the direction of text can make code
+look like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
 2023), and models read what people do not see."""
 _VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
 """Sequences of variation selectors, and selectors beyond the first sixteen, can encode a text."""

@@ -72,15 +72,15 @@ _CONFLICTS = (
 
 
 class WriteConflict(Conflict):
-    """A commit was refused because a document changed, vanished or appeared since it was read."""
+    """A commit failed because a document changed, vanished or appeared since it was read."""
 
 
 class CommitTooLarge(PlatformFault):
-    """A commit is larger than the database accepts. Google's client would retry it for long."""
+    """A commit is larger than the database accepts. Google's client would keep retrying it."""
 
 
 class LeaseLost(Conflict):
-    """Another run has taken the lease. Nothing of the refused commit was written."""
+    """Another run has taken the lease. Nothing in the failed commit was written."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Lease:
         job: The job that is leased.
         holder: The id of this run.
         seconds: How long the lease lasts after the last commit.
-        update_time: The update time of the lease's document, as far as this run knows.
+        update_time: The last known update time of the lease's document.
     """
 
     job: str
@@ -102,10 +102,10 @@ class Lease:
     _clock: Clock
 
     def renew_in(self, batch: AsyncWriteBatch) -> str:
-        """Add the renewal to a batch; if the lease was lost, the whole batch is refused.
+        """Add the renewal to a batch, which then fails as a whole if the lease was lost.
 
         Returns:
-            The id of the commit, which the lease's document then holds.
+            The id of the commit, which is stored in the lease's document.
         """
         expiry = self._clock() + timedelta(seconds=self.seconds)
         commit_id = uuid.uuid4().hex
@@ -117,7 +117,7 @@ class Lease:
         """Load the lease's document.
 
         Raises:
-            LeaseLost: Another run has taken it.
+            LeaseLost: Another run has taken the lease.
         """
         snapshot = await database.get(self._reference)
         if not snapshot.exists or snapshot.get("holder") != self.holder:
@@ -136,14 +136,15 @@ class Database:
         *,
         read_only: bool = False,
     ) -> None:
-        """Use a connection, which opens with the first request.
+        """Store the connection, which opens with the first request.
 
         Args:
             connection: The connection of the process.
             meter: Counts reads and writes.
             request_seconds: How long to wait for an answer. By default, Google's client decides: a
                 minute or more.
-            read_only: Whether to refuse writes, as the cloud does by the account's role.
+            read_only: Whether to reject writes. In the cloud, the role of the service account also
+                rejects them.
         """
         self.meter = meter
         self._connection = connection
@@ -159,15 +160,15 @@ class Database:
         return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
-        """The cache of a repository, shared by all calls of the process."""
+        """Return the cache of a repository, which all calls of the process share."""
         return self._caches[repository]
 
     def collection(self, path: str) -> AsyncCollectionReference:
-        """The collection at `path`."""
+        """Return the reference to the collection at `path`."""
         return self.client.collection(path)
 
     def document(self, collection: str, document_id: str) -> AsyncDocumentReference:
-        """The document `document_id` of `collection`."""
+        """Return the reference to the document `document_id` of `collection`."""
         return self.client.collection(collection).document(document_id)
 
     async def get(
@@ -181,7 +182,7 @@ class Database:
     async def get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
-        """Read documents in one request; missing ones are left out."""
+        """Read the existing documents among the references in one request."""
         if not references:
             return []
         async with self._request():
@@ -197,7 +198,7 @@ class Database:
             return snapshots
 
     async def count(self, query: AsyncQuery) -> int:
-        """Count the documents that match; this costs one read per 1,000 index entries."""
+        """Count the matching documents. Costs one read per 1,000 index entries."""
         async with self._request():
             [[result]] = await AsyncAggregationQuery(query).count().get()
             self.meter.documents_read += 1 + int(result.value) // 1_000
@@ -207,26 +208,26 @@ class Database:
         """Commit all writes or none. Under a lease, its renewal is one of them.
 
         Returns:
-            The server's result for each write; empty if the answer was lost on the way.
+            The server's result for each write, or an empty list if the response was lost.
 
         Raises:
             WriteConflict: A document changed since it was read.
             LeaseLost: Another run has taken the lease.
         """
-        listed = list(writes)
-        if not listed:
+        batch = list(writes)
+        if not batch:
             return []
         async with self._commit_lock:
-            return await self._commit(listed)
+            return await self._commit(batch)
 
     async def commit_skipping_conflicts(self, writes: Sequence[Write]) -> int:
-        """Commit the writes whose preconditions are met, skip the others, and count the former.
+        """Commit the writes whose preconditions are met, and return their number.
 
-        A refused batch is halved: a document that was edited meanwhile costs a few commits rather
-        than the batch. So is a batch that is too large.
+        A failing batch is halved, so that a document edited in the meantime costs a few commits
+        rather than the whole batch. A batch that is too large is halved as well.
 
         Raises:
-            PlatformFault: The database refuses a single write for its content.
+            PlatformFault: The database rejects the content of a single write.
         """
         committed = 0
         async for batch, outcome in bisect(writes, self.commit, (WriteConflict, PlatformFault)):
@@ -238,8 +239,8 @@ class Database:
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Read, decide and commit, again after each write conflict (optimistic concurrency).
 
-        A transaction would hold locks while the caller decides; this holds none. It differs from
-        `retry_with_backoff`, which repeats what failed for want of a service.
+        A transaction would hold locks while the caller decides. This method holds none. It differs
+        from `retry_with_backoff`, which retries requests to a service that is down.
 
         Raises:
             Unavailable: Every attempt ended in a conflict, and nothing was written.
@@ -255,6 +256,7 @@ class Database:
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
     async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
+        """Commit with a renewal of the lease, and retry if only the renewal was out of date."""
         if not self.lease:
             return await self._send(self._batch(writes))
         while True:
@@ -263,8 +265,8 @@ class Database:
             try:
                 *results, renewal = await self._send(batch)
             except WriteConflict:
-                # Google's client resends a commit whose answer was lost. So this commit may have
-                # landed, or an earlier renewal whose update time we have not learned.
+                # Google's client resends a commit whose response was lost. So this commit may
+                # have succeeded, or an earlier renewal whose update time we have not learned.
                 snapshot = await self.lease.load(self)
                 expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
                 if snapshot.get("commit") == commit_id:

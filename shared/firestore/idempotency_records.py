@@ -1,7 +1,6 @@
 """`users/{user_id}/replays/{call_id}`: the answers of calls that wrote something.
 
-An answer is committed together with the call's effect. If the same call is sent again, it is
-answered from here.
+An answer is committed together with the call's effect. A retry of the call returns this answer.
 """
 
 from __future__ import annotations
@@ -32,49 +31,56 @@ class IdempotencyRecord:
     """The answer of a completed call.
 
     Attributes:
-        run: The id of the attempt that wrote the record, by which it recognizes its own commit.
-        arguments: A digest of the call's arguments.
-        result: The result as JSON text, since Firestore takes no list in a list.
-        price: The price in millionths of a dollar; None for the tool's own price.
+        attempt_id: The id of the attempt that wrote the record, by which it recognizes its own
+            commit. Stored as `run`.
+        arguments_hash: A hash of the call's task and arguments. Stored as `arguments`.
+        result: The result as JSON text, because Firestore does not store a list within a list.
+        price: The price in millionths of a dollar, or None for the tool's own price.
         expires_at: When the record may be deleted.
-        about: The path, below the user's, of the data that the answer belongs to: erasing the data
-            erases the answer. None if there is no such data.
+        belongs_to: The path, below the user's, of the data that the answer belongs to, or None.
+            Erasing the data erases the answer. Stored as `about`.
     """
 
-    run: str
-    arguments: str
+    attempt_id: str
+    arguments_hash: str
     result: str
     price: int | None
     expires_at: datetime
-    about: str | None = None
+    belongs_to: str | None = None
 
 
-_CODEC: Final = Codec(IdempotencyRecord)
+_CODEC: Final = Codec(
+    IdempotencyRecord,
+    stored_as={"attempt_id": "run", "arguments_hash": "arguments", "belongs_to": "about"},
+)
 
 
 class IdempotencyRecords:
     """The idempotency records of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Use the collection below the user's path."""
+        """Store the path of the user's records. Nothing is read yet."""
         self._database = database
         self._collection = f"users/{user_id}/replays"
 
     async def get(self, call_id: str) -> IdempotencyRecord | None:
-        """Load the answer of a call; None if it did not complete or its record has expired."""
+        """Load the record of a call, or None if it has not completed or the record has expired.
+
+        Costs one Firestore round trip.
+        """
         snapshot = await self._database.get(self._reference(call_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
-    async def about(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
-        """Find answers that belong to the data at this path, without their results. One query.
+    async def find_for(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
+        """Find the answers that belong to the data at a path, without their results.
 
-        Their `update_time` guards a deletion.
+        Their `update_time` guards a deletion. Costs one Firestore round trip.
         """
-        query = about_query(self._database.client, self._collection, path, limit)
+        query = belongs_to_query(self._database.client, self._collection, path, limit)
         return await self._database.find(query)
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
-        """Create the record of a call. A second commit that contains this write is refused."""
+        """Return the write that creates the record of a call, which fails if the record exists."""
         reference, fields = self._reference(call_id), _CODEC.write(record)
         return lambda batch: batch.create(reference, fields)
 
@@ -82,12 +88,12 @@ class IdempotencyRecords:
         return self._database.document(self._collection, call_id)
 
 
-def about_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
-    """Find answers that belong to the data at this path, without their results."""
+def belongs_to_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
+    """Return the query for the answers that belong to the data at a path, without their results."""
     query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
     return query.select(["about"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, for the check that each has an index."""
-    yield about_query(client, "users/a/replays", "rag_tasks/notes", 1)
+    yield belongs_to_query(client, "users/a/replays", "rag_tasks/notes", 1)

@@ -24,13 +24,13 @@ class Leases:
     """Acquires and releases leases."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, whose commits then renew the acquired lease."""
+        """Store the database, whose commits renew the lease once it is acquired."""
         self._database = database
 
     async def acquire(
         self, job: str, seconds: float, clock: Clock, run_id: str | None = None
     ) -> Lease | datetime:
-        """Take the lease of a job for this run; if another run holds it, return when it expires.
+        """Acquire the lease of a job for this run, or return when another run's lease expires.
 
         If the previous holder never released the lease, the same commit records that it died.
         """
@@ -52,7 +52,7 @@ class Leases:
             latest = await self._database.get(reference)
             if not latest.exists or latest.get("holder") != holder:
                 return expiry
-            update_time = latest.update_time  # our first commit landed, its answer was lost
+            update_time = latest.update_time  # our commit succeeded, but its response was lost
         lease = Lease(job, holder, seconds, update_time, reference, clock)
         self._database.lease = lease
         return lease
@@ -65,7 +65,7 @@ class Leases:
     async def release(self, last_writes: Sequence[Write] = ()) -> None:
         """Release the lease of this run together with the run's last writes.
 
-        If another run has taken the lease meanwhile, neither happens.
+        If another run has taken the lease in the meantime, neither happens.
         """
         lease, self._database.lease = self._database.lease, None
         if lease is None:

@@ -77,7 +77,7 @@ class Run:
 
     @property
     def started_at(self) -> datetime:
-        """When it started, to the second."""
+        """When the run started, to the second."""
         return datetime.strptime(self.run_id.split(".")[1], _TIME_FORMAT).replace(tzinfo=UTC)
 
 
@@ -93,22 +93,22 @@ class Runs:
     """The records of runs."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database. Nothing is read yet."""
         self._database = database
 
     async def latest(self, job: str, limit: int) -> list[Run]:
-        """Load the runs of a job, the latest first. One round trip."""
+        """Load the runs of a job, the latest first. Costs one Firestore round trip."""
         query = latest_query(self._database.client, job, limit)
         return [_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
-        """Write the record of a run."""
+        """Return the write that stores the record of a run."""
         reference = self._database.document(COLLECTION, run.run_id)
         data = _CODEC.write(run) | _index_fields(run)
         return lambda batch: batch.set(reference, data)
 
     def mark_died(self, run_id: str) -> Write:
-        """Set the state of a run to DIED; the rest of its record stays."""
+        """Return the write that sets a run's state to DIED and keeps the rest of its record."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
         data = {"state": run.state.value} | _index_fields(run)
@@ -116,7 +116,7 @@ class Runs:
 
 
 def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
-    """Query the runs of a job, the latest first."""
+    """Return the query for the runs of a job, the latest first."""
     query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
     return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
 

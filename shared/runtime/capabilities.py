@@ -10,7 +10,7 @@ class Capability(StrEnum):
     """An external service that a tool or a job uses.
 
     A function's account gets the roles and secrets of the capabilities that the function declares,
-    and its bundle their code. `Context` refuses all others, so that tests find a capability that
+    and its bundle their code. `Context` rejects all others, so that tests find a capability that
     is missing from a declaration.
     """
 

@@ -59,7 +59,7 @@ class Context:
         clock: Returns the current time.
         meter: Counts what the call costs.
         database: The database, which counts this call's reads and writes.
-        deadline: Unix time in seconds when the caller stops waiting; None in a job.
+        deadline: Unix time in seconds when the caller stops waiting, or None in a job.
         capabilities: The external services that the call may use.
         idempotency: Guards a call that writes from taking effect twice.
         milliseconds: The time that each timed part took.
@@ -82,7 +82,7 @@ class Context:
         """The embedding provider, loaded on first use.
 
         Raises:
-            Forbidden: Calls embed with their callers' keys, and this caller has shown none.
+            Forbidden: Calls embed with their callers' keys, and this caller passed none.
             InvalidInput: Calls embed with their callers' keys, and there is no key for jobs.
         """
         self.require(Capability.EMBEDDING)
@@ -94,7 +94,7 @@ class Context:
 
     @property
     def generator(self) -> Generator | None:
-        """The language model; None if none is configured."""
+        """The language model, or None if none is configured."""
         self.require(Capability.GENERATION)
         return self._app.generator
 
@@ -102,7 +102,8 @@ class Context:
         """Check that the function declares a capability before it is used.
 
         Raises:
-            PlatformFault: It does not, so that in the cloud it has neither the code nor the role.
+            PlatformFault: The function does not declare the capability, so in the cloud it has
+                neither the code nor the role for it.
         """
         if capability not in self.capabilities:
             log.error("need_not_declared", need=str(capability))
@@ -110,7 +111,7 @@ class Context:
 
     @property
     def seconds_left(self) -> float | None:
-        """How many seconds the caller still waits for the answer; None in a job."""
+        """The seconds that the caller still waits for the answer, or None in a job."""
         return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
     async def query_vector(self, query: str) -> Vector:
@@ -146,7 +147,7 @@ class Context:
         """Commit the writes of a call, all or none, and return its answer.
 
         Every tool that writes ends with this. The answer is stored in the same commit, so that a
-        repetition of the call is answered from there and has no further effect.
+        retry of the call returns it and has no further effect.
 
         Args:
             writes: The writes.
@@ -163,7 +164,7 @@ class Context:
 
 
 class App:
-    """What the calls of a process share: connections and caches. It belongs to one event loop."""
+    """The connections and caches that the calls of a process share, on one event loop."""
 
     def __init__(
         self,
@@ -173,7 +174,10 @@ class App:
         embedder: Embedder | None = None,
         generator: Generator | None = None,
     ) -> None:
-        """Open nothing before its first use. Arguments take the place of configured providers."""
+        """Store the settings; connections open on first use.
+
+        An embedder or generator that is passed replaces the configured one.
+        """
         self.settings = settings
         self.clock = clock
         self._embedder = embedder
@@ -192,14 +196,14 @@ class App:
 
     @cached_property
     def generator(self) -> Generator | None:
-        """The language model, imported on first use; None if none is configured."""
+        """The language model, imported on first use, or None if none is configured."""
         return self._generator or _configured_generator(self.settings)
 
     def embedder_for(self, key: SecretStr | None) -> Embedder:
         """Return the embedder of a call, which uses the caller's key if so configured.
 
         Raises:
-            Forbidden: The caller's key is needed, and there is none.
+            Forbidden: Calls embed with their callers' keys, and there is none.
         """
         if not self.settings.embeds_with_callers_keys:
             return self.embedder
@@ -225,7 +229,7 @@ class App:
         capabilities: frozenset[Capability] = ALL_CAPABILITIES,
         read_only: bool = False,
     ) -> Context:
-        """Make the context of one call, with these capabilities and no right to write if READ."""
+        """Make the context of one call, with these capabilities."""
         database = Database(self.connection, meter, read_only=read_only)
         context = self._context(request.caller, meter, database)
         return replace(
@@ -249,7 +253,7 @@ class App:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 
     async def aclose(self) -> None:
-        """Close what this object opened, but not a provider that was passed in."""
+        """Close the connection and the configured providers, but no provider that was passed in."""
         if "embedder" in self.__dict__ and not self._embedder:
             await self.embedder.aclose()
         if "generator" in self.__dict__ and self.generator and not self._generator:

@@ -1,4 +1,9 @@
-"""Idempotency: a call that writes takes effect once, even if it is sent again."""
+"""Idempotency: a call that writes takes effect once, even if it is sent again.
+
+The gateway derives the call id from the user, the tool and the idempotency key, so a retry has the
+id of the original call. The record under this id holds the original answer, which is the tool's
+result and the price of the call. A call without a key has a random id.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +28,33 @@ if TYPE_CHECKING:
     from shared.runtime.schemas import Arguments, Result
 
 ANSWER_RETENTION: Final = timedelta(days=2)
-"""An answer is stored for at least this long."""
+"""The time for which an answer is stored at least."""
 
 
 class AlreadyCompleted(Exception):
-    """The call completed before. The error passes through the handler, which need not know of it.
+    """Signals that the call has already completed.
+
+    This is control flow rather than an error. It passes through the handler to `invoke`, which
+    returns the stored answer.
 
     Attributes:
         record: The record of the first completion.
     """
 
     def __init__(self, record: IdempotencyRecord) -> None:
-        """Carry the record."""
+        """Store the record of the first completion."""
         super().__init__()
         self.record = record
 
 
 class IdempotencyGuard:
-    """Guards one call that writes and may have been sent before.
+    """Ensures that one call that writes takes effect once.
 
-    Google's client resends a commit whose answer was lost, and the second one is refused. The
-    record that is committed with the effect then shows that the first one landed.
+    Google's client resends a commit whose response was lost, and the second commit then fails. The
+    record, which is committed together with the effect, shows that the first commit succeeded.
 
     Attributes:
-        has_key: Whether the call has an idempotency key, so that its caller may send it again.
+        has_key: Whether the caller passed an idempotency key, and so may retry the call.
         committed: Whether the effect and the answer are stored.
     """
 
@@ -58,10 +66,18 @@ class IdempotencyGuard:
         arguments: IdempotentArguments,
         request: CallRequest,
     ) -> None:
-        """Use the records of the call's user; answers are of the type `output`."""
-        sent = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})
-        identity = json.dumps([request.caller.task, sent])
-        self._arguments = hashlib.sha256(identity.encode()).hexdigest()
+        """Hash the arguments, to detect a key that is reused for another call.
+
+        Args:
+            database: The database of the call.
+            clock: Returns the current time.
+            output: The type of the tool's result.
+            arguments: The validated arguments of the call.
+            request: The call, made by a registered user.
+        """
+        payload = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})
+        fingerprint_input = json.dumps([request.caller.task, payload])
+        self._arguments_hash = hashlib.sha256(fingerprint_input.encode()).hexdigest()
         self._output = output
         self._attempt_id = uuid.uuid4().hex
         self._call_id = request.call_id
@@ -72,53 +88,59 @@ class IdempotencyGuard:
         self.committed = False
 
     async def raise_if_completed(self) -> None:
-        """Check whether the call completed before, which only a call with a key can have done.
+        """Check whether the call has already completed. Without a key, it cannot have.
+
+        Costs one Firestore round trip if the call has a key.
 
         Raises:
-            AlreadyCompleted: It did.
-            Conflict: Another call with the same key did.
+            AlreadyCompleted: The same call has completed.
+            Conflict: The key was used for a different call of this tool.
         """
         if self.has_key:
-            await self._check_record()
+            await self._resolve_from_record()
 
     async def commit(self, writes: Sequence[Write], outcome: Outcome[Any]) -> None:
         """Commit the effect of the call together with its answer.
 
         Raises:
             AlreadyCompleted: The same call, sent at the same time, completed first.
+            Conflict: The key was used for a different call of this tool.
             WriteConflict: A document changed since it was read.
+            RuntimeError: The call has already committed, and may do so only once.
+            TypeError: The result is not of the type that the tool declares.
         """
         if self.committed:
             raise RuntimeError("a call may commit only once")
         if not isinstance(outcome.result, self._output):
-            raise TypeError("the answer must be of the type that the tool declares")
+            raise TypeError("the result must be of the type that the tool declares")
         record = IdempotencyRecord(
-            run=self._attempt_id,
-            arguments=self._arguments,
+            attempt_id=self._attempt_id,
+            arguments_hash=self._arguments_hash,
             result=outcome.result.model_dump_json(),
             price=outcome.price,
             expires_at=self._clock() + ANSWER_RETENTION,
-            about=outcome.belongs_to,
+            belongs_to=outcome.belongs_to,
         )
         try:
             await self._database.commit([*writes, self._records.write(self._call_id, record)])
         except WriteConflict:
-            await self._check_record()
+            await self._resolve_from_record()
             if not self.committed:
                 raise
         self.committed = True
 
-    async def _check_record(self) -> None:
+    async def _resolve_from_record(self) -> None:
+        """Set `committed` if this attempt wrote the record, and raise if another one did."""
         record = await self._records.get(self._call_id)
         if record is None:
             return
-        if record.run == self._attempt_id:
+        if record.attempt_id == self._attempt_id:
             self.committed = True
             return
-        if record.arguments != self._arguments:
+        if record.arguments_hash != self._arguments_hash:
             raise Conflict(
                 f"This {IDEMPOTENCY_KEY} was used for another call of this tool. Use a new one for"
-                " each new call, and the same one only to send the same call again."
+                " each new call, and reuse one only to retry exactly the same call."
             )
         raise AlreadyCompleted(record)
 
@@ -130,7 +152,7 @@ def idempotency_guard(
     arguments: Arguments,
     request: CallRequest,
 ) -> IdempotencyGuard | None:
-    """Make the guard of a call; None if the tool does not write or the caller is anonymous."""
+    """Make the guard of a call, or return None if it does not write or its caller is anonymous."""
     if not isinstance(arguments, IdempotentArguments) or request.caller.user_id is None:
         return None
     return IdempotencyGuard(database, clock, output, arguments, request)

@@ -1,4 +1,4 @@
-"""Run one call of a tool: validate its arguments, run it within its deadline, answer."""
+"""Running one call of a tool: validation, the deadline, and the answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
         name: The name of the tool, for error messages.
 
     Raises:
-        InvalidInput: They are not valid; `details` has one entry per invalid field.
+        InvalidInput: The arguments are not valid; `details` has one entry per invalid field.
     """
     try:
         # Strict JSON: "5" is not a number and true is not 1, but an enum is its string value.
@@ -67,7 +67,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str
 
 
 class _TooManyFields(Exception):
-    """An object has so many fields that reporting them would take a second."""
+    """An object has so many fields that reporting them would be slow."""
 
 
 def argument_error(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
@@ -124,12 +124,12 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def field_path(location: Sequence[int | str]) -> str:
-    """Return the path of a field in the arguments, as errors name it."""
+    """Return the dotted path of a field in the arguments, for errors."""
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
 async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
-    """Run one call; every exception becomes an error in the answer."""
+    """Run one call. Every exception becomes an error in the answer."""
     start = time.perf_counter()
     ctx = app.call_context(
         request, Meter(), capabilities=tool.capabilities, read_only=tool.effect is Effect.READ
@@ -150,7 +150,7 @@ async def invoke(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAn
 
 
 def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
-    """Return the task that the call works in; an invalid name is left to the handler to refuse."""
+    """Return the task that the call works in. The handler rejects an invalid name."""
     try:
         return tool.task(arguments, caller) if tool.task else caller.task
     except InvalidInput:

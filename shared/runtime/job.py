@@ -38,7 +38,7 @@ class Failure:
 
     @classmethod
     def of(cls, name: str, error: CarrelError | str) -> Self:
-        """The failure of an item, with the code of a known error."""
+        """Make the failure of an item, with the code of a known error."""
         return cls(name, error if isinstance(error, str) else f"{error.code}: {error.message}")
 
 
@@ -103,12 +103,13 @@ class Job:
         title: The name for people.
         run: Works in small committed steps until the work or the budget is used up.
         total: Counts the items that a run would process now, for a progress bar.
-        schedule: When it runs in the cloud, in cron's format, in UTC; empty if only on demand.
+        schedule: When it runs in the cloud, in cron's format and UTC, or an empty string if it runs
+            only on demand.
         timeout: Seconds that a run may take. Cloud Scheduler waits at most 30 minutes.
         lease: The lease to run under, if it is shared with another job so that the two never run
             at once. By default, the job's own.
         dead_letters: The items that failed too often, if the job gives items up.
-        renew: Queues again everything that was made by another model than the current one, and
+        renew: Queues again all items that another model than the current one made, and
             returns how many items that is.
         capabilities: The external services that it uses.
         settings: Fields of `Settings` that it reads, other than those of its capabilities.
@@ -247,7 +248,7 @@ def _recorded_text(failure: Failure) -> str:
 
 
 async def _release(job: Job, run: Run, ctx: Context) -> None:
-    """Release the lease. If that fails, the lease expires, and the run's own outcome stands."""
+    """Release the lease. If that fails, the lease expires, and the run's outcome is unchanged."""
     try:
         async with asyncio.timeout(5):
             await Leases(ctx.database).release([Runs(ctx.database).record(run)])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CallRequest(BaseModel):
-    """A call, as the gateway sends it to a tool.
+    """A call that the gateway sends to a tool.
 
     Attributes:
         call_id: The id of the call in logs and errors.
@@ -51,9 +51,9 @@ class Receipt(BaseModel):
         documents_written: Document writes that Firestore bills.
         round_trips: The longest chain of requests to Firestore that waited for one another.
         milliseconds: The duration of the call.
-        embedding_ms: The part of it spent on embedding; None if nothing was embedded.
-        bm25_ms: The part of it spent on loading and scoring postings; None if none were.
-        price: The price in millionths of a dollar; None for the tool's own price.
+        embedding_ms: The part of it spent on embedding, or None if nothing was embedded.
+        bm25_ms: The part of it spent on loading and scoring postings, or None if there were none.
+        price: The price in millionths of a dollar, or None for the tool's own price.
         replayed: True if the call had completed before, and this is its stored answer.
         task: The task that the call worked in, if any. Older functions do not report it.
         notes: The audit facts of the call, by name. See `Outcome.facts`.
@@ -76,7 +76,7 @@ class Receipt(BaseModel):
 
 
 class WireError(BaseModel):
-    """An error as `CarrelError.to_wire` makes it; it is strict, so that no other JSON passes."""
+    """The wire form of an error (`CarrelError.to_wire`), strict so that no other JSON passes."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 

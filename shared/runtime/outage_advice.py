@@ -38,7 +38,7 @@ class CalledTool(Protocol):
 
     @property
     def effect(self) -> Effect:
-        """What the tool does to data."""
+        """The effect of the tool on data."""
         ...
 
     @property
@@ -87,17 +87,17 @@ def _advice(
     retry_after: float,
     name: str = "it",
 ) -> str:
-    again = f"call it again in {math.ceil(retry_after)} s."
+    retry_advice = f"call it again in {math.ceil(retry_after)} s."
     if tool.effect is Effect.READ:
-        return f"go on without {name}, or {again}"
+        return f"go on without {name}, or {retry_advice}"
     if tool.idempotent:
         return f"call it again in {math.ceil(retry_after)} s: it continues where it stopped."
     if outcome is WriteState.NOTHING_DONE:
-        return f"nothing was stored: {again}"
+        return f"nothing was stored: {retry_advice}"
     if request.arguments.get(IDEMPOTENCY_KEY) is None:
         return f"it is unknown whether {name} took effect: check before you call it again."
-    same = f"send the same call again with the same {IDEMPOTENCY_KEY}"
-    return f"it is unknown whether {name} took effect: check, or {same}."
+    replay_advice = f"send the same call again with the same {IDEMPOTENCY_KEY}"
+    return f"it is unknown whether {name} took effect: check, or {replay_advice}."
 
 
 def _unavailable(

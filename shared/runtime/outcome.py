@@ -17,7 +17,7 @@ Fact = bool | int | float | str
 AuditFacts = dict[str, Fact | list[Fact]]
 """Facts for the log and the audit, by name."""
 MAX_LISTED_FACTS: Final = 50
-"""A list of facts has at most this many values."""
+"""The maximum number of values in a list of facts."""
 _CODE: Final = re.compile(r"[A-Za-z0-9._:-]{0,100}")
 _MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that Firestore takes."""
@@ -31,10 +31,10 @@ class Outcome(Generic[ResultT]):
 
     Attributes:
         result: The answer for the caller.
-        price: The price of the call in millionths of a dollar; None for the tool's own price.
+        price: The price of the call in millionths of a dollar, or None for the tool's own price.
         facts: Facts for the log and the audit, which may not be content. See `validate_facts`.
-        belongs_to: The path, below the user's, of the data that the answer belongs to: erasing the
-            data erases the stored answer. None if there is no such data.
+        belongs_to: The path, below the user's, of the data that the answer belongs to, or None.
+            Erasing the data erases the stored answer.
         replayable: Whether the answer is stored under the call's idempotency key. If not, a
             repetition of the call runs again.
     """
@@ -46,7 +46,7 @@ class Outcome(Generic[ResultT]):
     replayable: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse facts that could be content, before the call writes.
+        """Reject facts that could be content, before the call writes.
 
         Raises:
             TypeError, ValueError: See `validate_facts`.
@@ -55,7 +55,7 @@ class Outcome(Generic[ResultT]):
 
 
 def as_outcome(answer: ResultT | Outcome[ResultT]) -> Outcome[ResultT]:
-    """Return a handler's answer as an outcome; a bare result has the tool's own price."""
+    """Return a handler's answer as an outcome. A bare result has the tool's own price."""
     return answer if isinstance(answer, Outcome) else Outcome(answer)
 
 

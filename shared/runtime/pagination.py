@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 40_000
 """The items of one answer have at most this many bytes as JSON.
 
-Claude Code refuses answers of more than 25,000 tokens. A token is about four bytes of English, and
+Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
 seldom less than two bytes in any script."""
 
 CursorText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=4_000)]
-"""A cursor as clients see it."""
+"""The encoded form of a cursor, which clients pass back unchanged."""
 
 CursorMoment = Annotated[
     int, Field(ge=ALL_DATES.microseconds.start, lt=ALL_DATES.microseconds.stop)
@@ -51,13 +51,13 @@ def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
 
 
 def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
-    """Decode the position in a cursor; None if there is no cursor, which asks for the first page.
+    """Decode the position in a cursor, or return None for the first page, which has no cursor.
 
     Args:
         args: The arguments of this call.
         cursor: The cursor that the caller passed.
         shape: The type of the position. Cursors can be forged, so it must exclude values that
-            Firestore would refuse or take for a path.
+            Firestore would reject or read as a path.
 
     Raises:
         InvalidInput: The cursor was not made for these arguments, or has been changed.
@@ -82,7 +82,7 @@ def fit_page(items: Sequence[ItemT]) -> list[ItemT]:
 
 
 def _position(args: Arguments, cursor: str) -> str:
-    """Return the position in a cursor; empty if it is damaged or made for other arguments."""
+    """Return the position in a cursor, or an empty string if it does not fit the arguments."""
     text = from_base64url(cursor).decode()
     digest, position = text[:_DIGEST_LENGTH], text[_DIGEST_LENGTH:]
     return position if digest == _digest(args, position) else ""

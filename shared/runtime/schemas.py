@@ -8,60 +8,65 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
-"""The argument that identifies a call that is sent again."""
+"""The name of the argument with which a client marks a call as safe to retry."""
 
 
 class Arguments(BaseModel):
-    """The base of every tool's input. It is frozen and refuses unknown fields."""
+    """The base class of every tool's arguments. It is frozen and rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class IdempotentArguments(Arguments):
-    """The base of the input of tools that write. Calls with the same key take effect once."""
+    """The base class of the arguments of tools that write.
+
+    Repeated calls with the same idempotency key take effect once.
+    """
 
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Normally left out. To be able to send this call again if its answer gets lost,"
-        " pass a fresh random text such as a UUID, and the same one only to repeat this very call:"
-        " it takes effect once, and for two days is answered as the first time.",
+        description="Usually omitted. To make this call safe to retry, pass a new random string"
+        " such as a UUID, and reuse it only to retry exactly this call. The call then takes effect"
+        " once, and retries within two days return the original answer.",
     )
 
 
 class Result(BaseModel):
-    """The base of every tool's output and of its parts.
+    """The base class of every tool's output and of the models within it.
 
-    Fields that are None are left out of the answer: they would cost tokens and say nothing.
+    `invoke` omits fields that are None from the JSON, because they would only cost tokens.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
-    def of(cls, record: object, **given: Any) -> Self:
-        """Make the result from a record; each field is given, or an attribute of the record.
+    def of(cls, record: object, **overrides: Any) -> Self:
+        """Make a result from a record's attributes, except for the fields passed as keywords.
 
         Raises:
-            AttributeError: A field is neither given nor an attribute of the record.
+            AttributeError: A field is neither passed as a keyword nor an attribute of the record.
         """
-        attributes = {name: getattr(record, name) for name in cls.model_fields if name not in given}
-        return cls(**attributes, **given)
+        attributes = {
+            name: getattr(record, name) for name in cls.model_fields if name not in overrides
+        }
+        return cls(**attributes, **overrides)
 
 
 DocumentId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
 ]
-"""An id as `safe_id` makes it, which Firestore neither refuses nor takes for a path."""
+"""A document id that Firestore accepts and does not read as a path. `safe_id` makes such ids."""
 
 
 class Undo(Result):
-    """The call that undoes this one."""
+    """A tool call that reverses the effect of the call that returned it."""
 
     tool: str = Field(description="The tool to call.")
     arguments: dict[str, Any] = Field(description="The arguments to call it with.")
 
     def in_words(self) -> str:
-        """Return a sentence for people."""
+        """Return a sentence that tells people how to undo the call."""
         arguments = json.dumps(self.arguments, ensure_ascii=False)
         return f"To undo this, call {self.tool} with {arguments}."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What a tool does to data, which decides its MCP hints and its service account's role."""
+    """The effect of a tool on data, which decides its MCP hints and its service account's role."""
 
     READ = "read"
     WRITE = "write"
@@ -29,7 +29,7 @@ class Effect(StrEnum):
 
     @property
     def scope(self) -> Scope:
-        """The scope that a credential needs for it."""
+        """The scope that a credential needs for a tool with this effect."""
         return Scope.READ if self is Effect.READ else Scope.WRITE
 
 
@@ -55,7 +55,7 @@ class Links:
     """The part of a tool's result that links to resources.
 
     Attributes:
-        items: The field that lists the items; it may be missing or empty.
+        items: The field that lists the items, which may be missing or empty.
         uri: The template of their URIs, whose variable is a field of an item.
         name: The field of an item that names it for people.
         listed: Whether `resources/list` pages through this tool, by the argument `cursor` and the
@@ -97,7 +97,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
         idempotent: Whether a failed call may be sent again even without a key, since it continues
             where the first one stopped. Reads always are.
-        task: Returns the task that a call works in; by default, the credential's.
+        task: Returns the task that a call works in; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
         text: Writes the result as text for people; by default, clients see the result as JSON.
         envelope: The shape of its family's answers, if that is not the bare result.
@@ -174,7 +174,7 @@ def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
 def _published(node: Any) -> Any:
     """Open a result's schema for clients: optional fields may be missing, and others may be added.
 
-    Clients cache the list of tools, and with a closed schema would refuse a field added later.
+    Clients cache the list of tools, and with a closed schema would reject a field added later.
     """
     if isinstance(node, list):
         return [_published(item) for item in node]

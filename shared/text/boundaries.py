@@ -1,4 +1,4 @@
-"""Where a text may be cut, and how well it ends there.
+"""The boundaries at which a text may be cut, with their quality.
 
 Text is cut only between two tokens (`shared.text.tokens`). The boundary before a token has a
 level: the higher the level, the better a piece of text ends there. Chunks, passages and sentences
@@ -24,13 +24,13 @@ SENTENCE: Final = 3
 PARAGRAPH: Final = 4
 
 WINDOW: Final = 400
-"""Tokens that are searched for sentences at a time: about a long paragraph's worth."""
+"""The number of tokens searched for sentences at a time, about a long paragraph."""
 
 # The segmenter needs a language, and the text's is unknown. English is its own fallback: it knows
 # the sentence ends of all scripts, and the abbreviations that English and German share.
 _LANGUAGE: Final = "en"
 # sentencex 1.0.32 panics, which `except Exception` does not catch, on "A\u00a0." and on other white
-# space of several bytes in that position; it also refuses lone surrogates.
+# space of several bytes in that position; it also rejects lone surrogates.
 _UNSUPPORTED: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
 
 
@@ -49,14 +49,14 @@ class Boundaries:
     levels: bytearray
 
     def first(self, level: int, low: int, high: int) -> int:
-        """Find the first boundary of at least this level in `low..high`; -1 if there is none."""
+        """Return the first boundary of at least this level in `low..high`, or -1."""
         matches = (
             self.levels.find(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )
         return min((index for index in matches if index >= 0), default=-1)
 
     def last(self, level: int, low: int, high: int) -> int:
-        """Find the last boundary of at least this level in `low..high`; -1 if there is none."""
+        """Return the last boundary of at least this level in `low..high`, or -1."""
         return max(
             self.levels.rfind(better, low, high + 1) for better in range(level, PARAGRAPH + 1)
         )

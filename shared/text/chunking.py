@@ -1,4 +1,4 @@
-"""Cut a text into chunks: passages that can be embedded, found and read on their own.
+"""Cutting a text into chunks: passages that can be embedded, found and read on their own.
 
 Lengths are counted in tokens (`shared.text.tokens`). A chunk is filled up to `ChunkLimits.target`
 and ends
@@ -49,7 +49,7 @@ class ChunkLimits:
 
 
 def split_chunks(text: str, limits: ChunkLimits = ChunkLimits()) -> list[Span]:
-    """Cut a text into chunks, in order; a text of white space alone has none.
+    """Cut a text into chunks, in order. A text of only white space has none.
 
     Together the spans cover everything but white space; none starts or ends on white space, and
     none contains another. A last chunk that would add less than a fifth of the target joins the
@@ -85,7 +85,7 @@ def _next_start(boundaries: Boundaries, previous: int, end: int, limits: ChunkLi
 
 
 def _next_end(boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits) -> int:
-    """Find the end of the chunk at `start`; the previous one ended at `previous_end`."""
+    """Return the end of the chunk at `start`, after a chunk that ended at `previous_end`."""
     count = len(boundaries.starts)
     if count <= start + limits.target:
         return count
@@ -95,6 +95,7 @@ def _next_end(boundaries: Boundaries, start: int, previous_end: int, limits: Chu
 
 
 def _best_end(boundaries: Boundaries, start: int, previous_end: int, limits: ChunkLimits) -> int:
+    """Return the best end by the rules of this module, if more than one chunk is left."""
     low, full = previous_end + limits.min_progress, start + limits.target
     end = boundaries.last(PARAGRAPH, max(low, start + limits.target // 2), full)
     if end >= 0:

@@ -39,7 +39,7 @@ def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
 
     Args:
         content: The passage.
-        query_terms: The terms of the query, as `terms` makes them.
+        query_terms: The terms of the query, from `terms`.
     """
     line = " ".join(content.split())
     matches = [
@@ -61,19 +61,19 @@ def _cut_around(line: str, match: int) -> str:
 def _best_start(matches: Sequence[_Occurrence]) -> int:
     """Find the first match from which an excerpt has the most different terms."""
     best_start, most_terms, next_match = 0, 0, 0
-    inside: Counter[str] = Counter()
+    term_counts: Counter[str] = Counter()
     for number, (term, start, _) in enumerate(matches):
         limit = start + LENGTH - LEAD - _MARGIN
         while next_match < len(matches) and (
             next_match <= number or matches[next_match][2] <= limit
         ):
-            inside[matches[next_match][0]] += 1
+            term_counts[matches[next_match][0]] += 1
             next_match += 1
-        if len(inside) > most_terms:
-            best_start, most_terms = start, len(inside)
-        inside[term] -= 1
-        if not inside[term]:
-            del inside[term]
+        if len(term_counts) > most_terms:
+            best_start, most_terms = start, len(term_counts)
+        term_counts[term] -= 1
+        if not term_counts[term]:
+            del term_counts[term]
     return best_start
 
 

@@ -45,7 +45,7 @@ DAMPING: Final = 0.85
 ITERATIONS: Final = 40
 """The number of iterations, after which four digits are stable: 0.85 ** 40 is 0.0015."""
 TITLE_WEIGHT: Final = 0.8
-"""What full similarity to the title adds to a weight of at most 1."""
+"""The weight added for full similarity to the title, next to a LexRank of at most 1."""
 BACK_REFERENCE_FACTOR: Final = 0.7
 """The factor for a sentence that begins with a reference to an earlier one."""
 OPEN_END_FACTOR: Final = 0.3

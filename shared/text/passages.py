@@ -1,13 +1,13 @@
-"""Cut a document into passages: its paragraphs, and pieces of those that are too long.
+"""Cutting a document into passages: its paragraphs, and pieces of those that are too long.
 
 Paragraphs are separated by blank lines. A Markdown heading goes with the text below it, since it
-answers nothing on its own. A paragraph that is too long is cut between two tokens
+is of no use on its own. A paragraph that is too long is cut between two tokens
 (`shared.text.boundaries`): each piece is filled and ends after a sentence, else after a line
 (tables, code), else after a word, else between two grapheme clusters. A piece is at least a fifth
 full, and so is the last one where possible.
 
 Passages differ from chunks (`shared.text.chunking`) in that they count characters, never overlap
-and never join two paragraphs: they are quoted as they are.
+and never join two paragraphs: they are quoted verbatim.
 
 Two million characters of prose took 10 ms in paragraphs of 800 and 0.9 s in a single line; short
 Chinese sentences took 3 s (one core of a small virtual machine). Only paragraphs that are too long
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPLITTER_VERSION: Final = 1
-"""Raise this version when a text is cut differently: half-indexed documents then start again."""
+"""The version of the splitter. A change makes half-indexed documents start again."""
 
 # The line ends of str.splitlines.
 _LINE_END: Final = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
@@ -49,7 +49,7 @@ _INVISIBLE: Final = re.compile(
 
 
 def split_passages(text: str, max_length: int = 1500) -> list[Span]:
-    """Cut a text into passages, in order; a text of white space alone has none.
+    """Cut a text into passages, in order. A text of only white space has none.
 
     Together the spans cover everything but white space; none overlap, and none starts or ends on
     white space. No word of up to four fifths of `max_length` is cut, except between sentences in
@@ -110,7 +110,7 @@ def _paragraphs_with_headings(text: str, max_length: int) -> Iterator[Span]:
 
 
 def _strip(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield a span without the white space at its ends; nothing if it is all white space."""
+    """Yield a span without the white space at its ends, or nothing if only white space is left."""
     rest = text[start:end].lstrip()
     if rest:
         start = end - len(rest)

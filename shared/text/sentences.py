@@ -1,4 +1,4 @@
-"""The sentences of a text, without what is not prose.
+"""The prose sentences of a text.
 
 Code, tables, headings, images and bare addresses are skipped. A list item is a sentence without
 its marker. The lines of a hand-wrapped paragraph are joined.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_SIMILARITY: Final = 0.6
-"""A less similar name is not suggested; this is difflib's own default."""
+"""The minimum similarity of a suggested name, which is difflib's own default."""
 _ALL_WORDS: Final = 0.9
 """The similarity of two names of which one has all words of the other."""
 

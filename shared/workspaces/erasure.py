@@ -79,7 +79,7 @@ class WorkspaceErasure:
                 if not await self._delete(snapshots):
                     return
                 yield Counter({kind: len(snapshots)})
-        while snapshots := await replays.about(self._workspace.name, PAGE_SIZES["answers"]):
+        while snapshots := await replays.find_for(self._workspace.name, PAGE_SIZES["answers"]):
             if not await self._delete(snapshots):
                 return
             yield Counter(answers=len(snapshots))

@@ -118,7 +118,7 @@ async def test_vectors_are_cached_by_key() -> None:
         async with open_app(server) as app:
             first = await call_context(app, ANNAS).query_vector("bread")
             assert first == await call_context(app, ANNAS).query_vector("bread")
-            with pytest.raises(Forbidden, match="refused your key"):
+            with pytest.raises(Forbidden, match="rejected your key"):
                 await call_context(app, BENS).query_vector("bread")
             cache = pickle.dumps(app.query_vectors)
     assert [ANNAS, BENS] == [call.key for call in server.calls]

@@ -42,29 +42,29 @@ async def test_answers_are_found_by_their_data(app: App, ctx: Context, meter: Me
         await store_answer(app, about, key)
     await store_answer(app, NOTES, "of somebody else", user="ben")
     database = ctx.database
-    snapshots = await IdempotencyRecords(database, "anna").about(NOTES, limit=10)
+    snapshots = await IdempotencyRecords(database, "anna").find_for(NOTES, limit=10)
     assert (2, 1) == (len(snapshots), meter.round_trips)
     assert {"anna"} == {snapshot.reference.path.split("/")[1] for snapshot in snapshots}
     assert [{"about": NOTES}] * 2 == [snapshot.to_dict() for snapshot in snapshots]
-    assert 1 == len(await IdempotencyRecords(database, "anna").about(NOTES, limit=1))
+    assert 1 == len(await IdempotencyRecords(database, "anna").find_for(NOTES, limit=1))
 
 
 async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -> None:
     await store_answer(app, NOTES, "one")
     records, database = IdempotencyRecords(ctx.database, "anna"), ctx.database
-    [snapshot] = await records.about(NOTES, limit=10)
+    [snapshot] = await records.find_for(NOTES, limit=10)
     option = database.client.write_option(last_update_time=snapshot.update_time)
     await database.commit([lambda batch: batch.delete(snapshot.reference, option)])
-    assert [] == await records.about(NOTES, limit=10)
+    assert [] == await records.find_for(NOTES, limit=10)
 
 
 async def test_an_old_answer_belongs_to_no_data(app: App, ctx: Context) -> None:
     await store_answer(app, NOTES, "one")
     records = IdempotencyRecords(ctx.database, "anna")
-    [match] = await records.about(NOTES, limit=1)
+    [match] = await records.find_for(NOTES, limit=1)
     snapshot = await match.reference.get()
     old = {name: value for name, value in (snapshot.to_dict() or {}).items() if name != "about"}
     await match.reference.set(old)
     record = await records.get(match.id)
     assert record
-    assert record.about is None
+    assert record.belongs_to is None

@@ -309,7 +309,7 @@ async def test_other_than_one_vector_per_text_is_a_fault(
         (401, "key that it accepts"),
         (403, "may use the model"),
         (404, "base URL"),
-        (413, "refuses any text"),
+        (413, "rejects any text"),
         (422, "dimension"),
     ],
 )
