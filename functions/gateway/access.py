@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.public_url import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_url, resource_url
 from functions.gateway.calls.billing import LedgerBilling
 from functions.gateway.calls.external_billing import ExternalBilling
 from functions.gateway.calls.pipeline import CallPipeline
@@ -46,7 +46,7 @@ class Access:
         self.clock = clock
         self.connection = Connection(settings.google_cloud_project, settings.access_database)
         self.keyring = Keyring(settings.access_secrets)
-        issuer, resource = issuer_of(settings), resource_of(settings)
+        issuer, resource = issuer_url(settings), resource_url(settings)
         self.tokens = AccessTokens(self.keyring, issuer, resource, clock)
         self.callers = Callers(settings, self.keyring, self.tokens, self.connection, clock)
         self.limits = CallLimits(settings, self.connection, clock)

@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
-from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
-from functions.gateway.auth.visitor import visitor_in
+from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_origins
+from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.messages import CheckedMessages
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
 """The size limit of a body that was sent without signing in."""
-HEALTHY_TTL: Final = 30.0
+HEALTHY_TTL_SECONDS: Final = 30.0
 """Seconds to cache a healthy state, because a check wakes every function."""
-UNHEALTHY_TTL: Final = 1.0
+UNHEALTHY_TTL_SECONDS: Final = 1.0
 """Seconds to cache an unhealthy state."""
-_SEND_LESS: Final = (
+_SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
     " MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
@@ -116,12 +116,12 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
     sign_in = f"Sign in to send up to {limit:,}."
 
     def is_signed_in(scope: Scope) -> bool:
-        return visitor_in(scope).caller.user_id is not None
+        return attached_visitor(scope).caller.user_id is not None
 
     body = BodyLimit(
         CheckedMessages(endpoint),
         max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
-        advice=lambda scope: _SEND_LESS if is_signed_in(scope) else sign_in,
+        advice=lambda scope: _SEND_LESS_HINT if is_signed_in(scope) else sign_in,
         find_problem=find_json_problem,
     )
     return CORSMiddleware(
@@ -197,8 +197,8 @@ def _rejection(scope: Scope) -> JSONResponse | None:
 def _security(settings: Settings) -> TransportSecuritySettings:
     """Accept only the public host and origins: others are DNS rebinding attacks."""
     return TransportSecuritySettings(
-        allowed_hosts=hosts_of(settings),
-        allowed_origins=[*origins_of(settings), *settings.allowed_origins],
+        allowed_hosts=allowed_hosts(settings),
+        allowed_origins=[*own_origins(settings), *settings.allowed_origins],
     )
 
 
@@ -209,8 +209,8 @@ class HealthEndpoint:
         self,
         dispatcher: Dispatcher,
         *,
-        healthy_ttl: float = HEALTHY_TTL,
-        unhealthy_ttl: float = UNHEALTHY_TTL,
+        healthy_ttl: float = HEALTHY_TTL_SECONDS,
+        unhealthy_ttl: float = UNHEALTHY_TTL_SECONDS,
     ) -> None:
         """Check through this dispatcher, and cache each state for so many seconds."""
         self._dispatcher = dispatcher

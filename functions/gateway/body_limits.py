@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-BODY_TIMEOUT: Final = 5.0
+BODY_TIMEOUT_SECONDS: Final = 5.0
 """Seconds that any body may take to arrive: until then it occupies a slot of the instance."""
-MIN_BANDWIDTH: Final = 1024 * 1024
+MIN_BYTES_PER_SECOND: Final = 1024 * 1024
 """Bytes per second, by which the timeout grows with the size limit."""
 MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
 """Bytes of bodies that an instance buffers at the same time."""
-LARGE_BODY: Final = 256 * 1024
+LARGE_BODY_BYTES: Final = 256 * 1024
 """Bytes from which a body counts as large. Any smaller body is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
 """JSON values in a large body, which is meant for a long text, not for many values."""
-_CHUNK_SIZE: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 """Bytes per buffered piece; smaller ones would cost more memory."""
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class BodyLimit:
@@ -54,7 +54,7 @@ class BodyLimit:
         app: ASGIApp,
         max_bytes: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
-        timeout: float = BODY_TIMEOUT,
+        timeout: float = BODY_TIMEOUT_SECONDS,
         find_problem: Callable[[bytes], str | None] | None = None,
     ) -> None:
         """Guard this app.
@@ -71,7 +71,7 @@ class BodyLimit:
         self._advice = advice
         self._timeout = timeout
         self._find_problem = find_problem
-        self._buffered = 0
+        self._buffered_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body, or answer what is wrong with it."""
@@ -80,14 +80,14 @@ class BodyLimit:
             app = await self._choose_app(scope, receive, max_bytes, sizes)
             await app(scope, receive, send)
         finally:
-            self._buffered -= sizes.total()
+            self._buffered_bytes -= sizes.total()
 
     async def _choose_app(
         self, scope: Scope, receive: Receive, max_bytes: int, sizes: Counter[str]
     ) -> ASGIApp:
         """Return what answers the request: the app with the body, or an error."""
         try:
-            async with asyncio.timeout(self._timeout + max_bytes / MIN_BANDWIDTH):
+            async with asyncio.timeout(self._timeout + max_bytes / MIN_BYTES_PER_SECOND):
                 pieces = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
         except TimeoutError:
             return json_rpc_error(
@@ -108,14 +108,14 @@ class BodyLimit:
         if not self._find_problem:
             return None
         body = b"".join(pieces)
-        if len(body) > LARGE_BODY:
+        if len(body) > LARGE_BODY_BYTES:
             return await asyncio.to_thread(self._find_problem, body)
         return self._find_problem(body)
 
     async def _read(
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
     ) -> deque[bytearray] | None:
-        """Return the body, or what arrived before the client left; None if it is too large."""
+        """Return the body, or what arrived before the client left, or None if it is too large."""
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > max_bytes:
             return None
@@ -126,12 +126,12 @@ class BodyLimit:
             part = message.get("body", b"")
             more = message.get("more_body", False)
             sizes["read"] += len(part)
-            self._buffered += len(part)
+            self._buffered_bytes += len(part)
             if sizes.total() > max_bytes:
                 return None
-            if sizes.total() > LARGE_BODY and self._buffered > MAX_BUFFERED_BYTES:
+            if sizes.total() > LARGE_BODY_BYTES and self._buffered_bytes > MAX_BUFFERED_BYTES:
                 raise _BufferFullError
-            if len(pieces[-1]) >= _CHUNK_SIZE:
+            if len(pieces[-1]) >= _PIECE_BYTES:
                 pieces.append(bytearray())
             pieces[-1] += part
         return pieces
@@ -155,7 +155,7 @@ async def _replay(
 
 def find_json_problem(body: bytes) -> str | None:
     """Return why a body is rejected. One that is not JSON is left to its parser."""
-    if len(body) > LARGE_BODY and count_values(body) > MAX_VALUES:
+    if len(body) > LARGE_BODY_BYTES and count_values(body) > MAX_VALUES:
         return f"This request has more than {MAX_VALUES:,} JSON values. Send fewer in one request."
     if has_half_surrogate_pair(body):
         return (
@@ -177,7 +177,7 @@ def count_values(body: bytes) -> int:
 
 def has_half_surrogate_pair(body: bytes) -> bool:
     """Tell whether any string has one: such JSON can be parsed, but not encoded as UTF-8."""
-    if not _SURROGATE.search(body):
+    if not _SURROGATE_ESCAPE.search(body):
         return False
     try:
         json.dumps(json.loads(body), ensure_ascii=False).encode()

@@ -77,7 +77,7 @@ class Catalog:
         """Read the generated file beside this one."""
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
-    def configured(self, settings: Settings) -> Catalog:
+    def apply_settings(self, settings: Settings) -> Catalog:
         """Apply a deployment's settings: disabled tools, timeouts and prices.
 
         Links to the resources of disabled tools are removed.
@@ -91,7 +91,7 @@ class Catalog:
         disabled = settings.disabled_tools
         tools = [tool for tool in self._by_name.values() if tool.name not in disabled]
         resource_uris = {tool.resource.uri for tool in tools if tool.resource}
-        return Catalog([_configured(tool, settings, resource_uris) for tool in tools])
+        return Catalog([_apply_settings(tool, settings, resource_uris) for tool in tools])
 
     @property
     def names(self) -> list[str]:
@@ -125,7 +125,7 @@ class Catalog:
         return next((tool for tool in self._allowed(caller) if kind in tool.completes), None)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of the tool with this name; None if there is none."""
+        """Return the input schema of the tool with this name, or None if there is none."""
         tool = self._by_name.get(name)
         return tool.input_schema if tool else None
 
@@ -140,7 +140,7 @@ class Catalog:
             )
 
 
-def _configured(
+def _apply_settings(
     tool: Declaration, settings: Settings, resource_uris: Collection[str]
 ) -> Declaration:
     return tool.model_copy(

@@ -8,6 +8,6 @@ from functions.gateway.catalog import Catalog
 from shared.core.settings import Settings
 
 _settings = Settings()
-_catalog = Catalog.load().configured(_settings)
+_catalog = Catalog.load().apply_settings(_settings)
 handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_catalog.names), _catalog)
 cold_start.end()

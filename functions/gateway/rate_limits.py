@@ -51,13 +51,13 @@ LOGINS: Final = "login"
 REGISTRATIONS: Final = "registration"
 MAX_ADDRESSES: Final = 10_000
 """The number of addresses that an instance tracks."""
-MAX_CONCURRENT: Final = 40
+MAX_CONCURRENT_REQUESTS: Final = 40
 """Concurrent requests of one address: half of what an instance accepts by default."""
 MAX_BUCKETS: Final = 4_000
 """The number of buckets that an instance tracks: more than it can use at the same time."""
-IDLE: Final = timedelta(minutes=10)
+IDLE_TIMEOUT: Final = timedelta(minutes=10)
 """The time without a call after which an instance drops its lease."""
-_MINUTE: Final = 60.0
+_MINUTE_SECONDS: Final = 60.0
 _CORS_HEADERS: Final = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": "retry-after",
@@ -77,7 +77,7 @@ class AddressRateLimit:
     ) -> None:
         """Guard this app, behind that many trusted proxies."""
         self._app = app
-        self._interval = _MINUTE / per_minute
+        self._interval = _MINUTE_SECONDS / per_minute
         self._proxies = proxies
         self._clock = clock
         self._full_at: OrderedDict[str, float] = OrderedDict()
@@ -90,7 +90,7 @@ class AddressRateLimit:
             return
         address = client_address(scope, self._proxies)
         wait = self._take(address)
-        if wait <= 0 and self._concurrent[address] >= MAX_CONCURRENT:
+        if wait <= 0 and self._concurrent[address] >= MAX_CONCURRENT_REQUESTS:
             wait = 1.0
         if wait > 0:
             error = RateLimited(
@@ -109,7 +109,7 @@ class AddressRateLimit:
         """Count a request; return the seconds to wait, by the generic cell rate algorithm."""
         now = self._clock()
         full_at = max(self._full_at.pop(address, now), now) + self._interval
-        wait = full_at - now - _MINUTE
+        wait = full_at - now - _MINUTE_SECONDS
         self._full_at[address] = full_at if wait <= 0 else full_at - self._interval
         if len(self._full_at) > MAX_ADDRESSES:
             self._full_at.popitem(last=False)
@@ -154,7 +154,7 @@ class CallLimits:
                 f"{registrations} registrations per hour from one address",
             ),
         }
-        self._buckets = LeasedBuckets(_leasing(access), clock)
+        self._buckets = LeasedBuckets(_make_lease_function(access), clock)
 
     async def take(self, visitor: Visitor, effect: Effect) -> None:
         """Count a tool call.
@@ -212,18 +212,18 @@ class LeasedBuckets:
 
         Concurrent calls wait for the same lease, and none is requested from an empty bucket.
         """
-        locked = self._tokens_of(limit_id)
+        locked = self._find_or_add_tokens(limit_id)
         async with locked.lock:
             tokens, now = locked.tokens, self._clock()
-            if tokens.spend(now, IDLE):
+            if tokens.spend(now, IDLE_TIMEOUT):
                 return None
             if now >= tokens.empty_until:
                 tokens.add(await self._lease(limit_id, rate, now), now)
-                if tokens.spend(now, IDLE):
+                if tokens.spend(now, IDLE_TIMEOUT):
                     return None
             return tokens.empty_until - now
 
-    def _tokens_of(self, limit_id: str) -> _LockedTokens:
+    def _find_or_add_tokens(self, limit_id: str) -> _LockedTokens:
         tokens = self._tokens.setdefault(limit_id, _LockedTokens())
         self._tokens.move_to_end(limit_id)
         if len(self._tokens) > self._max_buckets:
@@ -241,7 +241,7 @@ def _per_minute(kind: str, capacity: int, calls: str) -> RateLimit:
     return RateLimit(kind, Rate(capacity, timedelta(minutes=1)), f"{capacity} {calls} per minute")
 
 
-def _leasing(access: Connection) -> LeaseTokens:
+def _make_lease_function(access: Connection) -> LeaseTokens:
     async def lease(limit_id: str, rate: Rate, now: datetime) -> TokenLease:
         return await AccessStore(access).limits.lease(limit_id, rate, now)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.local.local_database import MAX_PORT
-from shared.accounts.account import DOLLAR
+from shared.accounts.account import MICROS_PER_DOLLAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +31,12 @@ def micro_dollars(text: str) -> int:
         click.BadParameter: It is not a number, is finer than a micro-dollar, or is too large.
     """
     try:
-        amount = Decimal(text.removeprefix("$")) * DOLLAR
+        amount = Decimal(text.removeprefix("$")) * MICROS_PER_DOLLAR
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount != amount.to_integral_value():
         raise click.BadParameter(f"{text!r} is not an amount. Write dollars, such as 5 or 0.50.")
-    if abs(amount) > _MAX_DOLLARS * DOLLAR:
+    if abs(amount) > _MAX_DOLLARS * MICROS_PER_DOLLAR:
         raise click.BadParameter(f"{text!r} is more than {_MAX_DOLLARS:,} dollars.")
     return int(amount)
 

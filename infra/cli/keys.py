@@ -95,11 +95,11 @@ def list_keys(user: str | None) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """Revoke the key KEY_ID at once."""
-    from shared.accounts.access_key import PREFIX
+    from shared.accounts.access_key import KEY_PREFIX
     from shared.accounts.repositories.revocation import revoke_key
 
     # A person may paste the whole key. Its secret part must not appear in any message.
-    [key_id, *_] = key_id.removeprefix(PREFIX).split("_")
+    [key_id, *_] = key_id.removeprefix(KEY_PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         raise click.ClickException("A key's id has 12 characters. To see ids: carrel keys list")
     key, sign_ins = write_access(lambda store: revoke_key(store, key_id))

@@ -11,7 +11,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 
 _settings = Settings()
-_catalog = Catalog.load().configured(_settings)
+_catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(FUNCTION_SECRET, None)
 _dispatcher = (
     HttpDispatcher(_settings.tool_urls, SharedSecretTokens(_secret), _catalog.names)

@@ -155,4 +155,4 @@ def _expect_valid_settings(options: RunOptions) -> None:
     """
     environment = _environment(options)
     settings = Settings(**{name.lower(): value for name, value in environment.items()})
-    Catalog.load().configured(settings)
+    Catalog.load().apply_settings(settings)

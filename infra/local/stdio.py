@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def serve_stdio(settings: Settings) -> None:
     """Serve one client until it closes standard input."""
     app, access = App(settings), Access(settings)
-    catalog = Catalog.load().configured(settings)
+    catalog = Catalog.load().apply_settings(settings)
     calls = access.pipeline(InlineDispatcher(app))
     owner = Visitor(Caller.of(LOCAL_USER), rate_limit_key=None)
     server = mcp_server(catalog, calls, local_visitor=owner)

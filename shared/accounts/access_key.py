@@ -27,9 +27,9 @@ class AccessKey:
         scopes: What the key allows.
         text_hash: The hash of the text, with the deployment's secret as pepper.
         created_at: When the key was created.
-        expires_at: When it expires; None if never.
-        revoked_at: When it was revoked; None if it was not.
-        used_at: When it was last used, to the hour; None if never.
+        expires_at: When it expires, or None if never.
+        revoked_at: When it was revoked, or None if it was not.
+        used_at: When it was last used, to the hour, or None if never.
     """
 
     key_id: str
@@ -47,11 +47,11 @@ class AccessKey:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-PREFIX: Final = "carrel_"
+KEY_PREFIX: Final = "carrel_"
 _SECRET_BYTES: Final = 32
 _CHECKSUM_LENGTH: Final = 8
-_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_HASH, _CHECKSUM = "access key", "access key check"
+_KEY_FORMAT: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_HASH_PURPOSE, _CHECKSUM_PURPOSE = "access key", "access key check"
 
 
 def new_key(  # noqa: PLR0913 - a key has that many independent fields
@@ -68,14 +68,14 @@ def new_key(  # noqa: PLR0913 - a key has that many independent fields
     The text ends with a signature, so that a guessed key is rejected without a database read.
     """
     key_id = secrets.token_hex(6)
-    body = f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    text = body + keyring.sign(_CHECKSUM, body)[:_CHECKSUM_LENGTH]
+    body = f"{KEY_PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    text = body + keyring.sign(_CHECKSUM_PURPOSE, body)[:_CHECKSUM_LENGTH]
     key = AccessKey(
         key_id=key_id,
         user_id=require_user_id(user_id),
         name=name,
         scopes=scopes,
-        text_hash=keyring.sign(_HASH, text),
+        text_hash=keyring.sign(_HASH_PURPOSE, text),
         created_at=created_at,
         expires_at=expires_at,
     )
@@ -83,14 +83,14 @@ def new_key(  # noqa: PLR0913 - a key has that many independent fields
 
 
 def parse_key_id(keyring: Keyring, text: str) -> str | None:
-    """Return the id in a key's text; None if this deployment did not make the text."""
+    """Return the id in a key's text, or None if this deployment did not make the text."""
     body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
-    match = _FORMAT.fullmatch(body)
-    if not match or not keyring.verify(_CHECKSUM, body, checksum, length=_CHECKSUM_LENGTH):
+    match = _KEY_FORMAT.fullmatch(body)
+    if not match or not keyring.verify(_CHECKSUM_PURPOSE, body, checksum, length=_CHECKSUM_LENGTH):
         return None
     return match[1]
 
 
 def matches_key(keyring: Keyring, text: str, key: AccessKey) -> bool:
     """Tell whether a text is the text of this key."""
-    return keyring.verify(_HASH, text, key.text_hash)
+    return keyring.verify(_HASH_PURPOSE, text, key.text_hash)

@@ -11,7 +11,7 @@ from shared.core.errors import InvalidInput, PaymentRequired
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DOLLAR: Final = 1_000_000
+MICROS_PER_DOLLAR: Final = 1_000_000
 """A dollar in micro-dollars, the unit of all amounts."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
 """How long money stays set aside for a call whose outcome never arrives."""
@@ -37,7 +37,7 @@ class Account:
     Attributes:
         user_id: The user.
         balance: What the user has paid in and not spent, including the money on hold.
-        monthly_budget: The most that a calendar month (UTC) may cost; None for no limit.
+        monthly_budget: The most that a calendar month (UTC) may cost, or None for no limit.
         month: The month that `spent` refers to, as YYYY-MM.
         spent: What that month has cost.
         held: The holds, by call id. Expired ones no longer count.
@@ -62,13 +62,13 @@ class Account:
 
     def available(self, now: datetime) -> int:
         """Return the balance without the money on hold."""
-        return self.balance - _total(self._at(now).held)
+        return self.balance - _total(self._as_of(now).held)
 
     def budget_left(self, now: datetime) -> int | None:
-        """Return what this month may still cost, beyond the holds; None for no limit."""
+        """Return what this month may still cost, beyond the holds, or None for no limit."""
         if self.monthly_budget is None:
             return None
-        current = self._at(now)
+        current = self._as_of(now)
         return max(0, self.monthly_budget - current.spent - _total(current.held))
 
     def reserve(self, call_id: str, amount: int, now: datetime) -> Account:
@@ -77,14 +77,14 @@ class Account:
         Raises:
             PaymentRequired: The balance or the month's budget does not cover the amount.
         """
-        current = self._at(now)
+        current = self._as_of(now)
         hold = current.held.get(call_id) or self._new_hold(amount, now)
         extended = replace(hold, expires_at=now + HOLD_LIFETIME)
         return replace(current, held={**current.held, call_id: extended})
 
     def settle(self, call_id: str, cost: int, now: datetime) -> Account:
         """Charge the cost of a call and release its hold; charge nothing if that has expired."""
-        current = self._at(now)
+        current = self._as_of(now)
         charge = cost if call_id in current.held else 0
         return replace(
             current.cancel(call_id, now),
@@ -94,7 +94,7 @@ class Account:
 
     def cancel(self, call_id: str, now: datetime) -> Account:
         """Release the hold of a call."""
-        current = self._at(now)
+        current = self._as_of(now)
         holds = {other: hold for other, hold in current.held.items() if other != call_id}
         return replace(current, held=holds)
 
@@ -104,7 +104,7 @@ class Account:
         Raises:
             InvalidInput: The amount is more than can be withdrawn.
         """
-        current = self._at(now)
+        current = self._as_of(now)
         balance, on_hold = current.balance + amount, _total(current.held)
         if amount < 0 and balance < on_hold:
             raise InvalidInput(
@@ -113,7 +113,7 @@ class Account:
             )
         return replace(current, balance=balance)
 
-    def _at(self, now: datetime) -> Account:
+    def _as_of(self, now: datetime) -> Account:
         """Return the account at that moment, without expired holds and with the month begun."""
         holds = {call_id: hold for call_id, hold in self.held.items() if now < hold.expires_at}
         # A clock that is slightly late must not bring back a month that is over.
@@ -144,7 +144,7 @@ class Account:
 
 def format_dollars(amount: int) -> str:
     """Format micro-dollars: $1.50, or $0.000025 where two decimals are not exact."""
-    whole, micros = divmod(abs(amount), DOLLAR)
+    whole, micros = divmod(abs(amount), MICROS_PER_DOLLAR)
     cents = f"{micros:06d}".rstrip("0").ljust(2, "0")
     return f"{'-' if amount < 0 else ''}${whole:,}.{cents}"
 

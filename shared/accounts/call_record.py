@@ -42,7 +42,7 @@ class CallEntry:
     Attributes:
         started_at: When the call arrived.
         arguments: The size of each argument; see `argument_sizes`.
-        outcome: SUCCESS or an error code; None until the outcome is known.
+        outcome: SUCCESS or an error code, or None until the outcome is known.
         milliseconds: How long the call took.
         documents_read: The documents read, as Firestore bills them.
         documents_written: The documents written, as Firestore bills them.
@@ -68,7 +68,7 @@ class Bill:
 
     Attributes:
         call_id: The call's id, which is the same when the call is sent again.
-        user_id: Who pays; None for an anonymous caller.
+        user_id: Who pays, or None for an anonymous caller.
         tool: The name of the tool.
         entry: The audit entry so far.
         price: The most that the call costs, in micro-dollars; 0 for a free call.
@@ -184,7 +184,7 @@ class Ledger:
 
     Attributes:
         record: The call's record, blank if the call has none.
-        account: The user's account; None where an external service keeps the accounts.
+        account: The user's account, or None where an external service keeps the accounts.
     """
 
     record: CallRecord

@@ -63,7 +63,7 @@ class Proof:
         kind: An access key, or a sign-in with Google.
         key_id: The id of the access key.
         email: The e-mail address that Google verified.
-        expires_at: When the key expires; None if the proof does not expire.
+        expires_at: When the key expires, or None if the proof does not expire.
     """
 
     user_id: str
@@ -101,7 +101,7 @@ class Grant:
         expires_at: When it expires.
         generation: How many times its code or a refresh token was exchanged.
         rotated_at: When the last exchange was.
-        ended_at: When it was ended early; None if it was not.
+        ended_at: When it was ended early, or None if it was not.
     """
 
     grant_id: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from datetime import timedelta
 
-BLOCKS: Final = 6
+BLOCKS_PER_BUCKET: Final = 6
 """The number of leases that empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -36,9 +36,9 @@ class Rate:
         return -(-self.period // self.capacity)
 
     @property
-    def block(self) -> int:
+    def block_size(self) -> int:
         """How many tokens an instance leases."""
-        return max(1, self.capacity // BLOCKS)
+        return max(1, self.capacity // BLOCKS_PER_BUCKET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TokenLease:
     """The tokens that an instance received.
 
     Attributes:
-        tokens: How many; none from an empty bucket.
+        tokens: How many, or none from an empty bucket.
         more_at: When the bucket has a token again; the moment of the lease if it still has one.
     """
 
@@ -76,7 +76,7 @@ class TokenBucket:
 
     def lease(self, now: datetime) -> tuple[TokenLease, TokenBucket]:
         """Take a block of tokens, or as many as there are; return the lease and the new bucket."""
-        tokens = min(self.rate.block, self.tokens(now))
+        tokens = min(self.rate.block_size, self.tokens(now))
         full_at = max(self.full_at, now) + tokens * self.rate.interval
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
         return TokenLease(tokens, more_at), TokenBucket(self.rate, full_at)

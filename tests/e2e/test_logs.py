@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.calls.call_log import task_hash
+from functions.gateway.calls.call_log import hash_task
 from infra.build.discovery import ROOT
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
@@ -92,7 +92,7 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
         assert not result["isError"]
     logged = written_since(before, inline.log)
     fields = [entry_of(line)["jsonPayload"] for line in logged]
-    task = task_hash("essay", "ada", Keyring([SecretStr(SECRET)]))
+    task = hash_task("essay", "ada", Keyring([SecretStr(SECRET)]))
     assert [("ada", None), ("ada", None), ("ada", task)] == [
         (line["user"], line.get("task")) for line in fields
     ]

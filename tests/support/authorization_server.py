@@ -100,7 +100,7 @@ class AuthorizationServer:
         """Serve the endpoints."""
         self.app = Starlette(
             routes=program_routes(
-                self.access, self.documents, self.still_allowed, self.limit, timeout=self.timeout
+                self.access, self.documents, self.is_still_allowed, self.limit, timeout=self.timeout
             )
         )
         transport = httpx2.ASGITransport(self.app, client=("1.2.3.4", 5))
@@ -117,7 +117,7 @@ class AuthorizationServer:
         keyring, connection = self.access.keyring, self.access.connection
         return Approvals(keyring, connection, ISSUER, self.clock)
 
-    def still_allowed(self, proof: Proof) -> bool:
+    def is_still_allowed(self, proof: Proof) -> bool:
         """Tell whether a person may still sign in."""
         if self.error:
             raise self.error

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.public_url import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_url, resource_url
 from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import GoogleSignIn
@@ -82,7 +82,7 @@ class SignInApp:
         self.access = Connection(settings.google_cloud_project, settings.access_database)
         self.clock = SettableClock()
         self.login_limit = FakeLoginLimit()
-        issuer, resource = issuer_of(settings), resource_of(settings)
+        issuer, resource = issuer_url(settings), resource_url(settings)
         tokens = AccessTokens(self.keyring, issuer, resource, self.clock)
         has_google = bool(settings.google_client_id)
         google = GoogleSignIn(settings, self.keyring, self.clock) if has_google else None
@@ -100,7 +100,7 @@ class SignInApp:
     def client(self) -> httpx2.AsyncClient:
         """Make a client that keeps cookies and follows no redirects."""
         return httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(self.app), base_url=issuer_of(self.settings)
+            transport=httpx2.ASGITransport(self.app), base_url=issuer_url(self.settings)
         )
 
     def sealed(self, request: AuthorizationRequest = REQUEST) -> str:
@@ -113,7 +113,7 @@ class SignInApp:
 
     def consent_url(self, request: AuthorizationRequest = REQUEST) -> str:
         """Return the URL of the consent page."""
-        return issuer_of(self.settings) + self.consent_path(request)
+        return issuer_url(self.settings) + self.consent_path(request)
 
     async def make_key(self, scopes: frozenset[Scope] = FULL_ACCESS) -> tuple[str, str]:
         """Create a key for `USER`; return its text and its id."""

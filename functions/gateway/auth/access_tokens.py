@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
 
-LIFETIME: Final = timedelta(hours=1)
+ACCESS_TOKEN_LIFETIME: Final = timedelta(hours=1)
 _ALGORITHM: Final = "HS256"
-_TYPE: Final = "at+jwt"
-_DOTS: Final = 2
-_PURPOSE: Final = "access token"
-_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"]
+_JWT_TYPE: Final = "at+jwt"
+_DOT_COUNT: Final = 2
+_KEY_PURPOSE: Final = "access token"
+_REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +72,14 @@ class AccessTokens:
             "scope": " ".join(sorted(scopes)),
             "sid": grant_id,
             "iat": int(now.timestamp()),
-            "exp": int(min(now + LIFETIME, until or now + LIFETIME).timestamp()),
+            "exp": int(
+                min(now + ACCESS_TOKEN_LIFETIME, until or now + ACCESS_TOKEN_LIFETIME).timestamp()
+            ),
             "jti": uuid.uuid4().hex,
         }
         secret_id = self._keyring.newest_id
-        key = self._keyring.derive_key(_PURPOSE, secret_id)
-        headers = {"kid": secret_id, "typ": _TYPE}
+        key = self._keyring.derive_key(_KEY_PURPOSE, secret_id)
+        headers = {"kid": secret_id, "typ": _JWT_TYPE}
         return jwt.encode(claims, key, algorithm=_ALGORITHM, headers=headers)
 
     def read(self, text: str) -> AccessToken:
@@ -88,7 +90,7 @@ class AccessTokens:
         """
         import jwt
 
-        if text.count(".") != _DOTS:
+        if text.count(".") != _DOT_COUNT:
             raise Unauthorized("This is not a key or a token. Copy it in full, without quotes.")
         try:
             return _parse_claims(self._verified_claims(text))
@@ -101,16 +103,16 @@ class AccessTokens:
         import jwt
 
         header = jwt.get_unverified_header(text)
-        if header["typ"] != _TYPE:
+        if header["typ"] != _JWT_TYPE:
             raise ValueError(header["typ"])
         claims: dict[str, Any] = jwt.decode(
             text,
-            self._keyring.derive_key(_PURPOSE, header["kid"]),
+            self._keyring.derive_key(_KEY_PURPOSE, header["kid"]),
             algorithms=[_ALGORITHM],
             audience=self._resource,
             issuer=self._issuer,
             # The expiry is checked below by this object's clock, which tests replace.
-            options={"require": _CLAIMS, "verify_exp": False, "verify_iat": False},
+            options={"require": _REQUIRED_CLAIMS, "verify_exp": False, "verify_iat": False},
         )
         if self._clock().timestamp() >= claims["exp"]:
             raise jwt.ExpiredSignatureError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from functions.gateway.auth.visitor import Visitor
-from shared.accounts.access_key import PREFIX, matches_key, parse_key_id
+from shared.accounts.access_key import KEY_PREFIX, matches_key, parse_key_id
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
@@ -35,9 +35,9 @@ USE_INTERVAL: Final = timedelta(hours=1)
 """How often a key's last use is stored, since each time costs a write."""
 _MAX_CACHED_OWNERS: Final = 1_000
 """The number of keys whose owners an instance caches."""
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
-_USAGE: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
-_INVALID_KEY: Final = (
+_TOKEN_FORMAT: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+_USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
+_INVALID_KEY_MESSAGE: Final = (
     "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired or"
     " revoked: create another one with carrel keys create."
 )
@@ -58,11 +58,11 @@ class Credential:
     @property
     def is_key(self) -> bool:
         """Whether it is an access key rather than a token."""
-        return self.text.startswith(PREFIX)
+        return self.text.startswith(KEY_PREFIX)
 
 
 def read_credential(headers: Headers) -> Credential | None:
-    """Return the credential of a request; None if it has none.
+    """Return the credential of a request, or None if it has none.
 
     Raises:
         Unauthorized: There are several, or its format is not valid.
@@ -71,12 +71,18 @@ def read_credential(headers: Headers) -> Credential | None:
     if not authorizations and not keys:
         return None
     if len(authorizations) + len(keys) > 1:
-        raise Unauthorized(f"This request has more than one credential. {_USAGE}")
+        raise Unauthorized(f"This request has more than one credential. {_USAGE_HINT}")
     text = keys[0].strip() if keys else _bearer(authorizations[0])
     identity, at, key = text.rpartition("@")
-    credential = Credential(key, identity) if at and key.startswith(PREFIX) else Credential(text)
-    if not _TOKEN.fullmatch(text) or (keys and not credential.is_key) or (at and not identity):
-        raise Unauthorized(f"This credential is not valid. {_USAGE}")
+    credential = (
+        Credential(key, identity) if at and key.startswith(KEY_PREFIX) else Credential(text)
+    )
+    if (
+        not _TOKEN_FORMAT.fullmatch(text)
+        or (keys and not credential.is_key)
+        or (at and not identity)
+    ):
+        raise Unauthorized(f"This credential is not valid. {_USAGE_HINT}")
     return credential
 
 
@@ -147,12 +153,12 @@ class Callers:
         """
         key_id = parse_key_id(self._keyring, text)
         if key_id is None:
-            raise Unauthorized(_INVALID_KEY)
+            raise Unauthorized(_INVALID_KEY_MESSAGE)
         key, account = await self._look_up(key_id)
         now = self._clock()
         is_valid = key and matches_key(self._keyring, text, key) and key.is_valid(now)
         if not key or not account or not is_valid or not account.accepts(key.created_at):
-            raise Unauthorized(_INVALID_KEY)
+            raise Unauthorized(_INVALID_KEY_MESSAGE)
         await self._record_use(key, now)
         return key, account
 
@@ -186,5 +192,5 @@ class Callers:
 def _bearer(header: str) -> str:
     scheme, _, text = header.strip().partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized(f"This credential is not valid. {_USAGE}")
+        raise Unauthorized(f"This credential is not valid. {_USAGE_HINT}")
     return text.strip()

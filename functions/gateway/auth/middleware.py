@@ -33,11 +33,11 @@ _PROXY_HEADERS: Final = (
     "x-forwarded-proto",
     "x-real-ip",
 )
-_FORWARDED: Final = (
+_FORWARDED_MESSAGE: Final = (
     "Without sign-in, this server answers only its own machine, but this request came through a"
     " proxy. Start the server with `make run ARGS=--sign-in`."
 )
-_NOT_NEEDED: Final = "You can leave the credential out: this server needs no sign-in."
+_NOT_NEEDED_HINT: Final = "You can leave the credential out: this server needs no sign-in."
 
 
 class Authentication:
@@ -55,7 +55,7 @@ class Authentication:
         try:
             credential = read_credential(headers)
             if credential is None and self._settings.local_user and _is_forwarded(headers):
-                raise Unauthorized(_FORWARDED)
+                raise Unauthorized(_FORWARDED_MESSAGE)
             address = client_address(scope, self._settings.proxy_count)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
@@ -70,13 +70,13 @@ class Authentication:
         has_credential = "authorization" in headers or "x-api-key" in headers
         if self._settings.local_user:
             # After a 401, clients would look for a sign-in and open a browser for nothing.
-            message = f"{error.message} {_NOT_NEEDED}" if has_credential else error.message
+            message = f"{error.message} {_NOT_NEEDED_HINT}" if has_credential else error.message
             return error_response(Forbidden(message))
         code = "invalid_token" if has_credential else None
         return error_response(error, self._challenge(FULL_ACCESS, code))
 
     def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
-        """Return the header that says how to sign in; none on a laptop without sign-in."""
+        """Return the header that says how to sign in, or none on a laptop without sign-in."""
         if self._settings.local_user:
             return {}
         return {"www-authenticate": challenge(self._settings, scopes, code)}

@@ -17,29 +17,29 @@ RESOURCE_PATH: Final = "/mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
-def issuer_of(settings: Settings) -> str:
+def issuer_url(settings: Settings) -> str:
     """Return the authorization server's name: the public URL without a trailing slash."""
     return settings.public_url.rstrip("/")
 
 
-def resource_of(settings: Settings) -> str:
+def resource_url(settings: Settings) -> str:
     """Return the resource of access tokens: the URL of the MCP endpoint."""
-    return issuer_of(settings) + RESOURCE_PATH
+    return issuer_url(settings) + RESOURCE_PATH
 
 
-def hosts_of(settings: Settings) -> list[str]:
+def allowed_hosts(settings: Settings) -> list[str]:
     """Return the allowed `Host` headers: the public host, or every name of a laptop."""
-    url = urlsplit(issuer_of(settings))
+    url = urlsplit(issuer_url(settings))
     if not is_loopback(url):
         return [url.netloc.lower()]
     port = f":{url.port}" if url.port else ""
     return [host + port for host in LOOPBACK_HOSTS]
 
 
-def origins_of(settings: Settings) -> list[str]:
+def own_origins(settings: Settings) -> list[str]:
     """Return the allowed `Origin` headers of this server's own pages."""
-    scheme = urlsplit(issuer_of(settings)).scheme
-    return [f"{scheme}://{host}" for host in hosts_of(settings)]
+    scheme = urlsplit(issuer_url(settings)).scheme
+    return [f"{scheme}://{host}" for host in allowed_hosts(settings)]
 
 
 def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:
@@ -48,11 +48,11 @@ def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = N
     Args:
         settings: The settings with the public URL.
         scopes: All scopes that the request needs.
-        error: `invalid_token` or `insufficient_scope`; None if no credential was sent.
+        error: `invalid_token` or `insufficient_scope`, or None if no credential was sent.
     """
     parts = {
         "error": error,
-        "resource_metadata": issuer_of(settings) + METADATA_PATH + RESOURCE_PATH,
+        "resource_metadata": issuer_url(settings) + METADATA_PATH + RESOURCE_PATH,
         "scope": " ".join(sorted(scopes)),
     }
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)

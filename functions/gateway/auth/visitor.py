@@ -27,7 +27,7 @@ class ResponseChanges:
 
     Attributes:
         challenge: The HTTP status, the error code of RFC 6750 (None if no credential was sent) and
-            all scopes that the caller needs; None if the credential suffices.
+            all scopes that the caller needs, or None if the credential suffices.
         retry_after: Seconds after which the call may succeed.
     """
 
@@ -41,8 +41,8 @@ class Visitor:
 
     Attributes:
         caller: The identity, which is all that a tool learns.
-        rate_limit_key: The user or network address whose rate limits apply; None for no limits, on
-            a laptop.
+        rate_limit_key: The user or network address whose rate limits apply, or None on a laptop,
+            which has no limits.
         embedding_key: The caller's key for the embedding provider, if callers bring their own.
         response: Changes to the HTTP response.
     """
@@ -71,13 +71,13 @@ LOCAL_USER: Final = "local"
 """The user id on a laptop, where the person who starts the server owns the machine."""
 
 
-def visitor_in(scope: MutableMapping[str, Any]) -> Visitor:
+def attached_visitor(scope: MutableMapping[str, Any]) -> Visitor:
     """Return the visitor attached to an ASGI scope."""
     visitor: Visitor = scope[_KEY]
     return visitor
 
 
-def visitor_of(context: RequestContext) -> Visitor:
+def require_visitor(context: RequestContext) -> Visitor:
     """Return the visitor of an MCP request; over stdio, the server's only visitor.
 
     Raises:

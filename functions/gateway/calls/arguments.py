@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 32
 """The most levels of lists and objects in an argument. No tool's input needs more than three."""
-_NOT_FINITE: Final = "not a finite number"
-_TOO_DEEP: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
+_NOT_FINITE_PROBLEM: Final = "not a finite number"
+_TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
-    """Return the error for arguments that cannot be sent to a tool; None if they can."""
+    """Return the error for arguments that cannot be sent to a tool, or None if they can."""
     problems: dict[str, str] = {}
     for name, problem in _find_problems(arguments):
         problems[name] = problem
@@ -46,10 +46,10 @@ def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
             levels.pop()
             del path[-1:]
         elif isinstance(value, float) and not math.isfinite(value):
-            yield field_path([*path, key]), _NOT_FINITE
+            yield field_path([*path, key]), _NOT_FINITE_PROBLEM
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
-                yield field_path([*path, key][:1]), _TOO_DEEP
+                yield field_path([*path, key][:1]), _TOO_DEEP_PROBLEM
             else:
                 path.append(key)
                 levels.append(_items(value))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
     from shared.runtime.messages import CallAnswer, CallRequest
 
-_UNCERTAIN: Final = (Unavailable.code, PlatformFault.code)
+_UNCERTAIN_CODES: Final = (Unavailable.code, PlatformFault.code)
 """The errors after which a call may have been done; any other error means that it was not."""
 
 
@@ -193,7 +193,7 @@ def _is_uncertain(tool: Declaration, answer: CallAnswer) -> bool:
     """
     if answer.error is None or tool.effect is Effect.READ or tool.idempotent:
         return False
-    if answer.error.code not in _UNCERTAIN:
+    if answer.error.code not in _UNCERTAIN_CODES:
         return False
     return answer.error.details.get("outcome") != WriteState.NOTHING_DONE
 

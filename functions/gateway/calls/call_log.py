@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"
-_TASK: Final = "task in the log"
-_TASK_LENGTH: Final = 16
+_TASK_HASH_PURPOSE: Final = "task in the log"
+_TASK_HASH_LENGTH: Final = 16
 """The characters kept of a task's hash, enough to distinguish the tasks of one user."""
 
 
@@ -43,7 +43,7 @@ def log_call(
     receipt = answer.receipt
     task = receipt.task or request.caller.task
     fields = {
-        "task": task and task_hash(task, request.caller.user_id, keyring),
+        "task": task and hash_task(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
         "embedding_seconds": _seconds(receipt.embedding_ms),
@@ -66,12 +66,12 @@ def log_call(
     )
 
 
-def task_hash(task: str, user_id: str | None, keyring: Keyring) -> str:
+def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
     """Hash a task's name with a key, because names say what people work on.
 
     The hashes change when the secrets rotate.
     """
-    return keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
+    return keyring.sign(_TASK_HASH_PURPOSE, json.dumps([user_id, task]))[:_TASK_HASH_LENGTH]
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
 """Errors that mean that the function itself is failing."""
-GRACE: Final = 1.0
+GRACE_SECONDS: Final = 1.0
 """Seconds to wait for the answer after the deadline, which the tool itself enforces."""
 
 
@@ -96,10 +96,10 @@ class HttpDispatcher:
     async def _send(
         self, url: str, tool: Declaration, request: CallRequest
     ) -> tuple[CallAnswer, bool | None]:
-        """Return the answer, and whether the function is healthy; None if that is unclear."""
+        """Return the answer, and whether the function is healthy, or None if that is unclear."""
         sent = False
         try:
-            async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE):
+            async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE_SECONDS):
                 headers = await self._tokens.authorization(url)
                 sent = True
                 response = await self._post(url, request, headers)
@@ -169,7 +169,7 @@ class IdTokens:
         self._credentials: dict[str, Credentials] = {}
 
     async def authorization(self, url: str) -> dict[str, str]:
-        """Return the `Authorization` header for a function; none over plain HTTP, as on a laptop.
+        """Return the `Authorization` header for a function, or none over plain HTTP (on a laptop).
 
         Raises:
             OSError: The metadata server gives no token.

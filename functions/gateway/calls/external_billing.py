@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     Operation = Literal["reserve", "settle", "cancel"]
 
-TIMEOUT: Final = 5.0
+TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a request to the service, including one retry."""
-RETRY_AFTER: Final = 5
+RETRY_AFTER_SECONDS: Final = 5
 """Seconds to suggest to the caller if the service suggests none."""
 _EXPECTED_STATES: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
@@ -56,7 +56,7 @@ class ExternalBilling:
         clock: Clock,
         *,
         breaker: CircuitBreaker | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
         """Use the service at `url`, with `token` as the bearer token."""
         headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
@@ -120,7 +120,7 @@ class ExternalBilling:
             except (httpx2.HTTPError, OSError, TimeoutError, _InvalidAnswer) as error:
                 attempt.healthy = False
                 message = "The billing service cannot be reached. The call was not started."
-                raise Unavailable(message, retry_after=RETRY_AFTER) from error
+                raise Unavailable(message, retry_after=RETRY_AFTER_SECONDS) from error
             attempt.healthy = True
         _raise_for_status(response, reservation.bill)
 
@@ -144,7 +144,7 @@ class ExternalBilling:
         )
         response = await self._send(request)
         if not response.is_client_error:
-            _check(response, _EXPECTED_STATES[operation])
+            _check_answer(response, _EXPECTED_STATES[operation])
         return response
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
@@ -164,7 +164,7 @@ class _InvalidAnswer(Exception):
     """The service's answer is not valid."""
 
 
-def _check(response: httpx2.Response, state: str) -> None:
+def _check_answer(response: httpx2.Response, state: str) -> None:
     try:
         answer = _ServiceAnswer.model_validate_json(response.content)
     except ValidationError as error:
@@ -183,7 +183,7 @@ def _raise_for_status(response: httpx2.Response, bill: Bill) -> None:
         )
     if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
         seconds = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
-        wait = RETRY_AFTER if seconds is None else max(1, math.ceil(seconds))
+        wait = RETRY_AFTER_SECONDS if seconds is None else max(1, math.ceil(seconds))
         raise Unavailable(f"The billing service is busy. Try again in {wait} s.", retry_after=wait)
     if response.is_client_error:
         log.error("billing_refused", tool=bill.tool, status=response.status_code)

@@ -70,7 +70,7 @@ class CallPipeline:
             if isinstance(error, Unauthorized):
                 visitor.require_sign_in(tool.effect.scope)
         except asyncio.CancelledError:
-            self._log(tool, request, _ABANDONED, started)
+            self._log(tool, request, _ABANDONED_ANSWER, started)
             raise
         self._log(tool, request, answer, started)
         visitor.response.retry_after = answer.error.retry_after if answer.error else None
@@ -99,7 +99,9 @@ class CallPipeline:
             return CallAnswer.failed(internal_error(tool.name, request.call_id))
 
 
-_ABANDONED: Final = CallAnswer.failed(Unavailable("The caller left before the answer was ready."))
+_ABANDONED_ANSWER: Final = CallAnswer.failed(
+    Unavailable("The caller left before the answer was ready.")
+)
 """The logged answer of a call whose client disconnected. Its reserved money expires by itself."""
 
 

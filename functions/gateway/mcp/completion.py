@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.resource_links import variable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Completions:
         self, context: RequestContext, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         """Complete a prompt's argument to names, or a template's variable to ids."""
-        visitor, argument = visitor_of(context), params.argument
+        visitor, argument = require_visitor(context), params.argument
         if isinstance(params.ref, types.PromptReference):
             return await self._complete_name(params.ref.name, argument, visitor)
         return await self._complete_id(params.ref.uri, argument, visitor)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_NO_JSON: Final = "The body is not valid JSON in UTF-8. Correct it and send it again."
-_TOO_DEEP: Final = (
+_NO_JSON_MESSAGE: Final = "The body is not valid JSON in UTF-8. Correct it and send it again."
+_TOO_DEEP_MESSAGE: Final = (
     "This request was not run. Its lists and objects are nested too deeply: an argument may have at"
     f" most {MAX_DEPTH} levels. Correct it and send it again."
 )
-_NO_MESSAGE: Final = (
+_NO_RPC_MESSAGE: Final = (
     'The body is not a JSON-RPC 2.0 message. Send one object with "jsonrpc": "2.0", a "method" that'
     ' is a string, "params" that are an object or missing, and an "id" that is a string or an'
     ' integer; a notification has no "id".'
@@ -68,12 +68,12 @@ def _rejection(body: bytes) -> JSONResponse | None:
     except ValueError as error:
         # The parser's limit is about 200 levels; only the message tells this error from others.
         if str(error).startswith("recursion limit exceeded"):
-            return json_rpc_error(400, _TOO_DEEP)
-        return json_rpc_error(400, _NO_JSON, code=PARSE_ERROR)
+            return json_rpc_error(400, _TOO_DEEP_MESSAGE)
+        return json_rpc_error(400, _NO_JSON_MESSAGE, code=PARSE_ERROR)
     try:
         message = jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
-        return json_rpc_error(400, _NO_MESSAGE)
+        return json_rpc_error(400, _NO_RPC_MESSAGE)
     if isinstance(message, JSONRPCNotification) and "id" in content:
-        return json_rpc_error(400, _NO_MESSAGE)
+        return json_rpc_error(400, _NO_RPC_MESSAGE)
     return None

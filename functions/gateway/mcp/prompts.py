@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from functions.gateway.auth.visitor import RequestContext
 
-MAX_LENGTH: Final = 300
+MAX_ARGUMENT_LENGTH: Final = 300
 """The most characters of an argument, which is a name, a topic or a question."""
-_CONTROL: Final = "Cc"
+_CONTROL_CATEGORY: Final = "Cc"
 """The Unicode category of control characters."""
 
 
@@ -96,7 +96,7 @@ class Prompt:
         if missing := [name for name in required if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
         given = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({arg.name: _quoted(arg, lines[arg.name]) for arg in given})
+        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in given})
 
     def _names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)
@@ -144,10 +144,14 @@ class Prompts:
         raise MCPError(types.INVALID_PARAMS, message)
 
 
-def _quoted(argument: PromptArgument, line: str) -> str:
+def _quote(argument: PromptArgument, line: str) -> str:
     """Quote a value as a JSON string, so that it cannot be mistaken for the surrounding text."""
-    if len(line) > MAX_LENGTH or any(unicodedata.category(char) == _CONTROL for char in line):
-        raise InvalidInput(f"{argument.name} must be one line of at most {MAX_LENGTH} characters.")
+    if len(line) > MAX_ARGUMENT_LENGTH or any(
+        unicodedata.category(char) == _CONTROL_CATEGORY for char in line
+    ):
+        raise InvalidInput(
+            f"{argument.name} must be one line of at most {MAX_ARGUMENT_LENGTH} characters."
+        )
     if argument.choices and line not in argument.choices:
         raise InvalidInput(f"{argument.name} must be one of {', '.join(argument.choices)}.")
     return json.dumps(line, ensure_ascii=False)

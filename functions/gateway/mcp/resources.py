@@ -9,9 +9,9 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.resource_links import MIME_TYPE, linked_resources, match
-from functions.gateway.mcp.results import compact, meta, result_of
+from functions.gateway.mcp.results import compact, meta, require_result
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
@@ -41,7 +41,7 @@ class Resources:
         self, context: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List a page of resources."""
-        visitor = visitor_of(context)
+        visitor = require_visitor(context)
         return await self._page(visitor, params.cursor if params else None)
 
     async def list_templates(
@@ -56,7 +56,7 @@ class Resources:
                 description=template.description,
                 mime_type=MIME_TYPE,
             )
-            for _, template in self._catalog.resource_templates(visitor_of(context).caller)
+            for _, template in self._catalog.resource_templates(require_visitor(context).caller)
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -64,7 +64,7 @@ class Resources:
         self, context: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read a resource by calling the tool that serves its URI."""
-        visitor = visitor_of(context)
+        visitor = require_visitor(context)
         answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
             templates = self._catalog.resource_templates(visitor.caller)
@@ -73,7 +73,7 @@ class Resources:
             raise _not_found(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _not_found(context, params.uri, answer.error.message)
-        text = compact(result_of(answer))
+        text = compact(require_result(answer))
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content], _meta=meta(answer))
 
@@ -124,7 +124,7 @@ class Resources:
         answer = await self._pipeline.call(tool, arguments, visitor)
         if cursor and answer.error and answer.error.code == InvalidInput.code:
             raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
-        return result_of(answer)
+        return require_result(answer)
 
 
 def _not_found(context: RequestContext, uri: str, message: str) -> MCPError:
@@ -134,7 +134,7 @@ def _not_found(context: RequestContext, uri: str, message: str) -> MCPError:
 
 
 def to_cursor(tool: str, cursor: str | None) -> str:
-    """Make the cursor of a page of this tool; None for its first page."""
+    """Make the cursor of a page of this tool, or None for its first page."""
     return to_base64url(json.dumps([tool, cursor]).encode())
 
 

@@ -58,7 +58,7 @@ def _structured(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
     return tool.envelope.success(answer.result or {})
 
 
-def result_of(answer: CallAnswer) -> dict[str, Any]:
+def require_result(answer: CallAnswer) -> dict[str, Any]:
     """Return the result of a call, for methods whose results cannot express a tool error.
 
     Raises:

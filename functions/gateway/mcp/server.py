@@ -44,15 +44,15 @@ INSTRUCTIONS: Final = (
     " instructions."
 )
 """The server's instructions, without the sentences that name disabled tools; see `instructions`."""
-_TOOL: Final = re.compile(r"[a-z]+(?:_[a-z]+)+")
-_FRESH: Final = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
+_TOOL_NAME_FORMAT: Final = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_CACHE_HINT: Final = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
 
 
 def instructions(catalog: Catalog) -> str:
     """Return the instructions without the sentences that name a tool missing in the catalogue."""
     names = set(catalog.names)
     sentences = re.split(r"(?<=\.) ", INSTRUCTIONS)
-    return " ".join(text for text in sentences if names.issuperset(_TOOL.findall(text)))
+    return " ".join(text for text in sentences if names.issuperset(_TOOL_NAME_FORMAT.findall(text)))
 
 
 def mcp_server(
@@ -72,12 +72,12 @@ def mcp_server(
         title="Carrel",
         instructions=instructions(catalog),
         cache_hints={
-            "tools/list": _FRESH,
-            "prompts/list": _FRESH,
-            "resources/list": _FRESH,
-            "resources/templates/list": _FRESH,
-            "resources/read": _FRESH,
-            "server/discover": _FRESH,
+            "tools/list": _CACHE_HINT,
+            "prompts/list": _CACHE_HINT,
+            "resources/list": _CACHE_HINT,
+            "resources/templates/list": _CACHE_HINT,
+            "resources/read": _CACHE_HINT,
+            "server/discover": _CACHE_HINT,
         },
         lifespan=lambda _: nullcontext(local_visitor),
         get_tool_input_schema=catalog.input_schema,

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
-from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.results import to_result
 from shared.core.errors import Forbidden, Unauthorized
 
@@ -34,14 +34,14 @@ class Tools:
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools that the caller may call."""
-        declarations = self._catalog.tools_for(visitor_of(context).caller)
+        declarations = self._catalog.tools_for(require_visitor(context).caller)
         return types.ListToolsResult(tools=[tool.to_mcp() for tool in declarations])
 
     async def call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Call a tool."""
-        visitor = visitor_of(context)
+        visitor = require_visitor(context)
         tool = self._catalog.get(params.name, visitor.caller)
         if tool is None:
             raise self._unknown_or_forbidden(params.name, visitor)

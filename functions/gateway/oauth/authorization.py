@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 CONSENT_PATH: Final = "/consent"
 """The path of the consent page, whose parameter `request` is the sealed request."""
-LIFETIME: Final = timedelta(minutes=10)
+REQUEST_LIFETIME: Final = timedelta(minutes=10)
 """How long a person may take to decide."""
 _GRANT_ID_BYTES: Final = 16
 _REQUEST_PURPOSE: Final = "authorization request"
 _CODE_PURPOSE: Final = "authorization code"
-_START_AGAIN: Final = "Start again from the program that sent you here."
-_CODE: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
+_START_AGAIN_HINT: Final = "Start again from the program that sent you here."
+_CODE_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
             "This address is not valid. Start again from the program that sent you here."
         )
     fields = json.loads(from_base64url(body))
-    if clock() - from_microseconds(fields.pop("asked_at")) > LIFETIME:
+    if clock() - from_microseconds(fields.pop("asked_at")) > REQUEST_LIFETIME:
         raise InvalidInput(
             "This page has expired. Start again from the program that sent you here."
         )
@@ -146,11 +146,11 @@ class Approvals:
         return add_query(request.redirect_uri, code=code, state=request.state, iss=self._issuer)
 
     def deny(self, request: AuthorizationRequest) -> str:
-        """Return the URL that tells the program that the person refused."""
+        """Return the URL that tells the program that the person denied access."""
         return add_query(
             request.redirect_uri,
             error="access_denied",
-            error_description="The person refused.",
+            error_description="The person denied access.",
             state=request.state,
             iss=self._issuer,
         )
@@ -161,9 +161,9 @@ def make_code(keyring: Keyring, grant_id: str, client_id: str) -> str:
     return f"{grant_id}.{keyring.sign(_CODE_PURPOSE, f'{grant_id}.{client_id}')}"
 
 
-def grant_id_of_code(keyring: Keyring, code: str, client_id: str) -> str | None:
-    """Return the grant id of a code; None if this server did not make it for this program."""
-    match = _CODE.fullmatch(code)
+def parse_code(keyring: Keyring, code: str, client_id: str) -> str | None:
+    """Return the grant id of a code, or None if this server did not make it for this program."""
+    match = _CODE_FORMAT.fullmatch(code)
     if not match or not keyring.verify(_CODE_PURPOSE, f"{match[1]}.{client_id}", match[2]):
         return None
     return match[1]

@@ -19,7 +19,12 @@ from mcp.shared.auth import OAuthClientMetadata
 from pydantic import ValidationError
 
 from functions.gateway.oauth.redirect_uris import parse_redirect_uri
-from functions.gateway.oauth.safe_fetch import TIMEOUT, DocumentRejected, PublicUrl, SafeFetch
+from functions.gateway.oauth.safe_fetch import (
+    FETCH_TIMEOUT_SECONDS,
+    DocumentRejected,
+    PublicUrl,
+    SafeFetch,
+)
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.log import log
@@ -35,30 +40,32 @@ DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 """How long to cache a document if its server does not say."""
 FAILURE_LIFETIME: Final = timedelta(minutes=1)
 """How long to cache a failure."""
-MAX_CACHED: Final = 200
+MAX_CACHED_LOOKUPS: Final = 200
 """The number of cached documents and failures."""
-MAX_CONCURRENT: Final = 16
+MAX_CONCURRENT_FETCHES: Final = 16
 """The most fetches at the same time; further ones are rejected."""
-_UNREACHABLE: Final = (
+_UNREACHABLE_MESSAGE: Final = (
     "The program that sent you identifies itself by a document at its own address, but that"
     " document cannot be fetched right now. Try again in a minute."
 )
-_UNKNOWN_HOST: Final = (
+_UNKNOWN_HOST_MESSAGE: Final = (
     "The program that sent you identifies itself by a document at its own address, but the server"
     " of that address does not exist. Check the address in the program's settings; if it is right,"
     " try again in a minute."
 )
-_BUSY: Final = "Too many programs are being looked up at the same time. Try again in a few seconds."
-_TEMPORARY: Final = {
-    "host_unknown": _UNKNOWN_HOST,
-    "server_busy": _UNREACHABLE,
-    "server_error": _UNREACHABLE,
-    "too_slow": _UNREACHABLE,
-    "unreachable": _UNREACHABLE,
+_BUSY_MESSAGE: Final = (
+    "Too many programs are being looked up at the same time. Try again in a few seconds."
+)
+_TEMPORARY_ERRORS: Final = {
+    "host_unknown": _UNKNOWN_HOST_MESSAGE,
+    "server_busy": _UNREACHABLE_MESSAGE,
+    "server_error": _UNREACHABLE_MESSAGE,
+    "too_slow": _UNREACHABLE_MESSAGE,
+    "unreachable": _UNREACHABLE_MESSAGE,
 }
 """The messages for reasons that say nothing about the document, so a retry may succeed."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
-_SECRETS: Final = ("client_secret", "client_secret_expires_at")
+_SECRET_FIELDS: Final = ("client_secret", "client_secret_expires_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class _Lookup:
 
     @classmethod
     def of(cls, error: DocumentRejected) -> _Lookup:
-        return cls(None, FAILURE_LIFETIME, _TEMPORARY.get(error.reason))
+        return cls(None, FAILURE_LIFETIME, _TEMPORARY_ERRORS.get(error.reason))
 
 
 class ClientDocuments:
@@ -80,10 +87,10 @@ class ClientDocuments:
         self._fetch = fetch or SafeFetch()
         self._clock = clock
         self._cache: OrderedDict[str, tuple[_Lookup, datetime]] = OrderedDict()
-        self._running: dict[str, asyncio.Task[_Lookup]] = {}
+        self._fetches: dict[str, asyncio.Task[_Lookup]] = {}
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """Return the client with this id, a URL; None if its document is not valid.
+        """Return the client with this id, a URL, or None if its document is not valid.
 
         Its `token_endpoint_auth_method` is always `none`.
 
@@ -100,7 +107,7 @@ class ClientDocuments:
         if lookup and expires_at and self._clock() < expires_at:
             return lookup
         try:
-            task = self._running.get(client_id) or self._start(client_id)
+            task = self._fetches.get(client_id) or self._start(client_id)
         except DocumentRejected as error:
             log.warning("client_document_refused", reason=error.reason)
             return _Lookup.of(error)
@@ -109,19 +116,19 @@ class ClientDocuments:
 
     def _start(self, client_id: str) -> asyncio.Task[_Lookup]:
         url = PublicUrl.parse(client_id)
-        if len(self._running) >= MAX_CONCURRENT:
+        if len(self._fetches) >= MAX_CONCURRENT_FETCHES:
             log.warning("client_document_refused", reason="busy")
-            raise Unavailable(_BUSY, retry_after=TIMEOUT)
+            raise Unavailable(_BUSY_MESSAGE, retry_after=FETCH_TIMEOUT_SECONDS)
         task = asyncio.create_task(self._fetch_and_cache(url), name="client document")
-        self._running[client_id] = task
-        task.add_done_callback(lambda _: self._running.pop(client_id))
+        self._fetches[client_id] = task
+        task.add_done_callback(lambda _: self._fetches.pop(client_id))
         return task
 
     async def _fetch_and_cache(self, url: PublicUrl) -> _Lookup:
         try:
             document = await self._fetch.get(url)
             client = parse_client(document.body, url.text)
-            lookup = _Lookup(client, _lifetime(document.cache_control))
+            lookup = _Lookup(client, _cache_lifetime(document.cache_control))
         except DocumentRejected as error:
             log.warning("client_document_refused", host=url.host, reason=error.reason)
             lookup = _Lookup.of(error)
@@ -132,7 +139,7 @@ class ClientDocuments:
         self._cache.pop(client_id, None)
         if lookup.lifetime:
             self._cache[client_id] = (lookup, self._clock() + lookup.lifetime)
-        if len(self._cache) > MAX_CACHED:
+        if len(self._cache) > MAX_CACHED_LOOKUPS:
             self._cache.popitem(last=False)
 
 
@@ -145,7 +152,7 @@ def parse_client(body: bytes, client_id: str) -> OAuthClientMetadata:
     document = _parse_object(body)
     if document.get("client_id") != client_id:
         raise DocumentRejected("client_id")
-    if any(name in document for name in _SECRETS):
+    if any(name in document for name in _SECRET_FIELDS):
         raise DocumentRejected("client_secret")
     if document.get("token_endpoint_auth_method", "none") != "none":
         raise DocumentRejected("auth_method")
@@ -171,7 +178,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _lifetime(cache_control: str) -> timedelta:
+def _cache_lifetime(cache_control: str) -> timedelta:
     """Return how long to cache a document, by the directives that servers use in practice."""
     directives = [part.strip().lower() for part in cache_control.split(",")]
     if "no-store" in directives or "no-cache" in directives:

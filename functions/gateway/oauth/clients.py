@@ -19,7 +19,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, Field
 
-from functions.gateway.oauth.redirect_uris import MAX_LENGTH, is_registered, parse_redirect_uri
+from functions.gateway.oauth.redirect_uris import MAX_URI_LENGTH, is_registered, parse_redirect_uri
 from shared.accounts.grant import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope, with_implied_scopes
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
-PUBLIC: Final = "none"
+PUBLIC_METHOD: Final = "none"
 """Public clients do not authenticate at the token endpoint."""
-SECRET_IN_FORM: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
+SECRET_IN_FORM_METHOD: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
 """Confidential clients send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
@@ -45,8 +45,8 @@ EXTENSION_INTERVAL: Final = timedelta(days=1)
 """How often the expiry of a used registration is extended, since each time costs a write."""
 _ID_PURPOSE: Final = "client id"
 _SECRET_PURPOSE: Final = "client secret"  # noqa: S105 - a purpose of signatures, not a secret
-_ID: Final = re.compile(r"([0-9a-f-]{36})\.([A-Za-z0-9_-]{8})")
-_CHECK_LENGTH: Final = 8
+_CLIENT_ID_FORMAT: Final = re.compile(r"([0-9a-f-]{36})\.([A-Za-z0-9_-]{8})")
+_CHECKSUM_LENGTH: Final = 8
 """The length of the signature at the end of a client id."""
 
 
@@ -54,7 +54,7 @@ class Client(OAuthClientInformationFull):
     """A client as it registered, or as its metadata document describes it.
 
     Attributes:
-        expires_at: When its registration expires unless it is used; None without a registration.
+        expires_at: When its registration expires unless it is used, or None without a registration.
     """
 
     expires_at: datetime | None = Field(default=None, exclude=True)
@@ -75,7 +75,7 @@ class Client(OAuthClientInformationFull):
             client_name=name,
             redirect_uris=[AnyUrl(uri) for uri in redirect_uris],
             client_secret=secret,
-            token_endpoint_auth_method=SECRET_IN_FORM if secret else PUBLIC,
+            token_endpoint_auth_method=SECRET_IN_FORM_METHOD if secret else PUBLIC_METHOD,
             expires_at=expires_at,
         )
 
@@ -113,7 +113,7 @@ class DocumentLookup(Protocol):
     """Looks up clients whose id is the URL of their metadata document."""
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """Return the client with this id; None if its document is not valid.
+        """Return the client with this id, or None if its document is not valid.
 
         Raises:
             Unavailable: The document cannot be fetched now.
@@ -125,7 +125,7 @@ class ClientLookup(Protocol):
     """Looks up clients."""
 
     async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id; None if it is unknown or has expired."""
+        """Return the client with this id, or None if it is unknown or has expired."""
         ...
 
 
@@ -142,7 +142,7 @@ class ClientRegistry:
         self._documents = documents
 
     async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id; None if it is unknown or has expired."""
+        """Return the client with this id, or None if it is unknown or has expired."""
         if is_document_url(client_id):
             return await self._get_by_document(client_id)
         if not is_client_id(self._keyring, client_id):
@@ -168,11 +168,11 @@ class ClientRegistry:
         Raises:
             RegistrationError: Its redirect URIs or its name are not allowed.
         """
-        redirect_uris = _checked_redirect_uris([str(uri) for uri in client.redirect_uris or []])
-        name = _checked_name(client.client_name)
+        redirect_uris = _validate_redirect_uris([str(uri) for uri in client.redirect_uris or []])
+        name = _validate_name(client.client_name)
         client.client_id = make_client_id(self._keyring, client.client_id)
-        if client.token_endpoint_auth_method != PUBLIC:
-            client.token_endpoint_auth_method = SECRET_IN_FORM
+        if client.token_endpoint_auth_method != PUBLIC_METHOD:
+            client.token_endpoint_auth_method = SECRET_IN_FORM_METHOD
             client.client_secret = make_client_secret(self._keyring, client.client_id)
         client.grant_types = [*GRANT_TYPES]
         client.response_types = ["code"]
@@ -241,13 +241,13 @@ def is_document_url(client_id: str) -> bool:
 
 def make_client_id(keyring: Keyring, uuid: str) -> str:
     """Make the id of a client that registers: a random UUID with a signature as checksum."""
-    return f"{uuid}.{keyring.sign(_ID_PURPOSE, uuid)[:_CHECK_LENGTH]}"
+    return f"{uuid}.{keyring.sign(_ID_PURPOSE, uuid)[:_CHECKSUM_LENGTH]}"
 
 
 def is_client_id(keyring: Keyring, client_id: str) -> bool:
     """Tell whether this server issued a client id."""
-    match = _ID.fullmatch(client_id)
-    return bool(match and keyring.verify(_ID_PURPOSE, match[1], match[2], length=_CHECK_LENGTH))
+    match = _CLIENT_ID_FORMAT.fullmatch(client_id)
+    return bool(match and keyring.verify(_ID_PURPOSE, match[1], match[2], length=_CHECKSUM_LENGTH))
 
 
 def make_client_secret(keyring: Keyring, client_id: str) -> str:
@@ -267,18 +267,18 @@ def with_newest_secret(keyring: Keyring, parameters: dict[str, str]) -> dict[str
     return {**parameters, "client_secret": make_client_secret(keyring, client_id)}
 
 
-def _checked_redirect_uris(uris: list[str]) -> tuple[str, ...]:
+def _validate_redirect_uris(uris: list[str]) -> tuple[str, ...]:
     if not 0 < len(uris) <= MAX_REDIRECT_URIS or not all(map(parse_redirect_uri, uris)):
         raise RegistrationError(
             "invalid_redirect_uri",
-            f"redirect_uris must be 1 to {MAX_REDIRECT_URIS} URIs of up to {MAX_LENGTH} characters,"
-            " each with https, with http on a loopback address or with an app's own scheme, and"
-            " without a fragment.",
+            f"redirect_uris must be 1 to {MAX_REDIRECT_URIS} URIs of up to {MAX_URI_LENGTH}"
+            " characters, each with https, with http on a loopback address or with an app's own"
+            " scheme, and without a fragment.",
         )
     return tuple(uris)
 
 
-def _checked_name(name: str | None) -> str | None:
+def _validate_name(name: str | None) -> str | None:
     if name and len(name) > MAX_NAME_LENGTH:
         raise RegistrationError(
             "invalid_client_metadata", f"client_name may have up to {MAX_NAME_LENGTH} characters."

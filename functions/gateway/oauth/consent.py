@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route, request_response
 
 from functions.gateway.auth.client_address import client_address
-from functions.gateway.auth.public_url import issuer_of, origins_of
+from functions.gateway.auth.public_url import issuer_url, own_origins
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, consent_page, message_page
 from functions.gateway.oauth.google import CALLBACK_PATH
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 _FORM_PURPOSE: Final = "consent form"
-_BROWSER_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_BROWSER_ID_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
 """Values of `Sec-Fetch-Site` for a form on our page, and for a page that the user reloads."""
-_OTHER_BROWSER: Final = (
+_OTHER_BROWSER_MESSAGE: Final = (
     "This form was not opened in this browser, or cookies are blocked. Allow cookies for this site,"
     " and start again from the program that sent you here."
 )
@@ -58,7 +58,7 @@ class Consent:
         approvals: Issues authorization codes.
         clock: Supplies the current time.
         login_limit: Counts sign-in attempts; a sign-in with Google counts on leaving and on return.
-        google: Sign-in with Google; None if people sign in here, with an access key.
+        google: Sign-in with Google, or None if people sign in here, with an access key.
     """
 
     _: KW_ONLY
@@ -99,7 +99,7 @@ class Consent:
         try:
             return _redirect(await self._next_url(request, fields, authorization))
         except CarrelError as error:
-            _log_refusal(error)
+            _log_rejection(error)
             return self._page(request, fields["request"], error)
 
     async def callback(self, google: GoogleSignIn, request: Request) -> Response:
@@ -107,15 +107,15 @@ class Consent:
         retry_url = None
         try:
             state = _single_parameter(request, "state")
-            browser_id = self._browser_check.known_id(request)
-            sealed = google.verify_state(state, browser_id)
-            authorization = self._unseal(sealed)
-            retry_url = f"{CONSENT_PATH}?request={sealed}"
+            browser_id = self._browser_check.existing_id(request)
+            sealed_request = google.verify_state(state, browser_id)
+            authorization = self._unseal(sealed_request)
+            retry_url = f"{CONSENT_PATH}?request={sealed_request}"
             await self._count_attempt(request)
             proof = await google.authenticate(_code(request), state, browser_id)
             return _redirect(await self.approvals.approve(authorization, proof, FULL_ACCESS))
         except CarrelError as error:
-            _log_refusal(error)
+            _log_rejection(error)
             return message_page("You are not signed in", error, retry_url)
 
     async def _next_url(
@@ -145,17 +145,19 @@ class Consent:
     async def _count_attempt(self, request: Request) -> None:
         await self.login_limit(client_address(request.scope, self.settings.proxy_count))
 
-    def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
-        authorization = self._unseal(sealed)
+    def _page(
+        self, request: Request, sealed_request: str, error: CarrelError | None = None
+    ) -> Response:
+        authorization = self._unseal(sealed_request)
         browser_id = self._browser_check.browser_id(request)
-        form = self._browser_check.form_token(browser_id, sealed)
+        form = self._browser_check.form_token(browser_id, sealed_request)
         source = self.google.csp_source if self.google else None
-        page = consent_page(authorization, sealed, form, google_source=source, error=error)
+        page = consent_page(authorization, sealed_request, form, google_source=source, error=error)
         self._browser_check.set_cookie(page, browser_id)
         return page
 
-    def _unseal(self, sealed: str) -> AuthorizationRequest:
-        return unseal(self.keyring, sealed, self.clock)
+    def _unseal(self, sealed_request: str) -> AuthorizationRequest:
+        return unseal(self.keyring, sealed_request, self.clock)
 
     @cached_property
     def _browser_check(self) -> _BrowserCheck:
@@ -171,20 +173,20 @@ class _BrowserCheck:
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
         """Set up for the public URL. Plain HTTP, used only on a laptop, is less protected."""
-        self._secure = issuer_of(settings).lower().startswith("https:")
+        self._secure = issuer_url(settings).lower().startswith("https:")
         # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
         self._cookie_name = "__Host-carrel" if self._secure else "carrel"
-        self._origins = origins_of(settings)
+        self._origins = own_origins(settings)
         self._keyring = keyring
 
     def browser_id(self, request: Request) -> str:
         """Return the id of this browser, or a new one."""
-        return self.known_id(request) or secrets.token_urlsafe(32)
+        return self.existing_id(request) or secrets.token_urlsafe(32)
 
-    def known_id(self, request: Request) -> str:
-        """Return the id in the cookie; empty if there is none, or it is malformed."""
+    def existing_id(self, request: Request) -> str:
+        """Return the id in the cookie, or empty if there is none, or it is malformed."""
         value = request.cookies.get(self._cookie_name, "")
-        return value if _BROWSER_ID.fullmatch(value) else ""
+        return value if _BROWSER_ID_FORMAT.fullmatch(value) else ""
 
     def set_cookie(self, response: Response, browser_id: str) -> None:
         """Store the id in a session cookie."""
@@ -197,9 +199,9 @@ class _BrowserCheck:
             samesite="lax",
         )
 
-    def form_token(self, browser_id: str, sealed: str) -> str:
+    def form_token(self, browser_id: str, sealed_request: str) -> str:
         """Return the CSRF token of the form with this request."""
-        return self._keyring.sign(_FORM_PURPOSE, f"{browser_id}.{sealed}")
+        return self._keyring.sign(_FORM_PURPOSE, f"{browser_id}.{sealed_request}")
 
     def verify_form(self, request: Request, fields: dict[str, str]) -> None:
         """Verify that a form was submitted from this server's page, in this browser.
@@ -209,16 +211,16 @@ class _BrowserCheck:
         """
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "same-origin")
-        browser_id, sealed = self.known_id(request), fields.get("request", "")
+        browser_id, sealed_request = self.existing_id(request), fields.get("request", "")
         if (
             not browser_id
             or (origin is not None and origin not in self._origins)
             or site not in _TRUSTED_FETCH_SITES
             or not self._keyring.verify(
-                _FORM_PURPOSE, f"{browser_id}.{sealed}", fields.get("form", "")
+                _FORM_PURPOSE, f"{browser_id}.{sealed_request}", fields.get("form", "")
             )
         ):
-            raise Forbidden(_OTHER_BROWSER)
+            raise Forbidden(_OTHER_BROWSER_MESSAGE)
 
 
 def _single_parameter(request: Request, name: str) -> str:
@@ -240,5 +242,5 @@ def _redirect(address: str) -> Response:
     return Response(status_code=303, headers={**SAFE_HEADERS, "location": address})
 
 
-def _log_refusal(error: CarrelError) -> None:
+def _log_rejection(error: CarrelError) -> None:
     log.warning("sign_in_refused", code=error.code)

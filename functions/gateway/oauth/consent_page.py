@@ -39,7 +39,7 @@ SAFE_HEADERS: Final = {
 """The headers of every sign-in page and redirect."""
 MAX_NAME_LENGTH: Final = 60
 """The most characters to show of a program's name."""
-_MAX_MARKS: Final = 2
+_MAX_COMBINING_MARKS: Final = 2
 """The most combining marks on a character."""
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -51,7 +51,7 @@ _SCOPE_LABELS: Final = {
 
 def consent_page(
     authorization: AuthorizationRequest,
-    sealed: str,
+    sealed_request: str,
     form: str,
     *,
     google_source: str | None = None,
@@ -61,10 +61,10 @@ def consent_page(
 
     Args:
         authorization: The program's request.
-        sealed: The sealed request, which the form sends back.
+        sealed_request: The sealed request, which the form sends back.
         form: The form's CSRF token.
-        google_source: Google's sign-in page as a content security policy names it; None if people
-            sign in with an access key on this page.
+        google_source: Google's sign-in page in the form for a content security policy, or None if
+            people sign in with an access key on this page.
         error: What was wrong with the last submission.
 
     Raises:
@@ -77,7 +77,7 @@ def consent_page(
         client_host=_host_of(authorization.client_id),
         destination=destination,
         scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
-        sealed=sealed,
+        sealed_request=sealed_request,
         form=form,
         by_google=google_source is not None,
         error=error.message if error else None,
@@ -99,7 +99,7 @@ def sanitize_name(name: str) -> str:
     for character in unicodedata.normalize("NFC", name[: MAX_NAME_LENGTH * 20]):
         category = unicodedata.category(character)
         marks = marks + 1 if category.startswith("M") else 0
-        if marks <= _MAX_MARKS:
+        if marks <= _MAX_COMBINING_MARKS:
             characters.append(" " if category[0] in "CZ" else character)
     words = " ".join("".join(characters).split())
     return words if len(words) <= MAX_NAME_LENGTH else f"{words[:MAX_NAME_LENGTH]}…"

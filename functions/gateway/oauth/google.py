@@ -1,12 +1,12 @@
-"""Sign-in with Google: Google says who the person is, and this server decides whom to admit.
+"""Sign-in with Google: Google confirms who a person is, and this server decides who is allowed.
 
 This is OpenID Connect's code flow with PKCE. Nothing is stored between the redirect to Google and
-the callback: the request travels in `state`, signed together with the browser's id, and the nonce
-and the PKCE verifier are signatures of both, so nobody else can make them.
+the callback, because the request travels in `state`. The nonce and the PKCE verifier are derived by
+signing the browser's id and the state, so only this server can compute them.
 
 PyJWT verifies the tokens. Its `PyJWKClient` is not used to fetch the keys, because it blocks the
-event loop, limits neither the total time nor the size of a response, and refuses to look again for
-a rotated key within 30 seconds.
+event loop, limits neither the total time nor the size of a response, and does not look for a
+rotated key again within 30 seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx2
 
-from functions.gateway.auth.public_url import issuer_of
+from functions.gateway.auth.public_url import issuer_url
 from functions.gateway.oauth.redirect_uris import csp_source
 from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
@@ -41,25 +41,29 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 CALLBACK_PATH: Final = "/signin/google"
-_STATE, _NONCE, _VERIFIER = "google state", "google nonce", "google verifier"
-TIMEOUT: Final = 5.0
-"""Seconds that a request to Google may take."""
-MAX_BYTES: Final = 256 * 1024
-"""The longest response to read; Google's are below 10 KB."""
+_STATE_PURPOSE, _NONCE_PURPOSE, _VERIFIER_PURPOSE = (
+    "google state",
+    "google nonce",
+    "google verifier",
+)
+TIMEOUT_SECONDS: Final = 5.0
+"""Longest duration of a request to Google, in seconds."""
+MAX_RESPONSE_BYTES: Final = 256 * 1024
+"""Longest response that is read, in bytes. Google's responses are below 10 KB."""
 _CACHE_LIFETIME: Final = timedelta(hours=1)
 """How long Google's metadata and keys are cached."""
-_RETRY_AFTER: Final = 30.0
-"""Seconds after which another attempt may succeed."""
-_OK, _BAD_REQUEST = 200, 400
+_RETRY_AFTER_SECONDS: Final = 30.0
+"""Delay that errors suggest before another attempt, in seconds."""
+_STATUS_OK, _STATUS_BAD_REQUEST = 200, 400
 _ALGORITHM: Final = "RS256"
-"""The only accepted algorithm: a token that chose its own could choose one that anybody can use."""
+"""The only accepted algorithm. If the token could choose, an attacker could pick `none`."""
 _CLOCK_SKEW: Final = timedelta(minutes=1)
-"""How far Google's clock and this machine's may differ."""
-_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "nonce", "email", "email_verified"]
+"""Largest accepted difference between Google's clock and this machine's."""
+_REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "nonce", "email", "email_verified"]
 
 
 class GoogleSignIn:
-    """Sends people to Google, and verifies who comes back."""
+    """Sign-in with Google: sends browsers there and verifies the identities that come back."""
 
     def __init__(
         self,
@@ -68,11 +72,11 @@ class GoogleSignIn:
         clock: Clock,
         provider: OpenIdProvider | None = None,
     ) -> None:
-        """Read the settings. Nothing is requested before the first sign-in."""
+        """Read the settings; no request is sent before the first sign-in."""
         self._client_id = settings.google_client_id
         self._client_secret = settings.google_client_secret
         self._issuer = settings.google_issuer.rstrip("/")
-        self._callback = issuer_of(settings) + CALLBACK_PATH
+        self._callback = issuer_url(settings) + CALLBACK_PATH
         self._emails = {email.lower() for email in settings.allowed_emails}
         self._domains = {domain.lower() for domain in settings.allowed_domains}
         self._keyring = keyring
@@ -83,25 +87,25 @@ class GoogleSignIn:
         """Google's sign-in page, as a content security policy names it."""
         return csp_source(urlsplit(self._issuer))
 
-    async def authorization_url(self, sealed: str, browser_id: str) -> str:
+    async def authorization_url(self, sealed_request: str, browser_id: str) -> str:
         """Return the address at Google where this browser signs in.
 
         Args:
-            sealed: The authorization request that the person approves by signing in.
+            sealed_request: The authorization request that the person approves by signing in.
             browser_id: The random id of the browser.
 
         Raises:
-            Forbidden: The settings admit nobody.
+            Forbidden: The settings allow no one to sign in.
             Unavailable: Google does not answer.
         """
         if not self._emails and not self._domains:
             raise Forbidden(
-                "Nobody may sign in here yet. The owner of this server has to name people in"
-                " ALLOWED_EMAILS, or a Google Workspace domain in ALLOWED_DOMAINS."
+                "Sign-in with Google is not set up yet. The owner of this server has to list people"
+                " in ALLOWED_EMAILS, or a Google Workspace domain in ALLOWED_DOMAINS."
             )
-        # New each time and signed with the browser's id: valid for one sign-in in one browser.
-        state = self._make_state(secrets.token_urlsafe(16), sealed, browser_id)
-        verifier = self._keyring.sign(_VERIFIER, f"{browser_id}.{state}")
+        # The salt and the browser's id make the state valid for one sign-in in one browser.
+        state = self._sign_state(secrets.token_urlsafe(16), sealed_request, browser_id)
+        verifier = self._keyring.sign(_VERIFIER_PURPOSE, f"{browser_id}.{state}")
         digest = hashlib.sha256(verifier.encode()).digest()
         query = {
             "client_id": self._client_id,
@@ -109,7 +113,7 @@ class GoogleSignIn:
             "response_type": "code",
             "scope": "openid email",
             "state": state,
-            "nonce": self._keyring.sign(_NONCE, f"{browser_id}.{state}"),
+            "nonce": self._keyring.sign(_NONCE_PURPOSE, f"{browser_id}.{state}"),
             "code_challenge": to_base64url(digest),
             "code_challenge_method": "S256",
             "prompt": "select_account",
@@ -118,29 +122,29 @@ class GoogleSignIn:
         return f"{endpoint}?{urlencode(query)}"
 
     def verify_state(self, state: str, browser_id: str) -> str:
-        """Return the sealed request that this browser left with.
+        """Return the sealed request that this browser was sent to Google with.
 
         Raises:
-            Forbidden: The state was not made here, or not for this browser.
+            Forbidden: This server did not issue the state, or issued it to another browser.
         """
         salt, _, rest = state.partition(".")
-        signature, _, sealed = rest.partition(".")
+        signature, _, sealed_request = rest.partition(".")
         if not browser_id or not self._keyring.verify(
-            _STATE, f"{browser_id}.{salt}.{sealed}", signature
+            _STATE_PURPOSE, f"{browser_id}.{salt}.{sealed_request}", signature
         ):
             raise Forbidden(
-                "This sign-in was started in another browser. Start again from the program that"
-                " sent you here."
+                "This sign-in was started in another browser, or cookies are blocked. Allow cookies"
+                " for this site, and start again from the program that sent you here."
             )
-        return sealed
+        return sealed_request
 
     async def authenticate(self, code: str, state: str, browser_id: str) -> Proof:
-        """Exchange the code, and return proof of who signed in, if they are admitted.
+        """Exchange the code, and return the proof of identity of an allowed person.
 
         Raises:
-            Unauthorized: Google does not confirm who they are.
-            Forbidden: They are not on the list of people who may sign in.
-            InvalidInput: Their e-mail address is not valid as a user id.
+            Unauthorized: Google does not confirm the person's identity.
+            Forbidden: The person is not allowed to sign in.
+            InvalidInput: The person's e-mail address is not valid as a user id.
             Unavailable: Google does not answer.
         """
         form = {
@@ -149,36 +153,36 @@ class GoogleSignIn:
             "client_id": self._client_id,
             "client_secret": self._client_secret.get_secret_value(),
             "redirect_uri": self._callback,
-            "code_verifier": self._keyring.sign(_VERIFIER, f"{browser_id}.{state}"),
+            "code_verifier": self._keyring.sign(_VERIFIER_PURPOSE, f"{browser_id}.{state}"),
         }
         token = await self._provider.exchange_code(form)
         identity = await _verify_id_token(token, self._provider, self._issuer, self._client_id)
-        if not self._keyring.verify(_NONCE, f"{browser_id}.{state}", identity.nonce):
+        if not self._keyring.verify(_NONCE_PURPOSE, f"{browser_id}.{state}", identity.nonce):
             raise Unauthorized("Google's answer belongs to another sign-in. Try again.")
-        if not self._is_admitted(identity):
+        if not self._is_allowed(identity):
             raise Forbidden(
-                f"{identity.email} may not sign in here. Choose another account, or ask the owner"
-                " of this server to add it."
+                f"{identity.email} is not allowed to sign in here. Choose another account, or ask the"
+                " owner of this server to add it."
             )
         return Proof(user_id=require_user_id(identity.email), kind="google", email=identity.email)
 
     def is_still_allowed(self, proof: Proof) -> bool:
-        """Tell whether a person who signed in earlier would still be admitted.
+        """Tell whether a person who signed in earlier is still allowed.
 
-        At sign-in Google named the Workspace domain; here it is taken from the e-mail address.
+        The Workspace domain is read from the e-mail address, since Google names it only at sign-in.
         """
         if proof.kind != "google" or not proof.email:
             return False
-        return self._is_admitted(_Identity(proof.email, proof.email.rpartition("@")[2], nonce=""))
+        return self._is_allowed(_Identity(proof.email, proof.email.rpartition("@")[2], nonce=""))
 
-    def _is_admitted(self, identity: _Identity) -> bool:
+    def _is_allowed(self, identity: _Identity) -> bool:
         domain = identity.email.rpartition("@")[2]
         in_domain = domain == identity.domain and domain in self._domains
         return identity.email in self._emails or in_domain
 
-    def _make_state(self, salt: str, sealed: str, browser_id: str) -> str:
-        signature = self._keyring.sign(_STATE, f"{browser_id}.{salt}.{sealed}")
-        return f"{salt}.{signature}.{sealed}"
+    def _sign_state(self, salt: str, sealed_request: str, browser_id: str) -> str:
+        signature = self._keyring.sign(_STATE_PURPOSE, f"{browser_id}.{salt}.{sealed_request}")
+        return f"{salt}.{signature}.{sealed_request}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +205,12 @@ class ProviderMetadata:
 class OpenIdProvider:
     """A client of Google, or of another OpenID provider, that caches its metadata and keys."""
 
-    def __init__(self, issuer: str, clock: Clock, timeout: float = TIMEOUT) -> None:
-        """Fetch nothing yet; allow each request `timeout` seconds."""
+    def __init__(self, issuer: str, clock: Clock, timeout: float = TIMEOUT_SECONDS) -> None:
+        """Store the issuer and the timeout in seconds; nothing is fetched yet."""
         self._issuer = issuer.rstrip("/")
         self._clock = clock
         self._timeout = timeout
-        self._cached: ProviderMetadata | None = None
+        self._cached_metadata: ProviderMetadata | None = None
 
     async def metadata(self) -> ProviderMetadata:
         """Return the provider's metadata, at most an hour old.
@@ -214,12 +218,15 @@ class OpenIdProvider:
         Raises:
             Unavailable: The provider does not answer.
         """
-        if self._cached and self._clock() - self._cached.fetched_at <= _CACHE_LIFETIME:
-            return self._cached
+        if (
+            self._cached_metadata
+            and self._clock() - self._cached_metadata.fetched_at <= _CACHE_LIFETIME
+        ):
+            return self._cached_metadata
         return await self._fetch()
 
     async def signing_key(self, key_id: str) -> PyJWK:
-        """Return the key with this id; an unknown id makes the keys be fetched again.
+        """Return the key with this id. An unknown id triggers a refetch.
 
         Raises:
             Unauthorized: The provider has no such key.
@@ -235,7 +242,7 @@ class OpenIdProvider:
             raise Unauthorized("Google has no key that matches its answer. Try again.") from None
 
     async def exchange_code(self, form: dict[str, str]) -> str:
-        """Exchange a code for an ID token, which is not verified yet.
+        """Exchange a code for an unverified ID token.
 
         Raises:
             Unauthorized: The code is not valid.
@@ -244,15 +251,15 @@ class OpenIdProvider:
         metadata = await self.metadata()
         status, body = await self._send("POST", metadata.token_endpoint, form)
         token = body.get("id_token")
-        if status == _OK and isinstance(token, str):
+        if status == _STATUS_OK and isinstance(token, str):
             return token
         log.warning("google_refused", status=status)
-        if status == _BAD_REQUEST and body.get("error") == "invalid_grant":
+        if status == _STATUS_BAD_REQUEST and body.get("error") == "invalid_grant":
             raise Unauthorized("This sign-in has expired or was used before. Try again.")
         raise Unavailable(
             "Google did not confirm the sign-in to this server. If this persists, the owner of"
             " this server has to check GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET.",
-            retry_after=_RETRY_AFTER,
+            retry_after=_RETRY_AFTER_SECONDS,
         )
 
     async def _fetch(self) -> ProviderMetadata:
@@ -261,63 +268,63 @@ class OpenIdProvider:
         document = await self._get(f"{self._issuer}/.well-known/openid-configuration")
         try:
             if document["issuer"] != self._issuer:
-                raise _unavailable("issuer")
+                raise _logged_unavailable_error("issuer")
             keys = jwt.PyJWKSet.from_dict(await self._get(document["jwks_uri"]))
-            self._cached = ProviderMetadata(
+            self._cached_metadata = ProviderMetadata(
                 authorization_endpoint=document["authorization_endpoint"],
                 token_endpoint=document["token_endpoint"],
                 keys=keys,
                 fetched_at=self._clock(),
             )
         except (jwt.PyJWTError, KeyError, TypeError) as error:
-            raise _unavailable("metadata") from error
-        return self._cached
+            raise _logged_unavailable_error("metadata") from error
+        return self._cached_metadata
 
     async def _get(self, url: str) -> dict[str, Any]:
         status, body = await self._send("GET", url)
-        if status != _OK:
-            raise _unavailable("status")
+        if status != _STATUS_OK:
+            raise _logged_unavailable_error("status")
         return body
 
     async def _send(
         self, method: str, url: str, form: dict[str, str] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Send a request; return the status and the JSON object of the response."""
+        """Send a request, and return the status and the JSON object of the response."""
         try:
             async with (
                 asyncio.timeout(self._timeout),
                 httpx2.AsyncClient(timeout=self._timeout) as client,
                 client.stream(method, url, data=form) as response,
             ):
-                content = await read_at_most(MAX_BYTES, response.aiter_bytes())
+                content = await read_at_most(MAX_RESPONSE_BYTES, response.aiter_bytes())
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise _unavailable("unreachable") from error
+            raise _logged_unavailable_error("unreachable") from error
         if content is None:
-            raise _unavailable("too_large")
+            raise _logged_unavailable_error("too_large")
         try:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise _unavailable("json") from error
+            raise _logged_unavailable_error("json") from error
         if not isinstance(body, dict):
-            raise _unavailable("json")
+            raise _logged_unavailable_error("json")
         return response.status_code, body
 
 
-def _unavailable(reason: str) -> Unavailable:
+def _logged_unavailable_error(reason: str) -> Unavailable:
     log.warning("google_unavailable", reason=reason)
     return Unavailable(
-        "Google does not answer as expected. Try again later.", retry_after=_RETRY_AFTER
+        "Google does not answer as expected. Try again later.", retry_after=_RETRY_AFTER_SECONDS
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """A person's identity, as a verified ID token states it.
+    """A person's identity from a verified ID token.
 
     Attributes:
         email: Their verified address, in lower case.
-        domain: Their Google Workspace domain, in lower case; None without one.
-        nonce: The nonce of the sign-in, which the caller compares.
+        domain: Their Google Workspace domain, in lower case, or None if they have none.
+        nonce: The nonce of the sign-in, which the caller has to compare.
     """
 
     email: str
@@ -344,14 +351,14 @@ async def _verify_id_token(
             audience=client_id,
             issuer=issuer,
             leeway=_CLOCK_SKEW,
-            options={"require": _CLAIMS, "strict_aud": True},
+            options={"require": _REQUIRED_CLAIMS, "strict_aud": True},
         )
-        return _identity_of(claims, client_id)
+        return _parse_identity(claims, client_id)
     except (jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
         raise Unauthorized("Google's answer is not valid. Try again.") from error
 
 
-def _identity_of(claims: dict[str, Any], client_id: str) -> _Identity:
+def _parse_identity(claims: dict[str, Any], client_id: str) -> _Identity:
     if claims.get("azp", client_id) != client_id:
         raise ValueError("azp")
     if claims["email_verified"] is not True:

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
     ErrorHandler = Callable[[Request, CarrelError], Response]
 
-RESPONSE_TIMEOUT: Final = 10.0
+RESPONSE_TIMEOUT_SECONDS: Final = 10.0
 """Seconds for a request; by itself the database client would wait for minutes."""
-MAX_BYTES: Final = 64 * 1024
+MAX_FORM_BYTES: Final = 64 * 1024
 """The size limit of a request's body."""
-NO_STORE: Final = {"cache-control": "no-store", "pragma": "no-cache"}
+NO_STORE_HEADERS: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
-_FORM: Final = "application/x-www-form-urlencoded"
-_CODES: Final[dict[type[CarrelError], str]] = {
+_FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+_OAUTH_ERROR_CODES: Final[dict[type[CarrelError], str]] = {
     InvalidInput: "invalid_request",
     RateLimited: "temporarily_unavailable",
     Unavailable: "temporarily_unavailable",
@@ -45,7 +45,7 @@ _CODES: Final[dict[type[CarrelError], str]] = {
 
 def limit_body(app: ASGIApp) -> BodyLimit:
     """Wrap an app so that it accepts only small bodies."""
-    return BodyLimit(app, lambda _: MAX_BYTES)
+    return BodyLimit(app, lambda _: MAX_FORM_BYTES)
 
 
 async def read_parameters(request: Request) -> dict[str, str]:
@@ -86,12 +86,12 @@ def with_form(request: Request, parameters: dict[str, str]) -> Request:
 def oauth_error(status: int, code: str, description: str) -> JSONResponse:
     """Make an error response in the format of RFC 6749 (5.2), RFC 7009 and RFC 7591."""
     body = {"error": code, "error_description": description}
-    return JSONResponse(body, status_code=status, headers=NO_STORE)
+    return JSONResponse(body, status_code=status, headers=NO_STORE_HEADERS)
 
 
 def oauth_error_response(_request: Request, error: CarrelError) -> Response:
     """Make the response for one of Carrel's errors."""
-    code = _CODES.get(type(error), "server_error")
+    code = _OAUTH_ERROR_CODES.get(type(error), "server_error")
     response = oauth_error(error.status, code, error.message)
     if error.retry_after is not None:
         response.headers["retry-after"] = retry_after_header(error.retry_after)
@@ -114,8 +114,8 @@ def with_errors(
 
 
 async def _read_form(request: Request) -> bytes:
-    if media_type(request.headers.get("content-type")) != _FORM:
-        raise InvalidInput(f"Send the parameters as {_FORM}.")
+    if media_type(request.headers.get("content-type")) != _FORM_MEDIA_TYPE:
+        raise InvalidInput(f"Send the parameters as {_FORM_MEDIA_TYPE}.")
     return await request.body()
 
 

@@ -16,10 +16,15 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from starlette.routing import Route
 
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
-from functions.gateway.oauth.clients import ALL_SCOPES, GRANT_TYPES, PUBLIC, SECRET_IN_FORM
+from functions.gateway.oauth.clients import (
+    ALL_SCOPES,
+    GRANT_TYPES,
+    PUBLIC_METHOD,
+    SECRET_IN_FORM_METHOD,
+)
 
 SERVER_PATH: Final = "/.well-known/oauth-authorization-server"
-_AUTH_METHODS: Final = [PUBLIC, SECRET_IN_FORM]
+_AUTH_METHODS: Final = [PUBLIC_METHOD, SECRET_IN_FORM_METHOD]
 _READ: Final = ["GET", "OPTIONS"]
 
 

@@ -25,11 +25,11 @@ from mcp.server.auth.provider import (
 from mcp.shared.auth import OAuthToken
 from pydantic import AnyUrl
 
-from functions.gateway.auth.access_tokens import LIFETIME
+from functions.gateway.auth.access_tokens import ACCESS_TOKEN_LIFETIME
 from functions.gateway.oauth.authorization import (
     CONSENT_PATH,
     AuthorizationRequest,
-    grant_id_of_code,
+    parse_code,
     seal,
 )
 from shared.accounts.repositories.access_store import AccessStore
@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
 
-    StillAllowed = Callable[[Proof], bool]
+    ProofCheck = Callable[[Proof], bool]
     """Tells whether a person who signed in with Google may still do so."""
 
 MAX_STATE_LENGTH: Final = 2_000
 """The most characters of a request's state, which travels in a URL."""
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
-_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_CHALLENGE_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
-_REFRESH_TOKEN: Final = re.compile(r"([0-9a-f]{32})\.([1-9][0-9]{0,8})\.([A-Za-z0-9_-]{43})")
-_SIGN_IN_ENDED: Final = "This sign-in has ended. Sign in again."
+_REFRESH_TOKEN_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([1-9][0-9]{0,8})\.([A-Za-z0-9_-]{43})")
+_SIGN_IN_ENDED_MESSAGE: Final = "This sign-in has ended. Sign in again."
 
 
 class SignInService:
@@ -71,18 +71,18 @@ class SignInService:
         tokens: AccessTokens,
         access: Connection,
         clock: Clock,
-        still_allowed: StillAllowed,
+        is_still_allowed: ProofCheck,
     ) -> None:
         """Store grants through `access`, and issue access tokens with `tokens`."""
         self._keyring = keyring
         self._tokens = tokens
         self._access = access
         self._clock = clock
-        self._still_allowed = still_allowed
+        self._is_still_allowed = is_still_allowed
 
     async def find_by_code(self, code: str, client_id: str) -> Grant | None:
         """Find the valid sign-in of a code, which may have been used already."""
-        return await self._valid_grant(grant_id_of_code(self._keyring, code, client_id))
+        return await self._valid_grant(parse_code(self._keyring, code, client_id))
 
     async def find_by_refresh_token(self, token: str, client_id: str) -> Grant | None:
         """Find the valid sign-in of a refresh token, current or old."""
@@ -96,7 +96,7 @@ class SignInService:
             TokenError: The sign-in has ended.
             Unavailable: The database does not answer.
         """
-        grant_id = grant_id_of_code(self._keyring, code, client_id)
+        grant_id = parse_code(self._keyring, code, client_id)
         now = self._clock()
         return self._issue_tokens(
             await self._change(grant_id, lambda grant: grant.exchange_code(now))
@@ -138,9 +138,11 @@ class SignInService:
     ) -> OAuthToken:
         now = self._clock()
         if grant is None or not grant.is_valid(now):
-            raise TokenError("invalid_grant", _SIGN_IN_ENDED)
+            raise TokenError("invalid_grant", _SIGN_IN_ENDED_MESSAGE)
         allowed = grant.scopes if scopes is None else grant.scopes & scopes
-        expires_at = min(now + LIFETIME, grant.proof.expires_at or now + LIFETIME)
+        expires_at = min(
+            now + ACCESS_TOKEN_LIFETIME, grant.proof.expires_at or now + ACCESS_TOKEN_LIFETIME
+        )
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,
@@ -167,16 +169,16 @@ class SignInService:
         if grant is None or not grant.is_valid(self._clock()):
             return None
         account, since = await asyncio.gather(
-            store.accounts.get(grant.user_id), self._proof_valid_since(store, grant)
+            store.accounts.get(grant.user_id), self._proof_start(store, grant)
         )
         is_valid = since and account.accepts(since) and account.accepts(grant.created_at, grant_id)
         return grant if is_valid else None
 
-    async def _proof_valid_since(self, store: AccessStore, grant: Grant) -> datetime | None:
-        """Return since when the grant's proof has been valid; None if it is not any more."""
+    async def _proof_start(self, store: AccessStore, grant: Grant) -> datetime | None:
+        """Return since when the grant's proof has been valid, or None if it is not any more."""
         proof = grant.proof
         if proof.key_id is None:
-            return grant.created_at if self._still_allowed(proof) else None
+            return grant.created_at if self._is_still_allowed(proof) else None
         key = await store.keys.get(proof.key_id)
         is_valid = key and key.user_id == proof.user_id and key.is_valid(self._clock())
         return key.created_at if key and is_valid else None
@@ -205,7 +207,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     sign_ins: SignInService
 
     async def get_client(self, client_id: str) -> Client | None:
-        """Return the client with this id; None if it is unknown or has expired."""
+        """Return the client with this id, or None if it is unknown or has expired."""
         return await self.clients.get(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
@@ -222,7 +224,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         """
         if not is_same_resource(params.resource, self.resource):
             raise AuthorizeError("invalid_target", f"the resource must be {self.resource}")
-        if not _CHALLENGE.fullmatch(params.code_challenge):
+        if not _CHALLENGE_FORMAT.fullmatch(params.code_challenge):
             raise AuthorizeError(
                 "invalid_request", "code_challenge must be a SHA-256 hash in base64url"
             )
@@ -239,8 +241,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             state=params.state,
             code_challenge=params.code_challenge,
         )
-        sealed = seal(self.keyring, request, self.clock)
-        return f"{self.issuer}{CONSENT_PATH}?{urlencode({'request': sealed})}"
+        sealed_request = seal(self.keyring, request, self.clock)
+        return f"{self.issuer}{CONSENT_PATH}?{urlencode({'request': sealed_request})}"
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -325,7 +327,7 @@ def parse_refresh_token(keyring: Keyring, token: str, client_id: str) -> tuple[s
 
     None if this server did not issue the token to this program.
     """
-    match = _REFRESH_TOKEN.fullmatch(token)
+    match = _REFRESH_TOKEN_FORMAT.fullmatch(token)
     if not match:
         return None
     grant_id, generation, signature = match.groups()

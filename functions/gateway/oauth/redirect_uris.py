@@ -16,14 +16,14 @@ from shared.core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MAX_LENGTH: Final = 2_000
+MAX_URI_LENGTH: Final = 2_000
 """The most characters of a redirect URI."""
 _URI: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
     re.IGNORECASE | re.ASCII,
 )
 """URIs without a fragment that browsers and this server parse the same way."""
-_HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
+_HOST_FORMAT: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _RESERVED_SCHEMES: Final = re.compile(
     r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
     r"|javascript|ldaps?|mailto|microsoft-.*|ms-.*|res|resource|search|search-ms|shell|smb|sms|ssh"
@@ -33,7 +33,7 @@ _RESERVED_SCHEMES: Final = re.compile(
 
 
 def parse_redirect_uri(uri: str) -> SplitResult | None:
-    """Return the parts of an address that codes may be sent to; None if it is not allowed.
+    """Return the parts of an address that codes may be sent to, or None if it is not allowed.
 
     Allowed are https, http to the person's own machine, and an app's own scheme, but never a user
     name before the host, since it could be mistaken for the host.
@@ -43,7 +43,7 @@ def parse_redirect_uri(uri: str) -> SplitResult | None:
         return None
     match parts.scheme:
         case "https":
-            is_allowed = _HOST.fullmatch(parts.hostname or "") is not None
+            is_allowed = _HOST_FORMAT.fullmatch(parts.hostname or "") is not None
         case "http":
             is_allowed = is_loopback(parts)
         case scheme:
@@ -72,7 +72,7 @@ class Destination:
     Attributes:
         kind: A web site, a program on this computer, or an app that the browser asks to open.
         label: The description for people; for a site, its host.
-        detail: More to recognize it by; empty if there is nothing.
+        detail: More to recognize it by, or empty if there is nothing.
         csp_source: The destination as a content security policy names it.
     """
 
@@ -126,7 +126,7 @@ def _without_port(parts: SplitResult) -> SplitResult:
 
 
 def _split(uri: str) -> SplitResult | None:
-    if len(uri) > MAX_LENGTH or not _URI.fullmatch(uri):
+    if len(uri) > MAX_URI_LENGTH or not _URI.fullmatch(uri):
         return None
     try:
         parts = urlsplit(uri)

@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route, request_response
 
 from functions.gateway.auth.client_address import client_address
-from functions.gateway.auth.public_url import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_url, resource_url
 from functions.gateway.oauth.authorization import CONSENT_PATH, Approvals
 from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
@@ -43,8 +43,8 @@ from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.consent_page import message_page
 from functions.gateway.oauth.google import GoogleSignIn
 from functions.gateway.oauth.http import (
-    NO_STORE,
-    RESPONSE_TIMEOUT,
+    NO_STORE_HEADERS,
+    RESPONSE_TIMEOUT_SECONDS,
     limit_body,
     oauth_error,
     oauth_error_response,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.oauth.clients import DocumentLookup
     from functions.gateway.oauth.http import Handler
-    from functions.gateway.oauth.provider import StillAllowed
+    from functions.gateway.oauth.provider import ProofCheck
     from functions.gateway.rate_limits import AddressLimit
     from shared.accounts.grant import Proof
     from shared.core.errors import CarrelError
@@ -89,15 +89,15 @@ def sign_in_routes(access: Access) -> list[Route]:
         settings=settings,
         keyring=keyring,
         callers=access.callers,
-        approvals=Approvals(keyring, access.connection, issuer_of(settings), clock),
+        approvals=Approvals(keyring, access.connection, issuer_url(settings), clock),
         clock=clock,
         login_limit=partial(access.limits.take_for_address, LOGINS),
         google=google,
     )
-    still_allowed = google.is_still_allowed if google else _never_allowed
+    is_still_allowed = google.is_still_allowed if google else _never_allowed
     register_limit = partial(access.limits.take_for_address, REGISTRATIONS)
     return [
-        *program_routes(access, ClientDocuments(clock=clock), still_allowed, register_limit),
+        *program_routes(access, ClientDocuments(clock=clock), is_still_allowed, register_limit),
         *consent.routes(),
     ]
 
@@ -105,33 +105,33 @@ def sign_in_routes(access: Access) -> list[Route]:
 def program_routes(
     access: Access,
     documents: DocumentLookup,
-    still_allowed: StillAllowed,
+    is_still_allowed: ProofCheck,
     register_limit: AddressLimit,
     *,
-    timeout: float = RESPONSE_TIMEOUT,
+    timeout: float = RESPONSE_TIMEOUT_SECONDS,
 ) -> list[Route]:
     """Make the endpoints for programs, and the metadata about them.
 
     Args:
         access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
-        still_allowed: Tells whether a person who signed in with Google may still do so.
+        is_still_allowed: Tells whether a person who signed in with Google may still do so.
         register_limit: Counts registrations and document lookups by network address.
         timeout: Seconds for a request.
     """
     clients = ClientRegistry(access.keyring, access.connection, access.clock, documents)
     provider = Provider(
-        issuer=issuer_of(access.settings),
-        resource=resource_of(access.settings),
+        issuer=issuer_url(access.settings),
+        resource=resource_url(access.settings),
         keyring=access.keyring,
         clock=access.clock,
         clients=clients,
         registry=clients,
         sign_ins=SignInService(
-            access.keyring, access.tokens, access.connection, access.clock, still_allowed
+            access.keyring, access.tokens, access.connection, access.clock, is_still_allowed
         ),
     )
-    for_tokens = replace(provider, clients=TokenEndpointClients(clients))
+    token_provider = replace(provider, clients=TokenEndpointClients(clients))
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
@@ -142,9 +142,9 @@ def program_routes(
             limit_body(request_response(with_errors(authorize.handle, timeout, _authorize_error))),
             methods=_GET_OR_POST,
         ),
-        _endpoint(TOKEN_PATH, with_errors(_Token(for_tokens).handle, timeout)),
+        _endpoint(TOKEN_PATH, with_errors(_Token(token_provider).handle, timeout)),
         _endpoint(REGISTRATION_PATH, with_errors(register.handle, timeout)),
-        _endpoint(REVOCATION_PATH, with_errors(_Revoke(for_tokens).handle, timeout)),
+        _endpoint(REVOCATION_PATH, with_errors(_Revoke(token_provider).handle, timeout)),
     ]
 
 
@@ -243,7 +243,7 @@ class _Register:
         """Answer a program's request."""
         await self._limit(client_address(request.scope, self._trusted_proxies))
         response = await self._handler.handle(request)
-        response.headers.update(NO_STORE)
+        response.headers.update(NO_STORE_HEADERS)
         return response
 
 
@@ -267,4 +267,4 @@ class _Revoke:
         if token is None:
             return oauth_error(400, "invalid_request", "Send the token to revoke.")
         await self._provider.sign_ins.end(token, client.client_id)
-        return Response(status_code=200, headers=NO_STORE)
+        return Response(status_code=200, headers=NO_STORE_HEADERS)

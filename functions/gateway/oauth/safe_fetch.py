@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     Resolve = Callable[[str], Awaitable[list["Endpoint"]]]
     """Resolves a host to addresses, all of which may be connected to."""
 
-TIMEOUT: Final = 5.0
+FETCH_TIMEOUT_SECONDS: Final = 5.0
 """Seconds for a whole fetch."""
-CONNECT_TIMEOUT: Final = 2.0
+CONNECT_TIMEOUT_SECONDS: Final = 2.0
 """Seconds to connect to one address, which leaves time to try another."""
-MAX_BYTES: Final = 64 * 1024
+MAX_DOCUMENT_BYTES: Final = 64 * 1024
 """The size limit of a document."""
 MAX_ADDRESSES: Final = 3
 """The most addresses of a host to try."""
@@ -42,16 +42,18 @@ _URL: Final = re.compile(
     r"(?P<query>\?(?:[a-z0-9._~!$&()*+,;=:@/?-]|%[0-9a-f]{2})*)?",
     re.IGNORECASE | re.ASCII,
 )
-_DOTS: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE | re.ASCII)
-_JSON: Final = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.IGNORECASE | re.ASCII)
-_BUSY: Final = frozenset({httpx2.codes.REQUEST_TIMEOUT, httpx2.codes.TOO_MANY_REQUESTS})
+_DOT_SEGMENT: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE | re.ASCII)
+_JSON_MEDIA_TYPE: Final = re.compile(
+    r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.IGNORECASE | re.ASCII
+)
+_BUSY_STATUSES: Final = frozenset({httpx2.codes.REQUEST_TIMEOUT, httpx2.codes.TOO_MANY_REQUESTS})
 _MAX_URL_LENGTH: Final = 2_000
 _MAX_HOST_LENGTH: Final = 253
 HTTPS_PORT: Final = 443
 
 # "IANA IPv4 Special-Purpose Address Registry" and "IANA IPv6 Special-Purpose Address Registry".
 # They are listed here because `ipaddress.is_global` differs between patch releases of Python.
-_NOT_PUBLIC_4: Final = tuple(
+_NON_PUBLIC_IPV4: Final = tuple(
     map(
         IPv4Network,
         (
@@ -73,8 +75,8 @@ _NOT_PUBLIC_4: Final = tuple(
         ),
     )
 )
-_UNICAST_6: Final = IPv6Network("2000::/3")
-_NOT_PUBLIC_6: Final = tuple(
+_UNICAST_IPV6: Final = IPv6Network("2000::/3")
+_NON_PUBLIC_IPV6: Final = tuple(
     map(
         IPv6Network,
         (
@@ -85,11 +87,11 @@ _NOT_PUBLIC_6: Final = tuple(
         ),
     )
 )
-_NAT64: Final = IPv6Network("64:ff9b::/96")
+_NAT64_PREFIX: Final = IPv6Network("64:ff9b::/96")
 """The prefix under which IPv6-only networks reach IPv4 hosts (RFC 6052)."""
 
 # A hanging name server blocks only these threads, not those of other work.
-_RESOLVERS: Final = ThreadPoolExecutor(4, "resolver")
+_RESOLVER_THREADS: Final = ThreadPoolExecutor(4, "resolver")
 
 
 class DocumentRejected(Exception):
@@ -129,7 +131,7 @@ async def resolve_public(host: str) -> list[Endpoint]:
     """
     loop = asyncio.get_running_loop()
     try:
-        addresses = await loop.run_in_executor(_RESOLVERS, _look_up, host)
+        addresses = await loop.run_in_executor(_RESOLVER_THREADS, _look_up, host)
     except OSError as error:
         raise DocumentRejected("host_unknown") from error
     return public_endpoints(addresses)
@@ -156,19 +158,19 @@ def is_public(text: str) -> bool:
     except ValueError:
         return False
     if isinstance(address, IPv4Address):
-        return _is_public_4(address)
-    if address in _NAT64:
-        return _is_public_4(IPv4Address(address.packed[-4:]))
-    return _is_public_6(address)
+        return _is_public_ipv4(address)
+    if address in _NAT64_PREFIX:
+        return _is_public_ipv4(IPv4Address(address.packed[-4:]))
+    return _is_public_ipv6(address)
 
 
-def _is_public_4(address: IPv4Address) -> bool:
-    return not any(address in network for network in _NOT_PUBLIC_4)
+def _is_public_ipv4(address: IPv4Address) -> bool:
+    return not any(address in network for network in _NON_PUBLIC_IPV4)
 
 
-def _is_public_6(address: IPv6Address) -> bool:
-    is_unicast = address in _UNICAST_6 and address.scope_id is None
-    return is_unicast and not any(address in network for network in _NOT_PUBLIC_6)
+def _is_public_ipv6(address: IPv6Address) -> bool:
+    is_unicast = address in _UNICAST_IPV6 and address.scope_id is None
+    return is_unicast and not any(address in network for network in _NON_PUBLIC_IPV6)
 
 
 def _look_up(host: str) -> list[str]:
@@ -200,7 +202,7 @@ class PublicUrl:
             DocumentRejected: The URL is not allowed.
         """
         match = _URL.fullmatch(text) if len(text) <= _MAX_URL_LENGTH else None
-        if not match or _DOTS.search(match["path"]) or len(match["host"]) > _MAX_HOST_LENGTH:
+        if not match or _DOT_SEGMENT.search(match["path"]) or len(match["host"]) > _MAX_HOST_LENGTH:
             raise DocumentRejected("url")
         return cls(text, match["host"].lower(), match["path"] + (match["query"] or ""))
 
@@ -211,7 +213,7 @@ class FetchedDocument:
 
     Attributes:
         body: The body, declared as JSON but not parsed.
-        cache_control: The `Cache-Control` header; empty without one.
+        cache_control: The `Cache-Control` header, or empty without one.
     """
 
     body: bytes
@@ -225,11 +227,11 @@ class SafeFetch:
         self,
         resolve: Resolve = resolve_public,
         tls: ssl.SSLContext | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float = FETCH_TIMEOUT_SECONDS,
     ) -> None:
         """Resolve hosts with `resolve`, which checks the addresses, and verify TLS with `tls`."""
         self._resolve = resolve
-        self._given_tls = tls
+        self._custom_tls = tls
         self._timeout = timeout
 
     async def get(self, url: PublicUrl) -> FetchedDocument:
@@ -249,7 +251,7 @@ class SafeFetch:
     async def _fetch_from_any(
         self, endpoints: Sequence[Endpoint], url: PublicUrl
     ) -> FetchedDocument:
-        timeout = httpx2.Timeout(self._timeout, connect=CONNECT_TIMEOUT)
+        timeout = httpx2.Timeout(self._timeout, connect=CONNECT_TIMEOUT_SECONDS)
         async with httpx2.AsyncClient(verify=self._tls, trust_env=False, timeout=timeout) as client:
             *others, last = endpoints[:MAX_ADDRESSES]
             for endpoint in others:
@@ -262,7 +264,7 @@ class SafeFetch:
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         # The certificate is checked against the host name, although the connection uses an address.
-        return self._given_tls or httpx2.create_ssl_context()
+        return self._custom_tls or httpx2.create_ssl_context()
 
 
 async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl) -> FetchedDocument:
@@ -271,14 +273,14 @@ async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl)
     headers = {"host": url.host, "accept": "application/json", "accept-encoding": "identity"}
     extensions = {"sni_hostname": url.host}
     async with client.stream("GET", address, headers=headers, extensions=extensions) as response:
-        _check(response)
+        _check_response(response)
         return FetchedDocument(
             await _read_body(response), response.headers.get("cache-control", "")
         )
 
 
-def _check(response: httpx2.Response) -> None:
-    if response.status_code in _BUSY:
+def _check_response(response: httpx2.Response) -> None:
+    if response.status_code in _BUSY_STATUSES:
         raise DocumentRejected("server_busy")
     if httpx2.codes.is_server_error(response.status_code):
         raise DocumentRejected("server_error")
@@ -286,12 +288,12 @@ def _check(response: httpx2.Response) -> None:
         raise DocumentRejected("status")
     if response.headers.get("content-encoding", "identity") != "identity":
         raise DocumentRejected("content_encoding")
-    if not _JSON.fullmatch(media_type(response.headers.get("content-type"))):
+    if not _JSON_MEDIA_TYPE.fullmatch(media_type(response.headers.get("content-type"))):
         raise DocumentRejected("content_type")
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
-    body = await read_at_most(MAX_BYTES, response.aiter_raw())
+    body = await read_at_most(MAX_DOCUMENT_BYTES, response.aiter_raw())
     if body is None:
         raise DocumentRejected("too_large")
     return body

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.limits import Limits
     from shared.firestore.database import Connection
 
-READ_TIMEOUT: Final = 5.0
+READ_TIMEOUT_SECONDS: Final = 5.0
 """Seconds that a call may wait for this database, before its tool runs."""
 
 
@@ -29,7 +29,7 @@ class AccessStore:
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
         """Use this connection, and count reads and writes in `meter`."""
-        self.database = Database(connection, meter or Meter(), READ_TIMEOUT)
+        self.database = Database(connection, meter or Meter(), READ_TIMEOUT_SECONDS)
 
     @cached_property
     def accounts(self) -> Accounts:

@@ -34,7 +34,7 @@ class Accounts:
 
     async def get(self, user_id: str) -> Account:
         """Load a user's account; an empty one if nothing was ever stored."""
-        return to_account(await self._database.get(self._at(user_id)))
+        return to_account(await self._database.get(self._reference(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
         """Add micro-dollars to a balance, or withdraw some; return the account.
@@ -45,11 +45,11 @@ class Accounts:
         Raises:
             InvalidInput: The amount is more than can be withdrawn.
         """
-        credit_ref = self._at(user_id).collection("credits").document(uuid.uuid4().hex)
+        credit_ref = self._reference(user_id).collection("credits").document(uuid.uuid4().hex)
 
         async def attempt() -> Account:
             snapshot, credit = await asyncio.gather(
-                self._database.get(self._at(user_id)), self._database.get(credit_ref)
+                self._database.get(self._reference(user_id)), self._database.get(credit_ref)
             )
             account = to_account(snapshot)
             if credit.exists:
@@ -67,7 +67,7 @@ class Accounts:
         return await self._database.retry_on_conflict(attempt)
 
     async def set_budget(self, user_id: str, amount: int | None) -> None:
-        """Set what a month may cost, in micro-dollars; None for no limit.
+        """Set what a month may cost, in micro-dollars, or None for no limit.
 
         Raises:
             InvalidInput: The amount is negative.
@@ -78,7 +78,7 @@ class Accounts:
 
     async def server_time(self) -> datetime:
         """Return the database's time, because a laptop's clock may be hours wrong."""
-        snapshot = await self._database.get(self._at("nobody"), [])
+        snapshot = await self._database.get(self._reference("nobody"), [])
         read_time: datetime = snapshot.read_time
         return read_time
 
@@ -92,7 +92,7 @@ class Accounts:
         The account forgets a grant when its last access token has expired by the database's clock:
         an instance with a wrong clock would make tokens valid again.
         """
-        snapshot = await self._database.get(self._at(user_id))
+        snapshot = await self._database.get(self._reference(user_id))
         now = snapshot.read_time
         expired: dict[str, Any] = {
             ended_id: DELETE_FIELD
@@ -100,13 +100,15 @@ class Accounts:
             if expires_at <= now
         }
         fields = {"ended_grants": expired | {grant_id: now + MAX_TOKEN_REMAINDER}}
-        return lambda batch: batch.set(self._at(user_id), fields, merge=True)
+        return lambda batch: batch.set(self._reference(user_id), fields, merge=True)
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
-        writes: list[Write] = [lambda batch: batch.set(self._at(user_id), fields, merge=True)]
+        writes: list[Write] = [
+            lambda batch: batch.set(self._reference(user_id), fields, merge=True)
+        ]
         await self._database.retry_on_conflict(lambda: self._database.commit(writes))
 
-    def _at(self, user_id: str) -> AsyncDocumentReference:
+    def _reference(self, user_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, user_id)
 
 

@@ -41,8 +41,8 @@ class CallRecords:
         self._with_accounts = with_accounts
 
     async def get(self, call_id: str) -> CallRecord | None:
-        """Load the record of a call; None if it has none."""
-        snapshot = await self._database.get(self._at(call_id))
+        """Load the record of a call, or None if it has none."""
+        snapshot = await self._database.get(self._reference(call_id))
         return _record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
@@ -52,7 +52,7 @@ class CallRecords:
         """
 
         async def attempt() -> None:
-            snapshot = await self._database.get(self._at(bill.call_id))
+            snapshot = await self._database.get(self._reference(bill.call_id))
             if not snapshot.exists or snapshot.get("outcome") != SUCCESS:
                 await self._database.commit(
                     [put_if_unchanged(snapshot, _fields(CallRecord(bill=bill), now))]
@@ -110,14 +110,14 @@ class CallRecords:
         self, call_id: str, user_id: str | None
     ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
         if user_id is None:
-            return await self._database.get(self._at(call_id)), None
+            return await self._database.get(self._reference(call_id)), None
         owner = self._database.document(accounts.COLLECTION, user_id)
         call, account = await asyncio.gather(
-            self._database.get(self._at(call_id)), self._database.get(owner)
+            self._database.get(self._reference(call_id)), self._database.get(owner)
         )
         return call, account
 
-    def _at(self, call_id: str) -> AsyncDocumentReference:
+    def _reference(self, call_id: str) -> AsyncDocumentReference:
         return self._database.document("calls", call_id)
 
 

@@ -31,19 +31,21 @@ class OAuthClients:
         """Store a new registration."""
         fields = _CODEC.write(client)
         await self._database.commit(
-            [lambda batch: batch.create(self._at(client.client_id), fields)]
+            [lambda batch: batch.create(self._reference(client.client_id), fields)]
         )
 
     async def get(self, client_id: str) -> OAuthClient | None:
-        """Load a registration, expired or not; None if there is none with this id."""
-        snapshot = await self._database.get(self._at(client_id))
+        """Load a registration, expired or not, or None if there is none with this id."""
+        snapshot = await self._database.get(self._reference(client_id))
         return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def extend(self, client_id: str, expires_at: datetime) -> None:
         """Set when a registration expires, if it still exists."""
         fields = {"expires_at": expires_at}
         with suppress(WriteConflict):
-            await self._database.commit([lambda batch: batch.update(self._at(client_id), fields)])
+            await self._database.commit(
+                [lambda batch: batch.update(self._reference(client_id), fields)]
+            )
 
-    def _at(self, client_id: str) -> AsyncDocumentReference:
+    def _reference(self, client_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, client_id)

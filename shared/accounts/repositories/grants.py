@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "oauth_grants"
-MAX_ACTIVE: Final = 1_000
+MAX_ACTIVE_GRANTS: Final = 1_000
 """The most sign-ins that a query returns; any others expire by themselves."""
 
 
@@ -39,11 +39,13 @@ class OAuthGrants:
     async def add(self, grant: Grant) -> None:
         """Store a new grant."""
         fields = _CODEC.write(grant)
-        await self._database.commit([lambda batch: batch.create(self._at(grant.grant_id), fields)])
+        await self._database.commit(
+            [lambda batch: batch.create(self._reference(grant.grant_id), fields)]
+        )
 
     async def get(self, grant_id: str) -> Grant | None:
-        """Load a grant, valid or not; None if there is none with this id."""
-        snapshot = await self._database.get(self._at(grant_id))
+        """Load a grant, valid or not, or None if there is none with this id."""
+        snapshot = await self._database.get(self._reference(grant_id))
         return _grant(snapshot)
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
@@ -60,7 +62,7 @@ class OAuthGrants:
         another read.
 
         Returns:
-            The new grant; None if there is no such grant.
+            The new grant, or None if there is no such grant.
 
         Raises:
             Unavailable: The database does not answer, and whether the change was made is unknown.
@@ -68,7 +70,7 @@ class OAuthGrants:
         return await self._database.retry_on_conflict(lambda: self._attempt(grant_id, decide))
 
     async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
-        snapshot = await self._database.get(self._at(grant_id))
+        snapshot = await self._database.get(self._reference(grant_id))
         before = _grant(snapshot)
         if before is None:
             return None
@@ -81,7 +83,7 @@ class OAuthGrants:
             await self._database.commit(writes)
         return after
 
-    def _at(self, grant_id: str) -> AsyncDocumentReference:
+    def _reference(self, grant_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, grant_id)
 
 
@@ -96,7 +98,7 @@ def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
         client.collection(COLLECTION)
         .where(filter=FieldFilter(field, "==", value))
         .where(filter=FieldFilter("ended_at", "==", None))
-        .limit(MAX_ACTIVE)
+        .limit(MAX_ACTIVE_GRANTS)
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-MAX_LISTED: Final = 1_000
+MAX_LISTED_KEYS: Final = 1_000
 """The most keys that a listing returns."""
 
 
@@ -33,11 +33,13 @@ class AccessKeys:
     async def add(self, key: AccessKey) -> None:
         """Store a new key."""
         fields = _CODEC.write(key)
-        await self._database.commit([lambda batch: batch.create(self._at(key.key_id), fields)])
+        await self._database.commit(
+            [lambda batch: batch.create(self._reference(key.key_id), fields)]
+        )
 
     async def get(self, key_id: str) -> AccessKey | None:
-        """Load a key, valid or not; None if there is none with this id."""
-        snapshot = await self._database.get(self._at(key_id))
+        """Load a key, valid or not, or None if there is none with this id."""
+        snapshot = await self._database.get(self._reference(key_id))
         return _key(snapshot) if snapshot.exists else None
 
     async def list_keys(self, user_id: str | None = None) -> list[AccessKey]:
@@ -72,15 +74,15 @@ class AccessKeys:
         await self._update(key_id, {"used_at": now})
 
     async def _update(self, key_id: str, fields: dict[str, Any]) -> None:
-        await self._database.commit([lambda batch: batch.update(self._at(key_id), fields)])
+        await self._database.commit([lambda batch: batch.update(self._reference(key_id), fields)])
 
-    def _at(self, key_id: str) -> AsyncDocumentReference:
+    def _reference(self, key_id: str) -> AsyncDocumentReference:
         return self._database.document("keys", key_id)
 
 
 def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
     """Build the query for all keys, newest first, or for one user's in any order."""
-    query = client.collection("keys").limit(MAX_LISTED)
+    query = client.collection("keys").limit(MAX_LISTED_KEYS)
     if user_id is None:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
     # Sorted in memory: a user has too few keys to justify a composite index.

@@ -12,7 +12,7 @@ from google.api_core.exceptions import Aborted
 
 from shared.accounts.access_key import AccessKey
 from shared.accounts.repositories.access_store import AccessStore
-from shared.accounts.repositories.keys import MAX_LISTED
+from shared.accounts.repositories.keys import MAX_LISTED_KEYS
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
 
@@ -55,14 +55,14 @@ async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
     access: Connection, store: AccessStore
 ) -> None:
     """Whatever order their ids are in."""
-    keys = [made(number) for number in range(MAX_LISTED)]
-    newest = replace(made(MAX_LISTED), key_id="f" * 12)
+    keys = [made(number) for number in range(MAX_LISTED_KEYS)]
+    newest = replace(made(MAX_LISTED_KEYS), key_id="f" * 12)
     await asyncio.gather(
         *(add_many(access, keys[at : at + 250]) for at in range(0, len(keys), 250))
     )
     await store.keys.add(newest)
     listed = await store.keys.list_keys()
-    assert MAX_LISTED == len(listed)
+    assert MAX_LISTED_KEYS == len(listed)
     assert (newest, keys[1]) == (listed[0], listed[-1])
 
 

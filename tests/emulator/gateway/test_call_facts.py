@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls.call_log import task_hash
+from functions.gateway.calls.call_log import hash_task
 from functions.gateway.calls.pipeline import call_id
 from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
@@ -78,7 +78,7 @@ async def test_the_log_and_the_audit_hold_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, TOLD, capsys)
-    assert (task_hash("essay", "anna", access.keyring), NOTES) == (line["task"], line["notes"])
+    assert (hash_task("essay", "anna", access.keyring), NOTES) == (line["task"], line["notes"])
     assert ("essay", NOTES) == (record["task"], record["notes"])
 
 
@@ -86,7 +86,7 @@ async def test_without_facts_the_task_is_that_of_the_credential(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)
-    assert (task_hash("thesis", "anna", access.keyring), False) == (line["task"], "notes" in line)
+    assert (hash_task("thesis", "anna", access.keyring), False) == (line["task"], "notes" in line)
     assert ("thesis", {}) == (record["task"], record["notes"])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.rate_limits import (
-    IDLE,
+    IDLE_TIMEOUT,
     LOGINS,
     REGISTRATIONS,
     CallLimits,
@@ -207,7 +207,7 @@ async def test_a_flood_costs_the_database_nothing(clock: SettableClock) -> None:
 async def test_a_lease_that_lies_idle_is_given_up(clock: SettableClock) -> None:
     store = Buckets()
     buckets = LeasedBuckets(store.lease, clock)
-    for pause in (IDLE, IDLE, IDLE + timedelta(seconds=1)):
+    for pause in (IDLE_TIMEOUT, IDLE_TIMEOUT, IDLE_TIMEOUT + timedelta(seconds=1)):
         await buckets.take("a", Rate(60, MINUTE))
         clock.now += pause
     assert store.leases == 1
@@ -264,4 +264,4 @@ async def test_no_interleaving_of_instances_breaks_the_guarantee(
         let_through += [clock.now] * waits.count(None)
     for first, start in enumerate(let_through):
         for count, end in enumerate(let_through[first:], start=1):
-            assert count <= capacity * (1 + (end - start) / MINUTE) + 4 * rate.block
+            assert count <= capacity * (1 + (end - start) / MINUTE) + 4 * rate.block_size

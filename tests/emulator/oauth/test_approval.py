@@ -111,7 +111,7 @@ async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
     location = server.approvals.deny(REQUEST)
     assert {
         "error": "access_denied",
-        "error_description": "The person refused.",
+        "error_description": "The person denied access.",
         "state": "a state",
         "iss": ISSUER,
     } == parse_query(location)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from functions.gateway.oauth.authorization import grant_id_of_code
+from functions.gateway.oauth.authorization import parse_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from tests.support.sign_in_app import REQUEST, USER, SignInApp, hidden_fields, make_request
@@ -90,7 +90,7 @@ async def test_a_key_lets_its_user_in_with_what_was_asked(
         parameters["state"],
         parameters["iss"],
     )
-    grant_id = grant_id_of_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
+    grant_id = parse_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
     assert grant_id is not None
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
     assert grant is not None
@@ -113,7 +113,7 @@ async def test_a_key_hands_on_no_more_than_it_allows(
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
     answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-    grant_id = grant_id_of_code(sign_in_app.keyring, code, REQUEST.client_id)
+    grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert frozenset({Scope.READ}) == grant.scopes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.google import MAX_BYTES, GoogleSignIn, OpenIdProvider
+from functions.gateway.oauth.google import MAX_RESPONSE_BYTES, GoogleSignIn, OpenIdProvider
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
@@ -109,7 +109,9 @@ async def test_clocks_may_differ_by_a_minute(
 
 
 @pytest.mark.parametrize("path", [DISCOVERY, KEYS])
-@pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}", b" " * (MAX_BYTES + 1)])
+@pytest.mark.parametrize(
+    "body", [None, b"<html>down</html>", b"[]", b"{}", b" " * (MAX_RESPONSE_BYTES + 1)]
+)
 async def test_while_google_is_down_the_page_says_only_that(
     with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
 ) -> None:

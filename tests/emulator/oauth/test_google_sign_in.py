@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from functions.gateway.oauth.authorization import grant_id_of_code
+from functions.gateway.oauth.authorization import parse_code
 from functions.gateway.oauth.google import GoogleSignIn
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
@@ -53,7 +53,7 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
         assert (303, 303) == (way.status_code, answer.status_code)
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-        grant_id = grant_id_of_code(sign_in_app.keyring, code, REQUEST.client_id)
+        grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
         grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert (ADA, FULL_ACCESS) == (grant.user_id, grant.scopes)
@@ -142,7 +142,7 @@ async def test_who_is_not_on_the_list_reads_which_account_was_refused(
 ) -> None:
     google.account = Account("Eve@example.com")
     answer, _ = await sign_in(with_google)
-    assert "eve@example.com may not sign in here" in answer.text
+    assert "eve@example.com is not allowed to sign in here" in answer.text
     assert '<a href="/consent?request=' in answer.text
 
 

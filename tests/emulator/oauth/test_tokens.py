@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.auth.access_tokens import LIFETIME
+from functions.gateway.auth.access_tokens import ACCESS_TOKEN_LIFETIME
 from functions.gateway.oauth.provider import make_refresh_token
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.caller import FULL_ACCESS
@@ -258,7 +258,7 @@ async def test_the_end_of_one_sign_in_leaves_the_others(
 async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    assert LIFETIME < MAX_TOKEN_REMAINDER
+    assert ACCESS_TOKEN_LIFETIME < MAX_TOKEN_REMAINDER
     store, now = server.store, await server.store.accounts.server_time()
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.calls.call_log import log_call, task_hash
+from functions.gateway.calls.call_log import hash_task, log_call
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring
@@ -136,7 +136,7 @@ async def test_a_line_has_caller_and_tool_but_no_content(
         "tool": "get_stats",
         "call_id": "c-1",
         "user": "ada",
-        "task": task_hash("essay", "ada", KEYRING),
+        "task": hash_task("essay", "ada", KEYRING),
         "outcome": "error",
         "code": "VALIDATION_ERROR",
         "price": 0,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from shared.accounts.access_key import PREFIX, matches_key, new_key, parse_key_id
+from shared.accounts.access_key import KEY_PREFIX, matches_key, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS, require_user_id
 from shared.core.errors import InvalidInput
@@ -25,7 +25,7 @@ def test_a_key_is_known_by_its_text() -> None:
 
 
 def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
-    secret = TEXT.removeprefix(f"{PREFIX}{KEY.key_id}_")
+    secret = TEXT.removeprefix(f"{KEY_PREFIX}{KEY.key_id}_")
     assert secret not in repr(KEY)
 
 

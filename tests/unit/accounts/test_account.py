@@ -16,51 +16,55 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.accounts.account import DOLLAR, HOLD_LIFETIME, Account, Hold, format_dollars
+from shared.accounts.account import HOLD_LIFETIME, MICROS_PER_DOLLAR, Account, Hold, format_dollars
 from shared.core.errors import InvalidInput, PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)
 LATE = NOON + HOLD_LIFETIME
-RICH = Account(user_id="anna@example.com", balance=10 * DOLLAR)
+RICH = Account(user_id="anna@example.com", balance=10 * MICROS_PER_DOLLAR)
 
 
 def test_what_is_held_is_not_available() -> None:
-    account = RICH.reserve("a", 4 * DOLLAR, NOON)
-    assert 6 * DOLLAR == account.available(NOON)
-    assert 10 * DOLLAR == account.balance
+    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
+    assert 6 * MICROS_PER_DOLLAR == account.available(NOON)
+    assert 10 * MICROS_PER_DOLLAR == account.balance
 
 
 def test_a_call_is_charged_its_cost_and_the_rest_is_given_back() -> None:
-    account = RICH.reserve("a", 4 * DOLLAR, NOON).settle("a", DOLLAR, SOON)
-    assert (9 * DOLLAR, DOLLAR, {}) == (account.available(SOON), account.spent, account.held)
+    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
+    assert (9 * MICROS_PER_DOLLAR, MICROS_PER_DOLLAR, {}) == (
+        account.available(SOON),
+        account.spent,
+        account.held,
+    )
 
 
 def test_a_call_is_charged_once() -> None:
-    account = RICH.reserve("a", DOLLAR, NOON).settle("a", DOLLAR, SOON)
-    assert account == account.settle("a", DOLLAR, SOON)
+    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, SOON)
+    assert account == account.settle("a", MICROS_PER_DOLLAR, SOON)
 
 
 def test_a_cancelled_call_costs_nothing() -> None:
-    account = RICH.reserve("a", DOLLAR, NOON).cancel("a", SOON)
+    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).cancel("a", SOON)
     assert account.available(SOON) == RICH.balance
-    assert account == account.settle("a", DOLLAR, SOON)
+    assert account == account.settle("a", MICROS_PER_DOLLAR, SOON)
 
 
 def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
-    account = RICH.reserve("a", 10 * DOLLAR, NOON)
+    account = RICH.reserve("a", 10 * MICROS_PER_DOLLAR, NOON)
     just_before = LATE - timedelta(microseconds=1)
-    assert [account.available(now) for now in (just_before, LATE)] == [0, 10 * DOLLAR]
+    assert [account.available(now) for now in (just_before, LATE)] == [0, 10 * MICROS_PER_DOLLAR]
 
 
 def test_what_expired_is_charged_no_more() -> None:
-    account = RICH.reserve("a", DOLLAR, NOON).settle("a", DOLLAR, LATE)
+    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).settle("a", MICROS_PER_DOLLAR, LATE)
     assert (RICH.balance, {}) == (account.balance, account.held)
 
 
 def test_a_call_sent_again_holds_its_money_once_and_longer() -> None:
-    account = RICH.reserve("a", DOLLAR, NOON).reserve("a", DOLLAR, SOON)
-    assert {"a": Hold(DOLLAR, SOON + HOLD_LIFETIME)} == account.held
+    account = RICH.reserve("a", MICROS_PER_DOLLAR, NOON).reserve("a", MICROS_PER_DOLLAR, SOON)
+    assert {"a": Hold(MICROS_PER_DOLLAR, SOON + HOLD_LIFETIME)} == account.held
 
 
 def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
@@ -76,7 +80,7 @@ def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
 
 
 def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
-    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=50_000)
+    account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=50_000)
     with pytest.raises(PaymentRequired) as caught:
         account.reserve("a", 40_000, NOON).reserve("b", 20_000, NOON)
     expected = (
@@ -89,7 +93,7 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
 
 
 def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
-    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=10_000)
+    account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
     account = account.reserve("a", 10_000, NOON).settle("a", 10_000, SOON)
     tokyo = timezone(timedelta(hours=9))
     still_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
@@ -101,15 +105,17 @@ def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
 
 def test_a_clock_that_is_late_brings_back_no_month_that_is_over() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
-    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=10_000)
+    account = Account(user_id="anna", balance=MICROS_PER_DOLLAR, monthly_budget=10_000)
     account = account.reserve("a", 10_000, june).settle("a", 10_000, june)
     assert account.budget_left(june - timedelta(seconds=1)) == 0
 
 
 def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
-    account = RICH.reserve("a", DOLLAR, june - timedelta(seconds=1)).settle("a", DOLLAR, june)
-    assert ("2024-06", DOLLAR) == (account.month, account.spent)
+    account = RICH.reserve("a", MICROS_PER_DOLLAR, june - timedelta(seconds=1)).settle(
+        "a", MICROS_PER_DOLLAR, june
+    )
+    assert ("2024-06", MICROS_PER_DOLLAR) == (account.month, account.spent)
 
 
 def test_a_budget_that_is_cut_below_what_is_spent_leaves_nothing() -> None:
@@ -119,26 +125,26 @@ def test_a_budget_that_is_cut_below_what_is_spent_leaves_nothing() -> None:
 
 def test_without_a_budget_the_balance_is_the_limit() -> None:
     assert RICH.budget_left(NOON) is None
-    assert RICH.reserve("a", 10 * DOLLAR, NOON).available(NOON) == 0
+    assert RICH.reserve("a", 10 * MICROS_PER_DOLLAR, NOON).available(NOON) == 0
 
 
 def test_a_credit_adds_and_a_negative_one_takes_back() -> None:
-    assert 12 * DOLLAR == RICH.credit(2 * DOLLAR, NOON).balance
-    assert RICH.credit(-10 * DOLLAR, NOON).balance == 0
+    assert 12 * MICROS_PER_DOLLAR == RICH.credit(2 * MICROS_PER_DOLLAR, NOON).balance
+    assert RICH.credit(-10 * MICROS_PER_DOLLAR, NOON).balance == 0
 
 
 def test_what_is_held_cannot_be_taken_back() -> None:
-    account = RICH.reserve("a", 4 * DOLLAR, NOON)
+    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON)
     with pytest.raises(
         InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 is on hold"
     ):
-        account.credit(-7 * DOLLAR, NOON)
+        account.credit(-7 * MICROS_PER_DOLLAR, NOON)
 
 
 def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
-    account = RICH.reserve("a", 4 * DOLLAR, NOON).credit(-7 * DOLLAR, LATE)
-    assert 3 * DOLLAR == account.available(LATE)
-    assert 3 * DOLLAR == account.settle("a", 4 * DOLLAR, SOON).balance
+    account = RICH.reserve("a", 4 * MICROS_PER_DOLLAR, NOON).credit(-7 * MICROS_PER_DOLLAR, LATE)
+    assert 3 * MICROS_PER_DOLLAR == account.available(LATE)
+    assert 3 * MICROS_PER_DOLLAR == account.settle("a", 4 * MICROS_PER_DOLLAR, SOON).balance
 
 
 @pytest.mark.parametrize(
@@ -160,7 +166,7 @@ def test_amounts_read_as_people_write_them(amount: int, text: str) -> None:
 @given(st.integers(0, 10**15))
 def test_amounts_are_told_exactly(amount: int) -> None:
     whole, _, cents = format_dollars(amount)[1:].replace(",", "").partition(".")
-    assert amount == int(whole) * DOLLAR + int(cents.ljust(6, "0"))
+    assert amount == int(whole) * MICROS_PER_DOLLAR + int(cents.ljust(6, "0"))
 
 
 CALL_IDS = st.sampled_from("abcd")

@@ -38,11 +38,11 @@ def test_an_unused_bucket_is_full() -> None:
     assert TokenBucket(SIXTY).tokens(NOON) == 60
 
 
-@pytest.mark.parametrize(("capacity", "block"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
-def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block: int) -> None:
+@pytest.mark.parametrize(("capacity", "block_size"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
+def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block_size: int) -> None:
     leased, bucket = TokenBucket(Rate(capacity, MINUTE)).lease(NOON)
-    assert block == leased.tokens
-    assert capacity - block == bucket.tokens(NOON)
+    assert block_size == leased.tokens
+    assert capacity - block_size == bucket.tokens(NOON)
 
 
 def test_an_empty_bucket_gives_nothing_and_tells_when_it_will() -> None:
@@ -102,7 +102,7 @@ def test_instances_together_let_through_what_is_guaranteed(
     for first, start in enumerate(passed):
         for last in range(first, len(passed)):
             refilled = rate.capacity * ((passed[last] - start) / rate.period)
-            most = rate.capacity + refilled + INSTANCES * rate.block
+            most = rate.capacity + refilled + INSTANCES * rate.block_size
             assert last - first + 1 <= most
 
 

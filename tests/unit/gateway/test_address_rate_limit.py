@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT, AddressRateLimit
+from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT_REQUESTS, AddressRateLimit
 from tests.support.clock import SettableSeconds
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
     gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        if next(there) == MAX_CONCURRENT:
+        if next(there) == MAX_CONCURRENT_REQUESTS:
             crowded.set()
         await gate.wait()
         await PlainTextResponse("ok")(scope, receive, send)
@@ -66,7 +66,9 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
         for name in ("1.2.3.4", "5.6.7.8")
     )
     async with one, other:
-        waiting = [asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT)]
+        waiting = [
+            asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT_REQUESTS)
+        ]
         await crowded.wait()
         assert 429 == (await one.get("http://x/")).status_code
         waiting.append(asyncio.create_task(other.get("http://x/")))

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.body_limits import (
-    LARGE_BODY,
+    LARGE_BODY_BYTES,
     MAX_BUFFERED_BYTES,
     MAX_VALUES,
-    MIN_BANDWIDTH,
+    MIN_BYTES_PER_SECOND,
     BodyLimit,
     count_values,
     find_json_problem,
@@ -124,7 +124,7 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
     unfinished = in_parts([b"a", b"b"])[:1]
     little, more = (
         asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, timeout=60), unfinished))
-        for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BANDWIDTH)
+        for max_bytes in (lambda _: 1, lambda _: 60 * MIN_BYTES_PER_SECOND)
     )
     for over, under_way in ((little, [more]), (more, [])):
         monotonic.turn_soon(61)
@@ -149,7 +149,7 @@ async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
     limit = BodyLimit(reader, lambda _: 1_000_000, find_problem=find_json_problem)
-    for padding in (b"", b" " * LARGE_BODY):
+    for padding in (b"", b" " * LARGE_BODY_BYTES):
         status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
         assert (400, True) == (status, "half of a surrogate pair" in message)
     assert [] == reader.bodies

@@ -36,7 +36,7 @@ def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def without(*names: str) -> Catalog:
-    return CATALOG.configured(Settings(disabled_tools=names))
+    return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
 async def refusal_of(name: str, catalog: Catalog) -> MCPError:
@@ -55,7 +55,7 @@ def test_without_settings_the_tools_are_as_they_are() -> None:
 def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
     other = declaration.model_copy(update={"name": "other"})
     settings = Settings(tool_timeouts={"other": 60.0})
-    timed = Catalog([declaration, other]).configured(settings).tools_for(ANNA)
+    timed = Catalog([declaration, other]).apply_settings(settings).tools_for(ANNA)
     assert [60.0, declaration.timeout] == [tool.timeout for tool in timed]
 
 
@@ -67,7 +67,7 @@ def test_a_deployment_may_give_tools_another_price() -> None:
             make_tool("free"),
         ]
     )
-    priced = catalog.configured(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
+    priced = catalog.apply_settings(Settings(tool_prices={"dear": 0, "free": 5})).tools_for(ANNA)
     assert {"cheap": 1, "dear": 0, "free": 5} == {tool.name: tool.price for tool in priced}
 
 
@@ -84,7 +84,7 @@ def test_a_setting_for_a_tool_that_there_is_not_is_refused(
 ) -> None:
     wrong = f"{setting.upper()} names unknown tools: serch. The tools are: try_out."
     with pytest.raises(InvalidInput, match=wrong):
-        Catalog([declaration]).configured(Settings(**{setting: value}))
+        Catalog([declaration]).apply_settings(Settings(**{setting: value}))
 
 
 async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:

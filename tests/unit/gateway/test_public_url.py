@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import mcp_app
-from functions.gateway.auth.public_url import hosts_of, origins_of
+from functions.gateway.auth.public_url import allowed_hosts, own_origins
 from functions.gateway.mcp.server import mcp_server
 from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, FakeDispatcher
@@ -20,14 +20,14 @@ from tests.support.mcp_wire import HEADERS, message
 def test_a_laptop_is_known_by_each_of_its_names(host: str, slash: str) -> None:
     settings = Settings(public_url=f"http://{host}:8080{slash}")
     names = ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"]
-    assert names == hosts_of(settings)
-    assert [f"http://{name}" for name in names] == origins_of(settings)
+    assert names == allowed_hosts(settings)
+    assert [f"http://{name}" for name in names] == own_origins(settings)
 
 
 @pytest.mark.parametrize("host", ["carrel.example", "carrel.example:8443", "[2001:db8::1]:8443"])
 def test_elsewhere_the_gateway_has_one_name(host: str) -> None:
     settings = Settings(public_url=f"https://{host}/")
-    assert ([host], [f"https://{host}"]) == (hosts_of(settings), origins_of(settings))
+    assert ([host], [f"https://{host}"]) == (allowed_hosts(settings), own_origins(settings))
 
 
 @pytest.mark.anyio

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
-from functions.gateway.auth.visitor import Visitor, visitor_of
+from functions.gateway.auth.visitor import Visitor, require_visitor
 from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
@@ -32,7 +32,7 @@ class FakeContext:
 
 
 def find_visitor(request: Request | None, local_visitor: object) -> Visitor:
-    return visitor_of(cast("RequestContext", FakeContext(request, local_visitor)))
+    return require_visitor(cast("RequestContext", FakeContext(request, local_visitor)))
 
 
 def make_request(visitor: Visitor | None) -> Request:

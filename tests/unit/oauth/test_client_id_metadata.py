@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.client_id_metadata import MAX_CACHED, MAX_CONCURRENT, ClientDocuments
+from functions.gateway.oauth.client_id_metadata import (
+    MAX_CACHED_LOOKUPS,
+    MAX_CONCURRENT_FETCHES,
+    ClientDocuments,
+)
 from functions.gateway.oauth.safe_fetch import Endpoint, SafeFetch
 from shared.core.errors import Unavailable
 from tests.support.clock import SettableClock
@@ -186,7 +190,9 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT)]
+    asking = [
+        asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT_FETCHES)
+    ]
     await asyncio.sleep(0)
     [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
     server.gate.set()
@@ -301,10 +307,10 @@ async def test_an_unknown_host_is_a_reason_to_check_the_address(
 async def test_the_cache_is_bounded_and_drops_the_oldest_document(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    for number in range(MAX_CACHED + 1):
+    for number in range(MAX_CACHED_LOOKUPS + 1):
         with pytest.raises(Unavailable):
             await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
     assert 1 == len(server.requests)
-    assert MAX_CACHED == len(documents._cache)  # noqa: SLF001 - memory is what is tested
+    assert MAX_CACHED_LOOKUPS == len(documents._cache)  # noqa: SLF001 - memory is what is tested

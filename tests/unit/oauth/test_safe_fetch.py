@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.gateway.oauth.safe_fetch import (
-    MAX_BYTES,
+    MAX_DOCUMENT_BYTES,
     DocumentRejected,
     Endpoint,
     PublicUrl,
@@ -362,10 +362,10 @@ async def test_a_compressed_body_is_refused(server: DocumentServer, certificate:
 async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
     server: DocumentServer, certificate: Path
 ) -> None:
-    server.page = Page(b" " * MAX_BYTES)
+    server.page = Page(b" " * MAX_DOCUMENT_BYTES)
     fetch = make_fetcher(server, certificate)
-    assert MAX_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
-    server.page = Page(b" " * (MAX_BYTES + 1))
+    assert MAX_DOCUMENT_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
+    server.page = Page(b" " * (MAX_DOCUMENT_BYTES + 1))
     assert "too_large" == await why_refused(fetch)
     server.page = Page(b" " * 1000, endless=True)
     assert "too_large" == await why_refused(fetch)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from functions.gateway.oauth.authorization import grant_id_of_code, make_code
+from functions.gateway.oauth.authorization import make_code, parse_code
 from functions.gateway.oauth.clients import (
     is_client_id,
     make_client_id,
@@ -31,15 +31,15 @@ generations = st.integers(1, 10**9 - 1)
 def test_what_we_make_says_what_it_was_made_for(grant: str, client: str, generation: int) -> None:
     code = make_code(KEYRING, grant, client)
     token = make_refresh_token(KEYRING, grant, generation, client)
-    assert grant == grant_id_of_code(KEYRING, code, client)
+    assert grant == parse_code(KEYRING, code, client)
     assert (grant, generation) == parse_refresh_token(KEYRING, token, client)
-    assert grant_id_of_code(KEYRING, token, client) is None
+    assert parse_code(KEYRING, token, client) is None
     assert parse_refresh_token(KEYRING, code, client) is None
 
 
 @given(st.text(), clients)
 def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
-    assert grant_id_of_code(KEYRING, text, client) is None
+    assert parse_code(KEYRING, text, client) is None
     assert parse_refresh_token(KEYRING, text, client) is None
     assert not is_client_id(KEYRING, text)
 
@@ -50,7 +50,7 @@ def test_arbitrary_text_is_not_a_credential(text: str, client: str) -> None:
     st.from_regex(r"[0-9a-f-]{36}\.[A-Za-z0-9_-]{8}", fullmatch=True),
 )
 def test_the_right_form_is_not_enough(code: str, token: str, client_id: str) -> None:
-    assert grant_id_of_code(KEYRING, code, "client") is None
+    assert parse_code(KEYRING, code, "client") is None
     assert parse_refresh_token(KEYRING, token, "client") is None
     assert not is_client_id(KEYRING, client_id)
 
@@ -63,14 +63,14 @@ def test_nothing_passes_from_one_program_to_another(
     token = make_refresh_token(KEYRING, grant, generation, mine)
     expected = (grant, (grant, generation)) if mine == yours else (None, None)
     assert expected == (
-        grant_id_of_code(KEYRING, code, yours),
+        parse_code(KEYRING, code, yours),
         parse_refresh_token(KEYRING, token, yours),
     )
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
     for text in corruptions(make_code(KEYRING, GRANT, "client")):
-        assert grant_id_of_code(KEYRING, text, "client") is None
+        assert parse_code(KEYRING, text, "client") is None
     for text in corruptions(make_refresh_token(KEYRING, GRANT, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
     for text in corruptions(make_client_id(KEYRING, NAME)):
@@ -89,7 +89,7 @@ def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
     code, token = make_code(KEYRING, GRANT, "c"), make_refresh_token(KEYRING, GRANT, 3, "c")
     client_id = make_client_id(KEYRING, NAME)
     for keyring, holds in ((Keyring([NEW, OLD]), True), (Keyring([NEW]), False)):
-        assert (grant_id_of_code(keyring, code, "c") is not None) == holds
+        assert (parse_code(keyring, code, "c") is not None) == holds
         assert (parse_refresh_token(keyring, token, "c") is not None) == holds
         assert is_client_id(keyring, client_id) == holds
 
