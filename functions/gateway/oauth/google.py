@@ -161,8 +161,8 @@ class GoogleSignIn:
             raise Unauthorized("Google's answer belongs to another sign-in. Try again.")
         if not self._is_allowed(identity):
             raise Forbidden(
-                f"{identity.email} is not allowed to sign in here. Choose another account, or ask the"
-                " owner of this server to add it."
+                f"{identity.email} is not allowed to sign in here. Choose another account, or ask"
+                " the owner of this server to add it."
             )
         return Proof(user_id=require_user_id(identity.email), kind="google", email=identity.email)
 
