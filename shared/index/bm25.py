@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 CAP: Final = 1_000
-"""Entries that postings keep when they are truncated."""
+"""Maximum number of entries in truncated postings."""
 
 _LENGTH_BITS: Final = 20
 _LENGTH_MASK: Final = (1 << _LENGTH_BITS) - 1
@@ -40,7 +40,7 @@ class Totals:
 
     @property
     def average(self) -> float:
-        """The mean length of a document; 1 for an empty corpus."""
+        """The mean length of a document, or 1 for an empty corpus."""
         return self.length / self.documents if self.documents and self.length else 1.0
 
 
@@ -49,10 +49,10 @@ class Postings:
     """The documents that have a term or a facet.
 
     Attributes:
-        df: The document frequency: how many documents there are.
+        df: The document frequency, which is the number of documents with the term or facet.
         entries: Document id to entry: for a term the packed (tf, length), for a facet the
-            document's date in microseconds since 1970. If there are fewer than `df`, the postings
-            are truncated: a term's to its best entries, a facet's to its newest.
+            document's date in microseconds since 1970. Postings with fewer than `df` entries are
+            truncated: a term's to its best entries, a facet's to its newest.
         since: The date from which a facet's postings are complete, even if truncated.
     """
 
@@ -70,7 +70,7 @@ def pack(tf: int, length: int) -> int:
     """Pack a term's frequency and its document's length into one integer.
 
     Raises:
-        ValueError: Not `1 <= tf <= length < 2**20`.
+        ValueError: `1 <= tf <= length < 2**20` does not hold.
     """
     if not 1 <= tf <= length <= _LENGTH_MASK:
         raise ValueError(f"need 1 <= tf <= length <= {_LENGTH_MASK}; got {tf}, {length}")
@@ -90,7 +90,7 @@ B: Final = 0.75
 
 
 def idf(df: int, documents: int) -> float:
-    """Inverse document frequency: the rarer a term, the more it tells.
+    """Return the inverse document frequency, which is higher for rarer terms.
 
     The two counts may be read at different moments, so `df` may exceed `documents`.
     """
@@ -99,12 +99,12 @@ def idf(df: int, documents: int) -> float:
 
 
 def impact(tf: int, length: int, average: float) -> float:
-    """The share of a term's idf in a document's score: 0 without the term, always below 1."""
+    """Return the share of a term's idf that counts for a document, from 0 to below 1."""
     return tf / (tf + K1 * (1 - B + B * length / average))
 
 
 def best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
-    """The entries of the highest impact; of equal ones, those of the lowest ids."""
+    """Return the entries of the highest impact. Ties go to the lowest ids."""
 
     def order(item: tuple[str, int]) -> tuple[float, str]:
         return -impact(*unpack(item[1]), average), item[0]

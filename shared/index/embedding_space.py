@@ -1,13 +1,13 @@
-"""`meta/embedding`: the model this database is embedded with. It keeps vector spaces apart.
+"""`meta/embedding`: the model that this database is embedded with.
 
-`{model, dimension}` names the space in which vectors are compared. While the base moves to another
-model, `moving_to {model, dimension, since, places, cleared}` stands beside it. A move deletes every
-vector of the old space before the first vector of the new space is stored, so the database never
-holds vectors of both; while it lasts, nothing can be searched by meaning. The package
-`shared.pipeline.embedding` carries out the move.
+`{model, dimension}` names the space in which vectors are compared. During a migration to
+another model, the document also has `moving_to {model, dimension, since, places, cleared}`. A
+migration deletes every vector of the old space before it stores the first vector of the new space.
+The database therefore never contains vectors of both, and search by meaning is unavailable until
+the migration is complete. The package `shared.pipeline.embedding` carries it out.
 
-A process trusts what it has read here for FRESH_SECONDS. A move therefore starts only after that
-time, plus the longest call that may have begun within it.
+A process trusts the space that it has read for FRESH_SECONDS. A migration therefore starts only
+after that time, plus the longest call that may have begun within it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     """A model, and the length of its vectors."""
 
 FRESH_SECONDS: Final = 15.0
-"""How long a process trusts the space that it has read: the base may move while the process
-lives."""
+"""Seconds for which a process trusts the space that it has read. Another process may start a
+migration in the meantime."""
 COMMAND: Final = "carrel jobs run reembed"
 _COLLECTION, _DOCUMENT = "meta", "embedding"
 _MOVE: Final = "moving_to"
 
 
 class ReembeddingInProgress(Unavailable):
-    """The base is being embedded with another model: nothing can be compared by meaning."""
+    """The knowledge base is being embedded with another model, so vectors cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceMove:
-    """A move to another space.
+    """A migration to another space.
 
     Attributes:
         target: The new space.
-        since: When the move was announced.
+        since: When the migration was announced.
         cleared: Whether all vectors of other spaces are deleted.
-        progress: The last id that each pass over a collection has reached; None: the pass is
+        progress: The last id that each pass over a collection has reached, or None if the pass is
             complete. A pass that has not begun is missing.
     """
 
@@ -66,12 +66,12 @@ class SpaceMove:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
-    """The database's space and the move that is under way.
+    """The database's space and the migration that is under way.
 
     Attributes:
-        space: The space of its vectors; None if nothing has been embedded yet.
-        move: The move that is under way, if any.
-        snapshot: The document that says so.
+        space: The space of its vectors, or None if nothing has been embedded yet.
+        move: The migration that is under way, if any.
+        snapshot: The document from which both were read.
     """
 
     space: Space | None
@@ -83,27 +83,33 @@ class EmbeddingSpace:
     """The guard against comparing vectors of different models."""
 
     def __init__(self, database: Database) -> None:
-        """Guard this database; the process remembers which spaces it has confirmed, and when."""
+        """Store the database client. Confirmed spaces are cached in the process."""
         self._database = database
         self._confirmed: dict[Space, float] = database.cache("embedding_space")
         self._reference = database.document(_COLLECTION, _DOCUMENT)
 
     async def current(self) -> Space | None:
-        """The space of the database; None if nothing has been embedded yet. One round trip."""
+        """Load the space of the database, or None if nothing has been embedded yet.
+
+        Costs one round trip.
+        """
         return (await self.state()).space
 
     async def state(self) -> EmbeddingState:
-        """The space, and the move to another one if there is one. One round trip."""
+        """Load the space and the migration that is under way, if any. Costs one round trip."""
         snapshot = await self._database.get(self._reference)
         data = snapshot.to_dict() or {}
         space = (data["model"], data["dimension"]) if snapshot.exists else None
         return EmbeddingState(space, _move(data[_MOVE]) if _MOVE in data else None, snapshot)
 
     async def expect(self, embedder: Embedder) -> bool:
-        """Check that the database is embedded with this model; False if nothing is embedded yet.
+        """Check that the database is embedded with this model.
+
+        Returns:
+            False if nothing is embedded yet.
 
         Raises:
-            ReembeddingInProgress: The base moves from or to this model.
+            ReembeddingInProgress: The base is migrating from or to this model.
             Conflict: The base is embedded with another model.
         """
         space = _space(embedder)
@@ -119,7 +125,7 @@ class EmbeddingSpace:
         """Record this model for a new database, or check that its vectors may be stored.
 
         Raises:
-            ReembeddingInProgress: The base is moving, and does not take vectors of this model yet.
+            ReembeddingInProgress: The migration is not ready for this model's vectors yet.
             Conflict: The base is embedded with another model.
         """
         move = await self.join(embedder)
@@ -127,13 +133,15 @@ class EmbeddingSpace:
             raise _reembedding(move)
 
     async def join(self, embedder: Embedder) -> SpaceMove | None:
-        """Do what `claim` does, or join a move to this model. The caller holds the lease of embed.
+        """Claim the space for this model, or join a migration to it.
+
+        The caller must hold the lease of the embed step.
 
         Returns:
-            The move to this model that is under way, if any.
+            The migration to this model that is under way, if any.
 
         Raises:
-            ReembeddingInProgress: The base moves to another model.
+            ReembeddingInProgress: The base is migrating to another model.
             Conflict: The base is embedded with another model.
         """
         space = _space(embedder)
@@ -152,7 +160,9 @@ class EmbeddingSpace:
     async def start_move(
         self, state: EmbeddingState, embedder: Embedder, now: datetime
     ) -> SpaceMove:
-        """Announce a move to this model. Vectors must not change until FRESH_SECONDS have passed.
+        """Announce a migration to this model.
+
+        Vectors must not change until FRESH_SECONDS have passed.
 
         Raises:
             WriteConflict: The space has changed since it was read.
@@ -165,21 +175,21 @@ class EmbeddingSpace:
         return SpaceMove((model, dimension), now)
 
     async def save_progress(self, name: str, last_id: str | None) -> None:
-        """Store how far a pass of the move has come; None: it is complete."""
+        """Store the last id that a pass of the migration has reached, or None if it is complete."""
         await self._update({f"{_MOVE}.places.{name}": last_id})
 
     async def mark_cleared(self) -> None:
-        """Record that all vectors of other spaces are deleted: new vectors may be stored."""
+        """Record that all vectors of other spaces are deleted. New vectors may now be stored."""
         await self._update({f"{_MOVE}.cleared": True})
 
     async def complete_move(self, move: SpaceMove) -> None:
-        """End a move: from now on, vectors are compared in the new space."""
+        """End a migration. From now on, vectors are compared in the new space."""
         model, dimension = move.target
         document = {"model": model, "dimension": dimension}
         await self._database.commit([lambda batch: batch.set(self._reference, document)])
 
     async def _create(self, space: Space) -> bool:
-        """Record the space of a new database; False if another process already has."""
+        """Record the space of a new database. Return False if another process already has."""
         document = dict(zip(("model", "dimension"), space, strict=True))
         try:
             await self._database.commit([lambda batch: batch.create(self._reference, document)])

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _MAX_ID_BYTES: Final = 400
-"""Length of an id from which on a hash replaces the key; Firestore takes 1,500 bytes."""
+"""Maximum length of an id in plain form. In a longer id, a hash replaces the key. Firestore allows
+1,500 bytes."""
 _MAX_KEY_BYTES: Final = 1_200
-"""Length to which a folded name is cut. Folding may make 18 characters of one. Firestore indexes
-and compares 1,500 bytes, and a search for a prefix appends some."""
+"""Maximum length of a folded name; the rest is cut off. Folding can turn one character into 18.
+Firestore indexes and compares 1,500 bytes, and a search by prefix appends a few."""
 
 
 class Kind(StrEnum):
@@ -38,7 +39,7 @@ class Facet:
 
     Attributes:
         kind: The kind of value.
-        key: The value as it is compared: names folded, ids and months unchanged.
+        key: The value in the form used for comparison: names folded, ids and months unchanged.
     """
 
     kind: Kind
@@ -46,7 +47,7 @@ class Facet:
 
     @property
     def id(self) -> str:
-        """The facet as a legal Firestore document id, and as an entry of a document's `facets`."""
+        """The id of the facet's postings in Firestore, and its entry in a document's `facets`."""
         plain = f"{self.kind}:{self.key.replace('%', '%25').replace('/', '%2F')}"
         if len(plain.encode()) <= _MAX_ID_BYTES:
             return plain
@@ -58,26 +59,35 @@ HAS_CARD: Final = Facet(Kind.CARD, "yes")
 
 
 def named_facet(kind: Kind, name: str) -> Facet:
-    """The facet of a name as people write it.
+    """Return the facet for a name.
 
-    Case, width, white space, and anything after the first 1,200 bytes do not matter.
+    Case, character width, and the amount of white space do not matter. Only the first 1,200
+    bytes count.
     """
     key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     return Facet(kind, key.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip())
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:
-    """The facet of an id. If the id is a hash, the key follows from a name of the facet."""
+    """Return the facet for an id.
+
+    Args:
+        facet_id: The id.
+        name: A name of the facet, from which the key follows if the id is a hash.
+
+    Raises:
+        ValueError: The id does not begin with the kind of a facet.
+    """
     kind, _, rest = facet_id.partition(":")
     plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
     return plain if plain.id == facet_id else named_facet(plain.kind, name)
 
 
 def month_facet(moment: datetime) -> Facet:
-    """The month of a moment, in the moment's time zone."""
+    """Return the facet for a moment's month, in the moment's time zone."""
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
 
-def id_facet(document_id: str) -> str:
-    """An entry of a document's `facets` that no other document has."""
+def unique_entry(document_id: str) -> str:
+    """Return an entry for a document's `facets` that no other document has."""
     return f"id:{document_id}"

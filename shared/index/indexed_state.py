@@ -40,7 +40,7 @@ class IndexedState:
         return sum(self.terms.values())
 
     def entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
-        """The postings that list the document, each with its entry."""
+        """Yield the postings that list the document, each with its entry."""
         length = self.length
         for term, tf in self.terms.items():
             yield (names.lexicon, term), pack(tf, length)
@@ -48,7 +48,7 @@ class IndexedState:
             yield (names.facets, facet), self.dated_at
 
     def document(self) -> dict[str, Any]:
-        """The state as it is stored."""
+        """Return the stored form of the state."""
         return {
             "terms": dict(self.terms),
             "facets": dict(self.facets),
@@ -61,7 +61,10 @@ NOT_INDEXED: Final = IndexedState()
 
 
 def indexed_state(document: Searchable) -> IndexedState:
-    """The state in which a document belongs in the index: some milliseconds for a long text."""
+    """Compute the state in which a document belongs in the index.
+
+    Takes some milliseconds for a long text.
+    """
     return IndexedState(
         terms=Counter(terms(document.indexed_text)),
         facets={facet.id: name for facet, name in document.facets.items()},
@@ -70,5 +73,5 @@ def indexed_state(document: Searchable) -> IndexedState:
 
 
 def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
-    """The state in which a document is in the index, from its stored fields."""
+    """Read a document's current state in the index from its stored fields."""
     return IndexedState(**data["indexed"]) if "indexed" in data else NOT_INDEXED

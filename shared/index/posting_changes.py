@@ -43,8 +43,8 @@ class IndexDifference:
 
     Attributes:
         document_id: The document's id.
-        before: Its present state; NOT_INDEXED for a new document.
-        after: Its new state; NOT_INDEXED for a document to remove.
+        before: Its current state, or NOT_INDEXED for a new document.
+        after: Its new state, or NOT_INDEXED for a document to remove.
     """
 
     document_id: str
@@ -54,7 +54,7 @@ class IndexDifference:
     def entries(
         self, names: IndexCollections
     ) -> Iterator[tuple[PostingsRef, int | None, int | None]]:
-        """The postings that change, each with its present and its new entry."""
+        """Yield the postings that change, each with its current and its new entry."""
         old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
         for name in old.keys() | new.keys():
             before, after = old.get(name), new.get(name)
@@ -62,7 +62,7 @@ class IndexDifference:
                 yield name, before, after
 
     def descriptions(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, dict[str, str]]]:
-        """The kind, key and name of each facet whose name is new for this document."""
+        """Yield the kind, key and name of each facet whose name is new for this document."""
         for facet_id, name in self.after.facets.items():
             if self.before.facets.get(facet_id) != name:
                 facet = parse_facet_id(facet_id, name)
@@ -90,10 +90,10 @@ class PostingsChange:
         self.df += (after is not None) - (before is not None)
 
     def document(self) -> dict[str, Any]:
-        """The fields to merge into the stored postings.
+        """Return the fields to merge into the stored postings.
 
-        Firestore applies increments in the order of the fields' names and returns the results:
-        that of `held` is always the last.
+        Firestore applies increments in the order of the fields' names and returns the results
+        in that order. The result of `held` is always the last.
         """
         if not self.entries:
             return dict(self.fields)
@@ -105,7 +105,7 @@ class PostingsChange:
 def postings_changes(
     names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> dict[PostingsRef, PostingsChange]:
-    """The changes of postings by several documents together."""
+    """Combine the changes of postings by several documents."""
     changes: dict[PostingsRef, PostingsChange] = defaultdict(PostingsChange)
     for difference in differences:
         for name, before, after in difference.entries(names):
@@ -116,7 +116,7 @@ def postings_changes(
 
 
 def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
-    """The change of the totals; a document without terms does not count."""
+    """Compute the change of the totals. A document without terms does not count."""
     pairs = [(difference.before.length, difference.after.length) for difference in differences]
     counts = {
         "documents": sum((new > 0) - (old > 0) for old, new in pairs),
@@ -128,7 +128,7 @@ def totals_change(differences: Sequence[IndexDifference]) -> dict[str, int]:
 def postings_writes(
     database: Database, names: IndexCollections, difference: IndexDifference
 ) -> list[Write]:
-    """The writes that index one document; none where nothing changes.
+    """Build the writes that index one document, if anything changes.
 
     `difference.before` must be the document's state at the time of the commit. The same commit
     therefore also stores `difference.after` in the document, on the condition that the document
@@ -140,7 +140,7 @@ def postings_writes(
 
 
 def postings_write(database: Database, name: PostingsRef, change: PostingsChange) -> Write:
-    """The write that merges a change into postings, and creates them if they are missing."""
+    """Build the write that merges a change into postings, and creates them if they are missing."""
     reference, data = database.document(*name), change.document()
     return lambda batch: batch.set(reference, data, merge=True)
 
@@ -148,7 +148,7 @@ def postings_write(database: Database, name: PostingsRef, change: PostingsChange
 def totals_writes(
     database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
-    """The write that adds to the totals; none where they stay the same."""
+    """Build the write that adds to the totals, if they change."""
     counts = totals_change(differences)
     data = {name: Increment(count) for name, count in counts.items()}
     reference = database.document(*names.totals)
@@ -178,7 +178,9 @@ class PostingsTruncation:
         self._cap = cap
 
     async def overlong(self, limit: int) -> list[PostingsRef]:
-        """The postings that may be too long, of terms and of facets `limit` each. One round trip.
+        """Load the ids of postings that may be too long, up to `limit` each of terms and facets.
+
+        Costs one round trip.
 
         A corpus with a single writer does not need this: `Indexing.apply` returns them.
         """
@@ -189,7 +191,7 @@ class PostingsTruncation:
     async def truncate(
         self, references: Sequence[PostingsRef], policies: Mapping[str, TruncationPolicy]
     ) -> None:
-        """Truncate postings that may be too long; those that change meanwhile are skipped.
+        """Truncate postings that may be too long. Postings that change in the meantime are skipped.
 
         Args:
             references: The postings.
@@ -234,12 +236,12 @@ class PostingsTruncation:
 def newest_entries(
     entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP
 ) -> dict[str, int]:
-    """The entries of the latest dates; of one date, those of the highest ids."""
+    """Return the entries of the latest dates. Ties go to the highest ids."""
     return dict(heapq.nlargest(limit, entries.items(), key=lambda entry: (entry[1], entry[0])))
 
 
 def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolicy]:
-    """The policy of each collection: terms keep their best entries, facets their newest.
+    """Return each collection's policy. Terms keep their best entries, facets their newest.
 
     The job that truncates postings and the one that rebuilds them must agree.
     """
@@ -247,12 +249,12 @@ def truncation_policies(names: IndexCollections) -> Mapping[str, TruncationPolic
 
 
 def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
-    """The postings of a collection that may have so many entries; the entries are not read."""
+    """Query the ids of postings that may be too long, without their entries."""
     return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index.
+    """Yield every query of this module, to prove that each has its index.
 
     Those of the knowledge base are not queried: their single writer knows which have grown.
     """

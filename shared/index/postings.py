@@ -88,12 +88,12 @@ class InvertedIndex:
     """Reads the postings of a corpus."""
 
     def __init__(self, database: Database, names: IndexCollections) -> None:
-        """Read these collections of this database."""
+        """Store the database client and the names of the collections."""
         self._database = database
         self._names = names
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """The postings of these terms and facets, and the totals. One round trip."""
+        """Load the postings of these terms and facets, and the totals. Costs one round trip."""
         by_id = {facet.id: facet for facet in facets}
         references = [
             *(self._database.document(self._names.lexicon, term) for term in dict.fromkeys(terms)),
@@ -115,18 +115,18 @@ class InvertedIndex:
         )
 
     async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
-        """The most common values of a kind, most common first. One round trip."""
+        """Load the most common values of a kind, most common first. Costs one round trip."""
         query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
         return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self, kind: Kind) -> int:
-        """The number of values of a kind. One round trip."""
+        """Count the values of a kind. Costs one round trip."""
         return await self._database.count(commonest_query(self._facets, kind))
 
     async def names_from(
         self, kind: Kind, prefix: str, limit: int, after: str = ""
     ) -> list[FacetValue]:
-        """The values of a kind whose key begins with `prefix` and follows `after`, by key.
+        """Load the values of a kind whose key begins with `prefix` and follows `after`, by key.
 
         One round trip.
         """
@@ -142,7 +142,7 @@ _NAME_FIELDS: Final = ("key", "name", "df")
 
 
 def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
-    """The facets of a kind that any document has, the most common first."""
+    """Query the facets of a kind that any document has, the most common first."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("df", ">", 0))
@@ -153,7 +153,7 @@ def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
 def prefix_query(
     facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
 ) -> AsyncQuery:
-    """The facets of a kind whose keys begin with a prefix and follow `after`, without entries."""
+    """Query the facets of a kind by the prefix of their keys, after `after`, without entries."""
     return (
         facets.where(filter=FieldFilter("kind", "==", kind.value))
         .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))
@@ -167,7 +167,7 @@ def prefix_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     for names in (KNOWLEDGE, TRACES):
         facets = client.collection(names.facets)
         yield commonest_query(facets, Kind.TAG)
@@ -176,13 +176,13 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def to_totals(data: dict[str, Any] | None) -> Totals:
-    """The totals from their document; zero if it is missing."""
+    """Read the totals from their document. They are zero if it is missing."""
     fields = data or {}
     return Totals(fields.get("documents", 0), fields.get("length", 0))
 
 
 def _in_use(snapshots: Iterable[DocumentSnapshot[Any]], collection: str) -> dict[str, Postings]:
-    """The postings of a collection that are not empty, by id."""
+    """Return the postings of a collection that are not empty, by id."""
     by_id = {
         snapshot.id: _postings(snapshot)
         for snapshot in snapshots
@@ -196,7 +196,7 @@ def _collection(snapshot: DocumentSnapshot[Any]) -> str:
 
 
 def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
-    """The postings of a document. Missing fields, if it is damaged, must not fail a search."""
+    """Read postings from a document. Missing fields in a damaged one must not fail a search."""
     data = snapshot.to_dict() or {}
     entries = data.get("postings", {})
     return Postings(data.get("df", len(entries)), entries, data.get("since", 0))

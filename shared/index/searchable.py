@@ -24,7 +24,7 @@ class Searchable(Protocol):
 
     @property
     def dated_at(self) -> datetime | None:
-        """Its date; None before it is stored."""
+        """Its date, or None before it is stored."""
 
     @property
     def facets(self) -> Mapping[Facet, str]:

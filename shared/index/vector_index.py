@@ -57,7 +57,7 @@ def compare(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neig
 
 
 def distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
-    """The sort key of neighbours, nearest first, as the server sorts them."""
+    """Return the sort key of a neighbour: nearest first, in the server's order."""
     return neighbour.distance, neighbour.document.id
 
 
@@ -89,7 +89,7 @@ class Documents(Generic[DocumentT]):
         self._read = read
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """The documents that exist among these, in this order. One round trip."""
+        """Load these documents in this order, without missing ones. Costs one round trip."""
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, self._fields)
         by_id = {snapshot.id: snapshot for snapshot in snapshots}
@@ -98,7 +98,7 @@ class Documents(Generic[DocumentT]):
     async def nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """The documents whose vectors are closest to `vector`, best first. One round trip.
+        """Search the documents whose vectors are closest, best first. Costs one round trip.
 
         Args:
             vector: A unit vector.
@@ -128,7 +128,7 @@ class Documents(Generic[DocumentT]):
     def _compared(
         self, snapshot: DocumentSnapshot[Any], vector: Vector
     ) -> Neighbour[DocumentT] | None:
-        """The document compared with `vector`; None if it is deleted or not embedded yet."""
+        """Compare the document with `vector`. Return None if it is deleted or not embedded yet."""
         data = snapshot.to_dict() or {}
         embedding, document = data.get("embedding"), self._read(snapshot.id, data)
         if document is None or embedding is None:
@@ -142,7 +142,7 @@ class Documents(Generic[DocumentT]):
         span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
     ) -> list[DocumentT]:
-        """Documents, the newest first. One round trip.
+        """Load documents, newest first. Costs one round trip.
 
         Args:
             limit: Maximum number of documents.
@@ -161,7 +161,7 @@ class Documents(Generic[DocumentT]):
 
 
 def date_cursor(document: Searchable) -> DateCursor:
-    """The cursor after a document in a listing by date."""
+    """Return the cursor after a document in a listing by date."""
     return to_microseconds(document.dated_at) if document.dated_at else 0, document.id
 
 
@@ -172,7 +172,7 @@ def nearest_query(
     limit: int,
     facets: Sequence[str] = (),
 ) -> AsyncVectorQuery:
-    """The neighbours of a vector, without their vectors."""
+    """Query the neighbours of a vector, without their vectors."""
     query = documents.select([*fields, _DISTANCE])
     if facets:
         query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
@@ -192,7 +192,7 @@ def newest_query(
     span: DateSpan,
     after: DateCursor | None,
 ) -> AsyncQuery:
-    """Documents by date, newest first."""
+    """Query documents by date, newest first."""
     query = dated_query(documents, span).order_by("dated_at", direction=_DOWN)
     query = query.order_by("__name__", direction=_DOWN)
     if facets:
@@ -204,20 +204,20 @@ def newest_query(
 
 
 def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
-    """The documents dated in these days."""
+    """Query the documents dated in these days."""
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
     )
 
 
 def vector_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncVectorQuery]:
-    """Every query by vector, for the proof that each has its index."""
+    """Yield every query by vector, to prove that each has its index."""
     yield nearest_query(documents, ["dated_at"], (1.0,), 1)
     yield nearest_query(documents, ["dated_at"], (1.0,), 1, ["tag:a", "tag:b"])
 
 
 def date_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncQuery]:
-    """Every query by date, for the proof that each has its index."""
+    """Yield every query by date, to prove that each has its index."""
     for facets in ([], ["tag:a", "tag:b"]):
         yield newest_query(documents, 1, facets, ALL_DATES, None)
         yield newest_query(documents, 1, facets, ALL_DATES, (0, "a"))

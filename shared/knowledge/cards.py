@@ -32,7 +32,7 @@ class Cards:
     """Stores knowledge cards with their chunks."""
 
     def __init__(self, database: Database) -> None:
-        """Store cards in this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
@@ -87,7 +87,7 @@ class Cards:
 
 
 def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
-    """The fields of a chunk that change with its card; the chunk is indexed again.
+    """Return the fields of a chunk that change with its card. The chunk is indexed again.
 
     Args:
         card: The card; None if the text gives none.
@@ -99,13 +99,13 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
 
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
-    """A page of all chunks, by id."""
+    """Query a page of all chunks, by id."""
     query = client.collection(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
     return (query.start_after(last) if last else query).limit(BLOCK)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield page_query(client, None)
 
 
@@ -127,7 +127,7 @@ def _writes(
 
 
 def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
-    """Whether a chunk has a card by another model than today's, and no pending step yet."""
+    """Return whether another model than today's wrote a chunk's card, and no step is pending."""
     data, made_by = snapshot.to_dict() or {}, _card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False

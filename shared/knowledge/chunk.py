@@ -62,12 +62,12 @@ class Chunk(SourceFields):
 
     @property
     def chunk_info(self) -> str:
-        """Its place in the source, for people: `1/5`."""
+        """Its place in the source for people, such as `1/5`."""
         return f"{self.position}/{self.total}"
 
     @property
     def date(self) -> str | None:
-        """The day of `dated_at`, for people: `2026-01-31`, in UTC."""
+        """The day of `dated_at` in UTC for people, such as `2026-01-31`."""
         return f"{self.dated_at:%Y-%m-%d}" if self.dated_at else None
 
     @property
@@ -77,7 +77,7 @@ class Chunk(SourceFields):
 
     @property
     def embedding_text(self) -> str:
-        """The text that is embedded."""
+        """The text to embed."""
         return embedding_text(self.title, self.content)
 
     @property
@@ -114,7 +114,7 @@ class Chunk(SourceFields):
 
 
 def embedding_text(title: str, content: str) -> str:
-    """The text that is embedded of a chunk: the title gives a short passage its subject."""
+    """Return the text to embed for a chunk. The title gives a short passage its subject."""
     return f"{title} {content}"
 
 
@@ -141,7 +141,7 @@ def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
 
 
 def source_id_of(chunk_id: str) -> str:
-    """The source id in a chunk id that `chunks_of` made; another id is returned as it is."""
+    """Return the source id in a chunk id from `chunks_of`, or any other id unchanged."""
     match = _CHUNK_ID.fullmatch(chunk_id)
     return match[1] if match else chunk_id
 

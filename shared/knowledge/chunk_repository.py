@@ -59,23 +59,23 @@ to_chunk: Final = _CODEC.read
 
 
 def ingest_fields(chunk: Chunk) -> dict[str, Any]:
-    """The stored fields that ingest owns; cards, clusters and vectors belong to other jobs."""
+    """Return the stored fields that ingest owns. Other jobs own cards, clusters and vectors."""
     owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS)
     return owned | {"content_hash": chunk.content_hash}
 
 
 def fingerprint(chunk: Chunk) -> str:
-    """A hash that changes exactly when a field that ingest owns changes, or the layout."""
+    """Hash the layout and the fields that ingest owns. The hash changes exactly when they do."""
     return hashlib.sha256(_canonical(chunk)).hexdigest()
 
 
 def write_size(chunk: Chunk) -> int:
-    """The approximate size of a write of this chunk: its fields, and a kilobyte for their names."""
+    """Estimate the size of a write of this chunk, with a kilobyte for the names of its fields."""
     return 1_000 + len(_canonical(chunk))
 
 
 def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """A new chunk, to be merged into the remains of a deleted chunk of the same id."""
+    """Return a new chunk's fields, to be merged into the remains of a deleted chunk."""
     return _written(chunk, now) | {
         "created_at": now,
         "dated_at": chunk.highlighted_at or chunk.dated_at or now,
@@ -87,14 +87,14 @@ def new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
 
 
 def edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """An update for a chunk of which anything but the title and the text changed."""
+    """Build the update for a chunk whose title and text are unchanged."""
     dated_at = chunk.highlighted_at or stored.get("dated_at") or stored["created_at"]
     removed = dict.fromkeys(_CODEC.absent_names(chunk), DELETE_FIELD)
     return _written(chunk, now) | removed | {"dated_at": dated_at} | step_pending("index", now)
 
 
 def rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """An update for a chunk whose title changed, which is embedded with its text.
+    """Build the update for a chunk whose title changed. The title is embedded with the text.
 
     The text is the same, or it would be another chunk: cards and extractions stay.
     """
@@ -102,7 +102,7 @@ def rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[
 
 
 def deletion_update(now: datetime) -> dict[str, Any]:
-    """An update that keeps of a chunk only what its removal needs.
+    """Build the update that deletes all fields of a chunk except those its removal needs.
 
     That is its indexed state and its extractions, which are removed before the document is.
     """
@@ -117,12 +117,12 @@ def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
 
 
 def step_pending(step: str, now: datetime) -> dict[str, Any]:
-    """Part of an update: the step is pending again, and its earlier failures are forgotten."""
+    """Build the part of an update that makes a step pending and clears its earlier errors."""
     return step_done(step) | {f"pending.{step}": now}
 
 
 def step_done(step: str) -> dict[str, Any]:
-    """Part of an update: the step is no longer pending, and its failures are forgotten."""
+    """Build the part of an update that ends a pending step and clears its errors."""
     return {
         f"pending.{step}": DELETE_FIELD,
         f"tries.{step}": DELETE_FIELD,
@@ -147,11 +147,11 @@ class Chunks(Documents[Chunk]):
     """The documents of the knowledge base."""
 
     def __init__(self, database: Database) -> None:
-        """Read chunks from this database."""
+        """Store the database client. Nothing is read yet."""
         super().__init__(database, COLLECTION, READ_FIELDS, _to_present_chunk)
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
-        """The chunk of this id, or None. One round trip."""
+        """Load the chunk of this id, or None. Costs one round trip."""
         snapshot = await self._database.get(self._database.document(COLLECTION, chunk_id))
         data = snapshot.to_dict() or {}
         chunk, vector = _to_present_chunk(snapshot.id, data), data.get("embedding")
@@ -160,34 +160,34 @@ class Chunks(Documents[Chunk]):
         )
 
     async def of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
-        """The chunks of a source in order, from the position `first`. One round trip."""
+        """Load the chunks of a source in order, from position `first`. Costs one round trip."""
         query = of_source_query(self._database.client, source_id, limit, first)
         snapshots = await self._database.find(query.select(READ_FIELDS))
         return [to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
     async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
-        """The positions in their sources of those chunks that exist. One round trip."""
+        """Load the positions of these chunks in their sources. Costs one round trip."""
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in chunk_ids]
         snapshots = await self._database.get_all(references, ["position"])
         documents = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
         return {chunk_id: data["position"] for chunk_id, data in documents.items() if data}
 
     async def count(self, span: DateSpan = ALL_DATES) -> int:
-        """How many chunks are dated in these days. One round trip."""
+        """Count the chunks dated in these days. Costs one round trip."""
         return await self._database.count(dated_query(self._database.collection(COLLECTION), span))
 
     async def count_with_facet(self, facet: Facet) -> int:
-        """How many chunks have a facet, as of the last indexing. One round trip."""
+        """Count the chunks that were last indexed with a facet. Costs one round trip."""
         return await self._database.count(with_facet_query(self._database.client, facet))
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
-    """The chunk; None if it is missing, or deleted and still in the index."""
+    """Read a chunk. Return None if it is missing, or deleted but still in the index."""
     return to_chunk(chunk_id, data) if "content" in data else None
 
 
 def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
-    """The chunks of a source, from a position on."""
+    """Query the chunks of a source from a position on."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("source_id", "==", source_id))
@@ -198,14 +198,14 @@ def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int)
 
 
 def with_facet_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
-    """The chunks that have a facet."""
+    """Query the chunks that have a facet."""
     return client.collection(COLLECTION).where(
         filter=FieldFilter("facets", "array_contains", facet.id)
     )
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     chunks = client.collection(COLLECTION)
     yield from vector_shapes(chunks)
     yield from date_shapes(chunks)

@@ -82,11 +82,11 @@ class Clusters:
     """Reads and writes clusters and their members."""
 
     def __init__(self, database: Database) -> None:
-        """Read and write clusters in this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
-        """The cluster of this id, or None. One round trip."""
+        """Load the cluster of this id, or None. Costs one round trip."""
         reference = self._database.document(COLLECTION, cluster_id)
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
@@ -94,12 +94,12 @@ class Clusters:
         return _with_centroid(snapshot)
 
     async def every(self) -> list[ClusterWithCentroid]:
-        """All clusters, by id."""
+        """Load all clusters, by id."""
         snapshots = await self._every(clusters_query(self._database.client))
         return [_with_centroid(snapshot) for snapshot in snapshots.values()]
 
     async def unnamed(self, limit: int) -> list[ClusterWithCentroid]:
-        """Clusters that a language model could name. One round trip."""
+        """Load the clusters that a language model could name. Costs one round trip."""
         query = unnamed_query(self._database.client).limit(limit)
         return [_with_centroid(snapshot) for snapshot in await self._database.find(query)]
 
@@ -115,7 +115,7 @@ class Clusters:
         await self._database.commit([lambda batch: batch.update(reference, change)])
 
     async def put(self, clusters: Sequence[ClusterWithCentroid]) -> int:
-        """Write these clusters and leave the others; return how many were written."""
+        """Write these clusters, leave the others, and return the number of writes."""
         writes = [
             _replacement(
                 self._database.document(COLLECTION, entry.cluster.cluster_id), document(entry)
@@ -125,14 +125,14 @@ class Clusters:
         return await self._commit(writes)
 
     async def get_all(self, cluster_ids: Sequence[str]) -> list[Cluster]:
-        """The clusters that exist among these, in this order. One round trip."""
+        """Load these clusters in this order, without missing ones. Costs one round trip."""
         references = [self._database.document(COLLECTION, name) for name in cluster_ids]
         snapshots = await self._database.get_all(references, _FIELDS)
         clusters = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
         return [clusters[name] for name in cluster_ids if name in clusters]
 
     async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
-        """The largest clusters; of one size, in descending order of their ids.
+        """Load the largest clusters. Clusters of one size are in descending order of their ids.
 
         Args:
             limit: Maximum number of clusters.
@@ -142,16 +142,16 @@ class Clusters:
         return [_cluster(snapshot) for snapshot in await self._database.find(query)]
 
     async def nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
-        """The clusters whose centroids are closest, best first. One round trip."""
+        """Search the clusters whose centroids are closest, best first. Costs one round trip."""
         query = nearest_query(self._database.client, centroid, limit)
         return [_related(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
-        """The number of clusters. One round trip."""
+        """Count the clusters. Costs one round trip."""
         return await self._database.count(clusters_query(self._database.client))
 
     async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """The vectors of those chunks that have one."""
+        """Load the vectors of embedded chunks."""
         stored = await self._chunks(chunk_ids, "embedding")
         return {
             chunk_id: tuple(vector)
@@ -200,7 +200,7 @@ class Clusters:
         return written + await self._commit(_chunk_writes(chunks, memberships, set(names), now))
 
     async def _stored(self, cluster_ids: Sequence[str]) -> Snapshots:
-        """The names of those clusters that exist."""
+        """Load the names of the clusters that exist."""
         snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BLOCK):
             block = cluster_ids[start : start + BLOCK]
@@ -210,7 +210,7 @@ class Clusters:
         return snapshots
 
     async def _chunks(self, chunk_ids: Sequence[str], field: str) -> Snapshots:
-        """One field of the chunks that exist, without deleted ones that are still in the index."""
+        """Load one field of the chunks, without deleted ones that are still in the index."""
         snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BLOCK):
             block = chunk_ids[start : start + BLOCK]
@@ -222,7 +222,7 @@ class Clusters:
         return snapshots
 
     async def _every(self, query: AsyncQuery) -> Snapshots:
-        """All results of a query that sorts by name, read page by page."""
+        """Load all results of a query that sorts by name, page by page."""
         snapshots: Snapshots = {}
         page = await self._database.find(query.limit(BLOCK))
         while page:
@@ -239,7 +239,7 @@ class Clusters:
 
 
 def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
-    """A page of clusters. Both sort keys descend, which needs no composite index."""
+    """Query a page of clusters. Both sort keys descend, which needs no composite index."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("size", direction=Query.DESCENDING)
     query = query.order_by("__name__", direction=Query.DESCENDING)
@@ -250,7 +250,7 @@ def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None
 
 
 def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVectorQuery:
-    """The neighbours of a centroid, without their centroids."""
+    """Query the neighbours of a centroid, without their centroids."""
     return (
         client.collection(COLLECTION)
         .select([*_FIELDS, _DISTANCE])
@@ -265,18 +265,18 @@ def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVec
 
 
 def clusters_query(client: AsyncClient) -> AsyncQuery:
-    """Every cluster with its centroid."""
+    """Query every cluster with its centroid."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
 def unnamed_query(client: AsyncClient) -> AsyncQuery:
-    """Clusters that no language model was asked to name yet."""
+    """Query clusters that no language model was asked to name yet."""
     unnamed = FieldFilter("named_by", "==", BY_WORDS)
     return client.collection(COLLECTION).where(filter=unnamed)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     yield largest_query(client, 1, None)
     yield largest_query(client, 1, (1, "a"))
     yield nearest_query(client, (1.0,), 1)
@@ -326,7 +326,7 @@ def _chunk_writes(
 
 
 def document(entry: ClusterWithCentroid) -> dict[str, Any]:
-    """The fields of a cluster, as they are stored."""
+    """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
         "centroid": FirestoreVector(list(entry.centroid)),
         "reach": entry.reach,

@@ -25,13 +25,15 @@ class CommonNames:
     """The most common tags, authors, categories and sources, and the largest clusters."""
 
     def __init__(self, database: Database) -> None:
-        """Read names from this database, through the cache of the process."""
+        """Store the database client and the process's cache. Nothing is read yet."""
         self._index = InvertedIndex(database, KNOWLEDGE)
         self._clusters = Clusters(database)
         self._cache: NamesCache = database.cache("common_names")
 
     async def of(self, kind: Kind) -> Sequence[FacetValue]:
-        """The names of a kind, the most common first. One round trip, or none.
+        """Return the names of a kind, the most common first.
+
+        Costs one round trip, or none if the names are cached.
 
         The name of a source is its title. The keys of sources and clusters are their ids.
         """

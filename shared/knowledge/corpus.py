@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def knowledge(database: Database) -> DatedCorpus[Chunk]:
-    """The chunks of the knowledge base and their index."""
+    """Return the corpus of the knowledge base: its chunks and their index."""
     return DatedCorpus(Chunks(database), InvertedIndex(database, KNOWLEDGE))

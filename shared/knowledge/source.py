@@ -88,5 +88,5 @@ class Source(SourceFields):
 
     @property
     def text(self) -> str:
-        """The whole text: the sections, separated by a blank line. Chunks are slices of it."""
+        """The whole text: sections joined by a blank line. Chunks are slices of it."""
         return SECTION_SEPARATOR.join(section.text for section in self.sections)

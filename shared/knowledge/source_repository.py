@@ -58,11 +58,11 @@ class StoredSource(SourceFields):
 
     @property
     def updated(self) -> str:
-        """The day of `updated_at`, for people: `2026-01-31`, in UTC."""
+        """The day of `updated_at` in UTC for people, such as `2026-01-31`."""
         return f"{self.updated_at:%Y-%m-%d}"
 
     def cursor(self, order: SourceOrder) -> SourceCursor:
-        """The cursor after this source in an order."""
+        """Return the cursor after this source in an order."""
         match order:
             case SourceOrder.RECENT:
                 return to_microseconds(self.updated_at), self.source_id
@@ -78,12 +78,12 @@ _CODEC: Final = Codec(
 
 
 def source_fields(source: SourceFields) -> dict[str, Any]:
-    """The fields of a source, as they are stored."""
+    """Return the stored fields of a source."""
     return _CODEC.write(source, SOURCE_FIELDS)
 
 
 def removed_fields(source: SourceFields) -> dict[str, Any]:
-    """Part of an update: the deletion of optional fields that the source does not have."""
+    """Build the part of an update that deletes optional fields that the source does not have."""
     return dict.fromkeys(_CODEC.absent_names(source, SOURCE_FIELDS), DELETE_FIELD)
 
 
@@ -91,15 +91,15 @@ class Sources:
     """Reads sources. `Ingestion` writes them."""
 
     def __init__(self, database: Database) -> None:
-        """Read sources from this database."""
+        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredSource | None:
-        """The source of this id, or None. One round trip."""
+        """Load the source of this id, or None. Costs one round trip."""
         return next(iter(await self.get_all([source_id])), None)
 
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
-        """The sources that exist among these, in this order. One round trip."""
+        """Load these sources in this order, without missing ones. Costs one round trip."""
         references = [self._database.document(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, _CODEC.stored_names)
         sources = {snapshot.id: _source(snapshot) for snapshot in snapshots}
@@ -112,7 +112,7 @@ class Sources:
         facet: Facet | None = None,
         after: SourceCursor | None = None,
     ) -> list[StoredSource]:
-        """A page of sources. One round trip.
+        """Load a page of sources. Costs one round trip.
 
         Args:
             order: The order: last changed first, or by title.
@@ -124,17 +124,17 @@ class Sources:
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
-        """The sources whose title begins with this, in any case, by title. One round trip."""
+        """Load the sources whose title begins with a prefix in any case. Costs one round trip."""
         query = titled_query(self._database.client, title_key(beginning), limit)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
-        """The number of sources. One round trip."""
+        """Count the sources. Costs one round trip."""
         return await self._database.count(sources_query(self._database.client))
 
 
 def title_key(title: str) -> str:
-    """The sort key of a title, or of the beginning of one."""
+    """Return the sort key of a title, or of the beginning of one."""
     return named_facet(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
@@ -145,7 +145,7 @@ def list_query(
     facet: Facet | None,
     after: SourceCursor | None,
 ) -> AsyncQuery:
-    """A page of sources; `__name__` is sorted in the same direction."""
+    """Query a page of sources. `__name__` is sorted in the same direction."""
     collection = client.collection(COLLECTION)
     field, direction = _ORDERS[order]
     query = collection.order_by(field, direction=direction)
@@ -159,7 +159,7 @@ def list_query(
 
 
 def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """The sources whose sort key begins with a prefix."""
+    """Query the sources whose sort key begins with a prefix."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("title_key", ">=", prefix))
@@ -171,12 +171,12 @@ def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 
 def sources_query(client: AsyncClient) -> AsyncQuery:
-    """Every source, to be counted."""
+    """Query every source, to be counted."""
     return client.collection(COLLECTION).order_by("__name__")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every query of this module, to prove that each has its index."""
     for order, value in ((SourceOrder.RECENT, 0), (SourceOrder.TITLE, "a")):
         for facet in (None, Facet(Kind.TAG, "a")):
             yield list_query(client, order, 1, facet, None)

@@ -39,8 +39,8 @@ class Passage(Addresses):
 PassageT = TypeVar("PassageT", bound=Passage)
 
 
-def passage(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
-    """Show a chunk as a passage; its snippet is how it begins, unless another is given."""
+def passage_view(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
+    """Convert a chunk to a passage, with its beginning as the default snippet."""
     excerpt = given.pop("snippet", None)
     text = snippet(chunk.content) if excerpt is None else excerpt
     return kind.of(chunk, source=chunk.origin, snippet=text, **given)

@@ -16,7 +16,7 @@ from google.cloud.firestore import LastUpdateOption
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
 from shared.index.bm25 import CAP
-from shared.index.facets import id_facet
+from shared.index.facets import unique_entry
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import (
     SLACK,
@@ -208,7 +208,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _state_update(change: IndexChange) -> dict[str, Any]:
     return {
         "indexed": change.state.document(),
-        "facets": [id_facet(change.pending.chunk_id), *change.state.facets],
+        "facets": [unique_entry(change.pending.chunk_id), *change.state.facets],
         **documents.step_done(STEP),
     }
 

@@ -185,21 +185,21 @@ class CandidateSearch(Generic[DocumentT]):
         return not all(postings.complete for postings in self.postings.terms.values())
 
     def _lexical_truncated(self, hits: int) -> bool:
-        """Whether documents that pass the filters may be missing from so many lexical hits."""
+        """Return whether passing documents may be missing from this many lexical hits."""
         few = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.FEW)
         if few or hits >= MAX_LEXICAL_HITS:
             return False
         return self._postings_truncated or len(self.scores) > self.max_checked
 
     def _top(self, limit: int) -> list[str]:
-        """The ids of the documents with the highest BM25 scores."""
+        """Return the ids of the documents with the highest BM25 scores."""
         return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
 
     def _passing(self, documents: Sequence[DocumentT]) -> list[DocumentT]:
         return [document for document in documents if self.selection.admits(document)]
 
     def _is_enough(self, hits: Sequence[Neighbour[DocumentT]], limit: int) -> bool:
-        """Whether enough of these pass the filters, or fewer than `limit` exist."""
+        """Return whether enough hits pass the filters, or fewer than `limit` exist."""
         passing = sum(self.selection.admits(hit.document) for hit in hits)
         return len(hits) < limit or passing >= DENSE_POOL
 
@@ -215,7 +215,7 @@ class CandidateSearch(Generic[DocumentT]):
         return Candidate(document_id, self.scores.get(document_id, 0.0), in_document, document)
 
     def _from_document(self, document: DocumentT) -> Candidate[DocumentT]:
-        """Score a document by its own text where postings are truncated: about 0.5 ms."""
+        """Score a document by its own text where postings are truncated. Takes about 0.5 ms."""
         if not self._postings_truncated:
             return self._from_postings(document.id, document)
         counts = Counter(terms(document.indexed_text))

@@ -20,13 +20,13 @@ class DocumentReader(Protocol[DocumentT]):
     """Reads documents by id and by vector, as `shared.index.vector_index` does."""
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
-        """The documents that exist among these, in this order."""
+        """Load these documents in this order, without missing ones."""
         ...
 
     async def nearest(
         self, vector: Vector, limit: int, facets: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
-        """The documents whose vectors are closest, best first; with one of the facets, if any."""
+        """Search the documents with the closest vectors, best first, among those with a facet."""
         ...
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
@@ -38,7 +38,7 @@ class PostingsReader(Protocol):
     """Reads the postings of terms and facets, as `shared.index.postings` does."""
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """The postings of these terms and facets, and the totals."""
+        """Load the postings of these terms and facets, and the totals."""
         ...
 
 

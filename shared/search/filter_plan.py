@@ -59,12 +59,12 @@ class Selection:
 
     @property
     def single(self) -> bool:
-        """Whether this is a single filter without dates: the server can apply it alone."""
+        """Whether this is a single filter without dates, which the server can apply alone."""
         return len(self.filters) == 1 and self.span == ALL_DATES
 
     @property
     def months(self) -> list[Facet]:
-        """The months that the span touches; none for spans longer than MAX_DAYS."""
+        """The months that the span touches, or none if the span is longer than MAX_DAYS."""
         short = 0 <= (self.span.last - self.span.first).days < MAX_DAYS
         return [Facet(Kind.MONTH, month) for month in self.span.months] if short else []
 
@@ -74,7 +74,7 @@ class Selection:
         return [*(facet for filter_ in self.filters for facet in filter_.facets), *self.months]
 
     def admits(self, document: Searchable) -> bool:
-        """Whether a document passes, judged by the document itself."""
+        """Return whether a document's own fields pass the filters."""
         date = document.dated_at
         if self.span != ALL_DATES and (date is None or date not in self.span):
             return False
@@ -124,12 +124,12 @@ class FilterPlan:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of `dates`; none if no such set is known."""
+        """The ids of `dates`, or none if no such set is known."""
         return list(self.dates or ())
 
     @property
     def few(self) -> list[str]:
-        """The ids of `dates` if the scope is FEW; none in any other scope."""
+        """The ids of `dates` if the scope is FEW, or none in any other scope."""
         return self.ids if self.scope is FilterScope.FEW else []
 
 
@@ -186,7 +186,7 @@ def smallest_prefilter(
 def _dates(
     facets: Sequence[Facet], postings: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
-    """The documents that have one of the facets, within the span; None if some may be missing."""
+    """Return the documents in the span with one of the facets, or None if some may be missing."""
     moments = selection.span.microseconds
     in_use = [postings[facet] for facet in facets if facet in postings]
     if any(not of_facet.complete and of_facet.since > moments.start for of_facet in in_use):

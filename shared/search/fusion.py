@@ -51,7 +51,7 @@ def fuse(
     dense_weight: float = DENSE_WEIGHT,
     min_spread: float = 0.0,
 ) -> list[tuple[str, float]]:
-    """Sort the candidates, best first; equal ones by id.
+    """Sort the candidates, best first. Ties are sorted by id.
 
     Args:
         pool: Candidate id to both scores.

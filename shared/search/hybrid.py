@@ -139,7 +139,7 @@ class QueryVector(Generic[DocumentT]):
 async def _query_vector(
     query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> QueryVector[DocumentT]:
-    """Embed the query, and without filters search with the vector at once. One round trip."""
+    """Embed the query. Without filters, search with the vector at once, in one round trip."""
     if not query.is_semantic:
         return QueryVector()
     try:
@@ -160,7 +160,7 @@ async def _query_vector(
 
 
 async def _embed(query: SearchQuery, ctx: Context) -> Vector | None:
-    """The query's vector; None if the provider fails and words are searched too."""
+    """Embed the query. Return None if the provider fails and words are searched too."""
     try:
         return await ctx.query_vector(query.text)
     except (PlatformFault, RateLimited, Unavailable) as error:
@@ -172,7 +172,7 @@ async def _embed(query: SearchQuery, ctx: Context) -> Vector | None:
 
 
 async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
-    """The result of a part of a search; None if it takes longer than `seconds` (None: no limit)."""
+    """Await a part of a search. Return None if it takes longer than `seconds`, if given."""
     try:
         async with asyncio.timeout(seconds) as limit:
             return await part
@@ -183,7 +183,7 @@ async def _in_time(part: Awaitable[T], seconds: float | None) -> T | None:
 
 
 def _time_limit(query: SearchQuery, ctx: Context) -> float | None:
-    """Seconds that a part may take; None in a job, or where nothing can replace the part."""
+    """Return the seconds that a part may take, or None in a job or for an essential part."""
     if query.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
     return ctx.seconds_left / 2
@@ -202,7 +202,7 @@ def _timed(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager
 
 
 def _tuned(query: SearchQuery, ctx: Context) -> Tuning:
-    """The embedding model's tuning, adapted to the query."""
+    """Return the embedding model's tuning, adapted to the query."""
     tuned = tuning(ctx.embedder.model)
     if query.dense_weight is not None:
         tuned = replace(tuned, dense_weight=query.dense_weight)
@@ -243,7 +243,7 @@ def _matches(
     postings: SearchPostings,
     tuned: Tuning,
 ) -> bool:
-    """Whether any candidate is likely to answer."""
+    """Return whether any candidate is likely to answer."""
     information = term_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
         Evidence(
@@ -256,6 +256,6 @@ def _matches(
 
 
 def _first_terms(query_terms: Sequence[str]) -> list[str]:
-    """The query's terms, repeats included, but at most MAX_TERMS different ones."""
+    """Return the query's terms, repeats included, but at most MAX_TERMS different ones."""
     first = set(list(dict.fromkeys(query_terms))[:MAX_TERMS])
     return [term for term in query_terms if term in first]

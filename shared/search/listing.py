@@ -37,7 +37,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def hit_fingerprint(document_id: str) -> str:
-    """The fingerprint of a hit, for a cursor."""
+    """Return the fingerprint of a hit for a cursor."""
     return hashlib.sha256(document_id.encode()).hexdigest()[:_DIGITS]
 
 
@@ -99,7 +99,10 @@ class Listing(Generic[DocumentT]):
 async def list_newest(
     selection: Selection, limit: int, after: DateCursor | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
-    """List the documents that pass: two round trips, or one where the only filter is a span."""
+    """List the documents that pass.
+
+    Costs two round trips, or one if the only filter is a span.
+    """
     if selection.span.empty:
         return Listing([])
     if not selection.filters:
@@ -122,7 +125,7 @@ async def _page_of(
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """Read only the page itself: the postings tell all that passes."""
+    """Read only the page itself. The postings contain every document that passes."""
     cursors = sorted(((date, name) for name, date in dates.items()), reverse=True)
     rest = [cursor for cursor in cursors if after is None or cursor < after]
     ids = [name for _, name in rest]
@@ -141,7 +144,7 @@ async def _scan(
     after: DateCursor | None,
     corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
-    """List by date on the server, and drop what does not pass; a page may come out short."""
+    """List by date on the server, and drop documents that do not pass. A page may be short."""
     count = limit + 1 if len(selection.filters) <= 1 else MAX_EXAMINED
     examined = await corpus.documents.newest(count, facets, selection.span, after)
     documents = [document for document in examined if selection.admits(document)]

@@ -106,7 +106,7 @@ class Evidence:
 def term_information(
     query: Iterable[str], postings: Mapping[str, Postings], totals: Totals
 ) -> dict[str, float]:
-    """The information of each term of a query: its idf times its repeats.
+    """Return the information of each query term: its idf times its repeats.
 
     Args:
         query: The query's terms, repeats included.
@@ -120,7 +120,7 @@ def term_information(
 
 
 def coverage(information: Mapping[str, float], in_document: Container[str]) -> float | None:
-    """The share of a query's information that a document has, 0 to 1.
+    """Return the share of a query's information that a document has, 0 to 1.
 
     Args:
         information: The information of each term of the query.
@@ -149,7 +149,7 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
 
 
 def min_coverage(documents: int) -> float:
-    """The least coverage of a match in a lexical search.
+    """Return the minimum coverage of a match in a lexical search.
 
     The larger the corpus, the more of any query some document has by chance.
     """
@@ -185,5 +185,5 @@ _MEASURED: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, n
 
 
 def tuning(model: str) -> Tuning:
-    """The measured tuning of a model, or a cautious one if it was not measured."""
+    """Return the measured tuning of a model, or a cautious one if it was not measured."""
     return _MEASURED.get(model, _DEFAULT)

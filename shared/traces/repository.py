@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import id_facet
+from shared.index.facets import unique_entry
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
@@ -79,7 +79,7 @@ class TraceIndexEntry:
         return {
             "embedding": FirestoreVector(list(self.vector)),
             "embedding_model": self.model,
-            "facets": [id_facet(trace.trace_id), *self.indexed.facets],
+            "facets": [unique_entry(trace.trace_id), *self.indexed.facets],
             "dated_at": trace.dated_at,
             "indexed": self.indexed.document(),
         }

@@ -12,7 +12,7 @@ from google.cloud.firestore_v1.vector import Vector
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Facet, Kind, id_facet, month_facet, named_facet
+from shared.index.facets import Facet, Kind, month_facet, named_facet, unique_entry
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
@@ -74,7 +74,7 @@ async def jot(ctx: Context, *written: Jotting) -> None:
         fields = {"text": document.text, "tags": list(document.tags), "dated_at": document.dated_at}
         found_by = {
             "embedding": Vector(vector),
-            "facets": [id_facet(document.id), *expected.facets],
+            "facets": [unique_entry(document.id), *expected.facets],
         }
         await _save(ctx, document.id, fields | found_by, expected)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.get_recent.tool import EMPTY, In, get_recent
+from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -127,6 +127,7 @@ async def test_paging_over_midnight_keeps_the_first_days(ctx: Context, app: App)
     args = In(limit=4, cursor=first.next_cursor)
     second = await get_recent(args, app.context(Caller(), ctx.database.meter))
     assert dates(second) == ["2024-06-06"]
+    assert (second.first_day, second.last_day) == (first.first_day, first.last_day)
 
 
 async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Context) -> None:
@@ -172,14 +173,14 @@ async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert (out.chunks, out.activity and out.activity.total) == ([], 0)
     assert out.message == (
-        "No passage is in this period. The newest is of 2023-01-29: call search_kb"
-        " without a query and with filters.date_range to list passages of any days."
+        "No passage is dated in this period. The newest is from 2023-01-29. To list the passages"
+        " of other days, call search_kb with filters.date_range and no query."
     )
 
 
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
-    assert (out.chunks, out.next_cursor, out.message) == ([], None, EMPTY)
+    assert (out.chunks, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
 
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
@@ -212,7 +213,14 @@ async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    "position", [[10**30, "a", 1], [1, "a/b", 1], [1, "a", 0], [1, "a", 10**9], [1, "a"]]
+    "position",
+    [
+        [10**30, "a", 1, 1],
+        [1, "a/b", 1, 1],
+        [1, "a", 0, 1],
+        [1, "a", 1, 10**9],
+        [1, "a", 1],
+    ],
 )
 async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int]) -> None:
     with pytest.raises(InvalidInput, match="cursor"):

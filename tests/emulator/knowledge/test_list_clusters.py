@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.list_clusters.tool import EMPTY, In, list_clusters
+from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
 from shared.core.errors import InvalidInput
 from tests.support.knowledge import set_fields
 from tests.support.many_sources import cost_of, metered
@@ -52,7 +52,7 @@ async def test_the_largest_come_first_though_one_is_deleted(ctx: Context) -> Non
 
 async def test_a_base_without_clusters_says_so(ctx: Context) -> None:
     out = await list_clusters(In(), ctx)
-    assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY)
+    assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 51}, {"cursor": ""}, {"order": "x"}])

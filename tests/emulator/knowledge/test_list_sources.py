@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.list_sources.tool import EMPTY, In, list_sources
+from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_sources
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, set_fields, with_chunks
@@ -160,7 +160,7 @@ async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
 
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await list_sources(In(), ctx)
-    assert (out.sources, out.next_cursor, out.message) == ([], None, EMPTY)
+    assert (out.sources, out.next_cursor, out.message) == ([], None, EMPTY_MESSAGE)
 
 
 async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:

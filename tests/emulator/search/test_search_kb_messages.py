@@ -62,7 +62,7 @@ async def search(ctx: Context, **arguments: Any) -> Out:
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> None:
     out = await search(ctx, query="anything", mode=mode)
-    assert ([], False, None, messages.EMPTY) == (
+    assert ([], False, None, messages.EMPTY_MESSAGE) == (
         out.results, out.matches, out.next_cursor, out.message,
     )  # fmt: skip
 

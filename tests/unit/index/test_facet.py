@@ -13,10 +13,10 @@ from shared.index.facets import (
     HAS_CARD,
     Facet,
     Kind,
-    id_facet,
     month_facet,
     named_facet,
     parse_facet_id,
+    unique_entry,
 )
 from shared.knowledge.chunk import KnowledgeCard
 from tests.support.knowledge import BAKING, with_chunks
@@ -124,4 +124,4 @@ def test_one_tag_in_two_spellings_is_one_facet() -> None:
 
 
 def test_id_facets_are_unique() -> None:
-    assert id_facet("a") != id_facet("b")
+    assert unique_entry("a") != unique_entry("b")

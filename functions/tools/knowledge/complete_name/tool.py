@@ -1,4 +1,4 @@
-"""Complete a name that somebody began to type."""
+"""Complete a name from its beginning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)
-"""The kinds of names that stand for an id."""
+"""The kinds of names that have an id."""
 
 
 class In(Arguments):
@@ -52,9 +52,12 @@ class Out(Result):
 
 
 async def complete_name(args: In, ctx: Context) -> Out:
-    """Complete a name: one round trip and at most 300 documents, none within a minute of the last.
+    """Complete a name.
 
-    If there are more than 300 names, two round trips and at most 2 x (limit + 1) documents more.
+    Costs one round trip and at most 300 documents, or none within a minute of the previous call.
+
+    If there are more than 300 names, it costs two more round trips and at most 2 x (limit + 1)
+    more documents.
     """
     common = await CommonNames(ctx.database).of(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
@@ -66,7 +69,7 @@ async def complete_name(args: In, ctx: Context) -> Out:
 
 
 def _begins_with(value: FacetValue, prefix: str) -> bool:
-    """Whether a name, a word in it, or the id of a source or cluster begins with a prefix."""
+    """Return whether a name, a word in it, or a source's or cluster's id begins with a prefix."""
     kind, name = value.facet.kind, named_facet(value.facet.kind, value.name).key
     pattern = rf"(?<!\w){re.escape(named_facet(kind, prefix).key)}"
     return bool(re.search(pattern, name)) or (
@@ -75,9 +78,10 @@ def _begins_with(value: FacetValue, prefix: str) -> bool:
 
 
 async def _rare_names(args: In, ctx: Context) -> list[FacetValue]:
-    """Names with the prefix, however few passages have them; none of clusters, which are few.
+    """Load names with the prefix that are too rare for the cache. Clusters are all cached.
 
-    One name of each sort more than is returned, so that the total tells whether there are more.
+    Loads one name of each sort more than is returned, so that the total shows whether there are
+    more.
     """
     limit = args.limit + 1
     index = InvertedIndex(ctx.database, KNOWLEDGE)

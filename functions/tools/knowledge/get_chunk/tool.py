@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class In(Arguments):
-    """A passage, and how many related ones."""
+    """A passage, and the number of related passages."""
 
     chunk_id: DocumentId = Field(
         description="The passage's id, from search_kb.",
@@ -84,11 +84,14 @@ class Out(Addresses):
 
 
 async def get_chunk(args: In, ctx: Context) -> Out:
-    """Read a chunk: two round trips, at most related_limit + 2 chunks and its clusters."""
+    """Read a chunk.
+
+    Costs two round trips, and reads at most related_limit + 2 chunks and the chunk's clusters.
+    """
     stored = await Chunks(ctx.database).get(args.chunk_id)
     if stored is None:
         raise NotFound(
-            f"There is no chunk {args.chunk_id}. Ids change when a text is edited: search again"
+            f"There is no chunk {args.chunk_id}. Ids change when a text is edited. Search again"
             " with search_kb.",
             details={"chunk_id": args.chunk_id},
         )
@@ -99,7 +102,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
 
 
 async def _related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
-    """The chunk's nearest neighbours. The search returns the chunk itself as well, mostly first."""
+    """Search the chunk's nearest neighbours. One more is read because the chunk finds itself."""
     if stored.vector is None or not args.include_related:
         return []
     neighbours = await Chunks(ctx.database).nearest(stored.vector, args.related_limit + 1)
@@ -144,7 +147,7 @@ TOOL = Tool(
     description=(
         "Read one passage in full: text, title, author, tags, links, knowledge card (summary and"
         " takeaways), cluster, and passages close in meaning. Use it for a promising hit of"
-        " search_kb, which finds the chunk_id, or to walk from passage to passage. For a whole"
+        " search_kb, which finds the chunk_id, or to follow related passages. For a whole"
         " source, use get_source."
     ),
     input=In,

@@ -13,7 +13,7 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, passage
+from shared.knowledge.views import ClusterSummary, Passage, passage_view
 from shared.runtime.pagination import (
     CursorMoment,
     CursorText,
@@ -35,7 +35,7 @@ _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 
 
 class In(Arguments):
-    """A cluster, and how much of it."""
+    """A cluster, a page of its passages, and the number of related clusters."""
 
     cluster_id: DocumentId = Field(
         description="The cluster's id, from list_clusters or search_kb.",
@@ -82,11 +82,13 @@ class Out(ClusterSummary):
 
 
 async def get_cluster(args: In, ctx: Context) -> Out:
-    """Read a cluster: two round trips, one without related clusters.
+    """Read a cluster.
+
+    Costs two round trips, or one without related clusters.
 
     It reads 1 + (member_limit + 1) + (related_limit + 1) documents.
     """
-    # A cursor belongs to the cluster, whatever the other arguments are.
+    # A cursor is valid for the cluster with any other arguments.
     cursor_args = In(cluster_id=args.cluster_id)
     after = decode_cursor(cursor_args, args.cursor, _POSITION)
     stored, chunks = await asyncio.gather(
@@ -94,11 +96,11 @@ async def get_cluster(args: In, ctx: Context) -> Out:
     )
     if stored is None:
         raise NotFound(
-            f"There is no cluster {args.cluster_id}. Clusters are replaced from time to time: find"
-            " the present ones with list_clusters.",
+            f"There is no cluster {args.cluster_id}. Clusters are replaced from time to time. Find"
+            " the current ones with list_clusters.",
             details={"cluster_id": args.cluster_id},
         )
-    members = fit_page([passage(Passage, chunk) for chunk in chunks[: args.member_limit]])
+    members = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.member_limit]])
     last = chunks[len(members) - 1] if len(members) < len(chunks) else None
     return Out.of(
         stored.cluster,
@@ -112,7 +114,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
 
 
 async def _members(args: In, after: DateCursor | None, ctx: Context) -> list[Chunk]:
-    """The passages of a page, and one more if there is one."""
+    """Load the chunks of a page, and one more that shows whether there is a next page."""
     if not args.include_members:
         return []
     facets = [Facet(Kind.CLUSTER, args.cluster_id).id]
@@ -122,7 +124,7 @@ async def _members(args: In, after: DateCursor | None, ctx: Context) -> list[Chu
 async def _neighbours(
     stored: ClusterWithCentroid, args: In, ctx: Context
 ) -> list[ClusterNeighbour]:
-    """The nearest clusters. The search returns the cluster itself as well, mostly first."""
+    """Search the nearest clusters. One more is read because the cluster finds itself."""
     if not args.include_related or args.cursor:
         return []
     neighbours = await Clusters(ctx.database).nearest(stored.centroid, args.related_limit + 1)

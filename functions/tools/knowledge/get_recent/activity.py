@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     """Month, as YYYY-MM, to the dates of its chunks; a month without chunks is missing."""
 
 MAX_SOURCES: Final = 100
-"""Sources that are read to learn their authors."""
-TOP: Final = 5
-"""Sources and authors that are returned."""
+"""Maximum number of sources that are read for their authors."""
+MAX_TOP_ENTRIES: Final = 5
+"""Number of sources and of authors returned."""
 
 
 class TimelineEntry(Result):
     """A day, or a month of last_year."""
 
     date: str = Field(description="YYYY-MM-DD, or YYYY-MM for last_year.")
-    chunks: int = Field(description="How many passages are dated in it.")
+    chunks: int = Field(description="How many passages are dated in this day or month.")
 
 
 class TopSource(Result):
@@ -56,35 +56,39 @@ class TopAuthor(Result):
 
 
 class Activity(Result):
-    """How many passages a period has, when and from where."""
+    """The number of passages in a period, by day, source and author."""
 
     total: int = Field(description="How many passages are in the period.")
     timeline: list[TimelineEntry] = Field(
         description="Passages by day, by month for last_year; days without any are left out."
     )
-    top_sources: list[TopSource] = Field(description="The five sources with the most of them.")
-    top_authors: list[TopAuthor] = Field(description="The five authors with the most of them.")
+    top_sources: list[TopSource] = Field(
+        description="The five sources with the most passages in the period."
+    )
+    top_authors: list[TopAuthor] = Field(
+        description="The five authors with the most passages in the period."
+    )
     partial: bool = Field(
-        description="Whether timeline and tops may not add up to total: recent changes are counted"
-        " once they are indexed, and of a period with very many passages the tops count the"
-        " newest."
+        description="Whether timeline, top_sources and top_authors may not add up to total. Recent"
+        " changes are missing until they are indexed. In a period with very many passages,"
+        " top_sources and top_authors count only the newest."
     )
 
 
-async def activity_of(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
+async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
     """Count the passages of a span.
 
-    Two round trips, at most 14 postings, one count and 100 sources. The database counts the days or
-    months that truncated postings do not cover.
+    Costs two round trips, at most 14 postings, one count and 100 sources. The database counts the
+    days or months that truncated postings do not cover.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     postings, total = await asyncio.gather(
         InvertedIndex(ctx.database, KNOWLEDGE).read([], facets), Chunks(ctx.database).count(span)
     )
-    months = {facet.key: of_month for facet, of_month in postings.facets.items()}
-    units = _months_of(span) if by_month else _days_of(span)
+    months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
+    units = _split_by_month(span) if by_month else _split_by_day(span)
     per_source = _per_source(months, span)
-    busiest = dict(_most_first(per_source)[:MAX_SOURCES])
+    busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
     counts, sources = await asyncio.gather(
         asyncio.gather(*(_count(unit, months, ctx) for unit in units.values())),
         Sources(ctx.database).get_all(list(busiest)),
@@ -101,10 +105,11 @@ async def activity_of(span: DateSpan, ctx: Context, *, by_month: bool) -> Activi
             if count
         ],
         top_sources=[TopSource.of(source, chunks=busiest[source.source_id]) for source in sources][
-            :TOP
+            :MAX_TOP_ENTRIES
         ],
         top_authors=[
-            TopAuthor(author=name, chunks=count) for name, count in _most_first(per_author)[:TOP]
+            TopAuthor(author=name, chunks=count)
+            for name, count in _sort_by_count(per_author)[:MAX_TOP_ENTRIES]
         ],
         partial=sum(counts) != total
         or len(per_source) > MAX_SOURCES
@@ -112,28 +117,28 @@ async def activity_of(span: DateSpan, ctx: Context, *, by_month: bool) -> Activi
     )
 
 
-def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def _sort_by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _days_of(span: DateSpan) -> dict[str, DateSpan]:
+def _split_by_day(span: DateSpan) -> dict[str, DateSpan]:
     count = (span.last - span.first).days + 1
     days = [span.first + timedelta(days=number) for number in range(count)]
     return {day.isoformat(): DateSpan(day, day) for day in days}
 
 
-def _months_of(span: DateSpan) -> dict[str, DateSpan]:
-    return {month: span & _month(month) for month in span.months}
+def _split_by_month(span: DateSpan) -> dict[str, DateSpan]:
+    return {month: span & _month_span(month) for month in span.months}
 
 
-def _month(name: str) -> DateSpan:
+def _month_span(name: str) -> DateSpan:
     first = date.fromisoformat(f"{name}-01")
     following = (first + timedelta(days=31)).replace(day=1)
     return DateSpan(first, following - timedelta(days=1))
 
 
 def _covers(months: Months, unit: DateSpan) -> bool:
-    """Whether the postings of its month have all chunks of a day or a month."""
+    """Return whether the postings of its month contain every chunk of a day or a month."""
     postings = months.get(unit.months[0])
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
@@ -147,7 +152,7 @@ async def _count(unit: DateSpan, months: Months, ctx: Context) -> int:
 
 
 def _per_source(months: Months, span: DateSpan) -> Counter[str]:
-    """How many chunks each source has in a span, as far as the postings tell."""
+    """Count the chunks of each source in a span, from postings that may be truncated."""
     moments = span.microseconds
     return Counter(
         source_id_of(chunk_id)

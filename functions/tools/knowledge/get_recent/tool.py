@@ -1,20 +1,19 @@
-"""Show what was read recently."""
+"""List the newest passages of a period, and count its passages."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, TypeAdapter
 
-from functions.tools.knowledge.get_recent.activity import Activity, activity_of
+from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
-from shared.core.dates import Period, period_dates
+from shared.core.dates import DateSpan, Period, period_dates
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.views import Passage, passage
+from shared.knowledge.views import Passage, passage_view
 from shared.runtime.pagination import (
     CursorMoment,
     CursorText,
@@ -26,23 +25,24 @@ from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
-    from shared.core.dates import DateSpan
     from shared.runtime.context import Context
 
-EMPTY: Final = "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
+EMPTY_MESSAGE: Final = (
+    "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
+)
 _Day = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
-_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day])
-"""The shape of a cursor: the date and the id of a page's last passage, and the first day of the
+_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day, _Day])
+"""A cursor has the date and the id of a page's last passage, and the first and the last day of the
 period."""
 
 
 class In(Arguments):
-    """A period."""
+    """A period and a page of its passages."""
 
     period: Period = Field(
         default=Period.LAST_7_DAYS,
-        description="Days in UTC; last_month and last_year are the previous calendar month and"
-        " year.",
+        description="The period to list, in days of UTC. last_month and last_year are the previous"
+        " calendar month and year.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     cursor: CursorText | None = Field(
@@ -51,43 +51,50 @@ class In(Arguments):
 
 
 class Out(Result):
-    """The newest passages of a period, and its activity."""
+    """The newest passages of a period, and its counts."""
 
     period: Period = Field(description="The requested period.")
-    first_day: str = Field(description="Its first day: YYYY-MM-DD.")
-    last_day: str = Field(description="Its last day.")
+    first_day: str = Field(description="The first day of the period: YYYY-MM-DD, in UTC.")
+    last_day: str = Field(description="The last day of the period: YYYY-MM-DD, in UTC.")
     chunks: list[Passage] = Field(description="Passages of the period, newest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
-    activity: Activity | None = Field(description="On the first page only.")
-    message: str | None = Field(description="What to know if there is no passage.")
+    activity: Activity | None = Field(
+        description="Counts of the period's passages. Returned on the first page only."
+    )
+    message: str | None = Field(
+        description="Why the list is empty, and what to do next. Missing if there are passages."
+    )
 
 
 async def get_recent(args: In, ctx: Context) -> Out:
-    """List what is new: two round trips, one with a cursor, three if nothing is in the period.
+    """List the newest passages of a period.
 
-    Besides limit + 1 chunks, it reads the postings of each month of the period and up to 100
-    sources, and has the period's chunks counted.
+    The first page costs two round trips, or three if the period has no passages. It reads limit + 1
+    chunks, the postings of each month and up to 100 sources, and counts the chunks by queries.
+    Every other page costs one round trip and limit + 1 chunks.
     """
     span = period_dates(args.period, ctx.clock())
     after = None
     if position := decode_cursor(args, args.cursor, _POSITION):
-        *after, first_day = position
-        # Midnight may have passed between two pages: the period stays that of the first page.
-        span = replace(span, first=date.fromordinal(first_day))
+        dated_at, chunk_id, first_day, last_day = position
+        after = dated_at, chunk_id
+        # Every page keeps the first page's period, even if midnight has passed since.
+        span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
     chunks, activity = await asyncio.gather(
-        Chunks(ctx.database).newest(
-            args.limit + 1, span=span, after=tuple(after) if after else None
-        ),
+        Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, ctx),
     )
-    page = fit_page([passage(Passage, chunk) for chunk in chunks[: args.limit]])
-    end = date_cursor(chunks[len(page) - 1]) if len(page) < len(chunks) else None
+    page = fit_page([passage_view(Passage, chunk) for chunk in chunks[: args.limit]])
+    next_cursor = None
+    if len(page) < len(chunks):
+        days = span.first.toordinal(), span.last.toordinal()
+        next_cursor = encode_cursor(args, [*date_cursor(chunks[len(page) - 1]), *days])
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
         chunks=page,
-        next_cursor=encode_cursor(args, [*end, span.first.toordinal()]) if end else None,
+        next_cursor=next_cursor,
         activity=activity,
         message=None if page or args.cursor else await _empty_message(ctx),
     )
@@ -96,28 +103,29 @@ async def get_recent(args: In, ctx: Context) -> Out:
 async def _activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
-    return await activity_of(span, ctx, by_month=args.period is Period.LAST_YEAR)
+    return await count_activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
 
 
 async def _empty_message(ctx: Context) -> str:
+    """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).newest(1)
     if not newest or not newest[0].dated_at:
-        return EMPTY
+        return EMPTY_MESSAGE
     day = f"{newest[0].dated_at:%Y-%m-%d}"
     return (
-        f"No passage is in this period. The newest is of {day}: call search_kb without a query and"
-        " with filters.date_range to list passages of any days."
+        f"No passage is dated in this period. The newest is from {day}. To list the passages of"
+        " other days, call search_kb with filters.date_range and no query."
     )
 
 
 TOOL = Tool(
     name="get_recent",
-    title="Get recent reading",
+    title="Get the newest passages",
     description=(
-        "Show what the owner read or highlighted lately: the newest passages of a period, and"
-        " counts by day, source and author. Use it for questions about time, such as what is new,"
-        " last week's reading, or a weekly review. For a subject, use search_kb, which takes dates"
-        " too; for totals of the whole base, get_stats."
+        "List the newest passages of a period, and count its passages by day, source and author."
+        " Use it for questions about time, such as last week's reading or a weekly review. To"
+        " search for a subject, use search_kb, which also filters by date. To count the whole"
+        " knowledge base, use get_stats."
     ),
     input=In,
     output=Out,

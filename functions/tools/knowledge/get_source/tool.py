@@ -35,7 +35,7 @@ position."""
 
 
 class In(Arguments):
-    """A source, and which of its passages."""
+    """A source and a page of its passages."""
 
     source_id: DocumentId = Field(
         description="The source's id, from search_kb or list_sources.",
@@ -55,7 +55,9 @@ class SourcePassage(Result):
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
     chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
-    text: str = Field(description="How it begins; its whole text with detail full.")
+    text: str = Field(
+        description="The beginning of the passage, or its whole text with detail full."
+    )
     tags: list[str] = Field(description="Tags of the source and of the highlight.")
     date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
     summary: str | None = Field(description="The summary of its knowledge card, if it has one.")
@@ -74,7 +76,7 @@ class Out(SourceSummary):
 async def get_source(args: In, ctx: Context) -> Out:
     """Read a source.
 
-    One round trip and limit + 2 documents; with a cursor two round trips and limit + 4 documents.
+    Costs one round trip and limit + 2 documents, or two and limit + 4 with a cursor.
     """
     position = decode_cursor(args, args.cursor, _POSITION)
     source, chunks = await asyncio.gather(
@@ -95,7 +97,7 @@ async def get_source(args: In, ctx: Context) -> Out:
 
 
 async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:
-    """The chunks of a page, and one more if there is one."""
+    """Load the chunks of a page, and one more that shows whether there is a next page."""
     chunks, first = Chunks(ctx.database), 1
     if previous:
         last, following, position = previous
@@ -105,15 +107,15 @@ async def _chunks(args: In, previous: Position | None, ctx: Context) -> list[Chu
 
 
 def _first_position(last: int | None, following: int | None, position: int) -> int:
-    """Where a page begins, even if the source was edited after the previous page.
+    """Return the position where a page begins, even if the source was edited in between.
 
     Args:
-        last: The present position of the previous page's last chunk; None if it is gone.
-        following: The present position of the chunk that came after it; None if it is gone.
+        last: The current position of the previous page's last chunk, or None if it is deleted.
+        following: The current position of the chunk that came after it, or None if it is deleted.
         position: The earlier position of the previous page's last chunk.
 
     Raises:
-        Conflict: Both are gone, so the reader's place cannot be told.
+        Conflict: Both chunks are deleted, so the page cannot be located.
     """
     if last is not None:
         return last + 1

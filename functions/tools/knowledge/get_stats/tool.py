@@ -1,4 +1,4 @@
-"""Count what the knowledge base holds, and what still waits."""
+"""Count the contents of the knowledge base and its pending passages."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from shared.knowledge.golden_queries import NightlyScore
     from shared.runtime.context import Context
 
-TOP: Final = 10
-"""Tags and authors that are returned."""
+MAX_TOP_ENTRIES: Final = 10
+"""Number of tags and of authors returned."""
 MAX_CATEGORIES: Final = 20
 
 
@@ -101,7 +101,10 @@ class Out(Result):
 
 
 async def get_stats(_args: In, ctx: Context) -> Out:
-    """Count everything: one round trip; a read for each name and each 1,000 counted documents."""
+    """Count everything.
+
+    Costs one round trip, with a read for each name and for every 1,000 counted documents.
+    """
     database, steps = ctx.database, _steps(ctx)
     chunks, index, queue = (
         Chunks(database),
@@ -116,8 +119,8 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             chunks.count_with_facet(HAS_CARD),
         ),
         asyncio.gather(
-            index.names(Kind.TAG, TOP),
-            index.names(Kind.AUTHOR, TOP),
+            index.names(Kind.TAG, MAX_TOP_ENTRIES),
+            index.names(Kind.AUTHOR, MAX_TOP_ENTRIES),
             index.names(Kind.CATEGORY, MAX_CATEGORIES),
         ),
         asyncio.gather(
@@ -154,7 +157,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
 
 
 def _steps(ctx: Context) -> list[str]:
-    """The steps that will be done: without a language model, nothing is extracted."""
+    """Return the steps that will run. Nothing is extracted without a language model."""
     extracts = ctx.settings.generation_provider != "extractive"
     return [step for step in STEPS if step != "extract" or extracts]
 

@@ -22,7 +22,9 @@ from shared.runtime.tool import Effect, Links, Tool
 if TYPE_CHECKING:
     from shared.runtime.context import Context
 
-EMPTY: Final = "There are no clusters yet: the job `cluster` makes them from the passages."
+EMPTY_MESSAGE: Final = (
+    "There are no clusters yet. The job `cluster` creates them from the passages."
+)
 _POSITION: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The shape of a cursor: the size and the id of a page's last cluster."""
 
@@ -39,11 +41,14 @@ class Out(Result):
 
     clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
-    message: str | None = Field(description="What to know if the list is empty.")
+    message: str | None = Field(description="Why the list is empty, and what to do next.")
 
 
 async def list_clusters(args: In, ctx: Context) -> Out:
-    """List clusters: one round trip, limit + 1 documents."""
+    """List clusters.
+
+    Costs one round trip and limit + 1 documents.
+    """
     after = decode_cursor(args, args.cursor, _POSITION)
     stored = await Clusters(ctx.database).largest(args.limit + 1, after)
     page = fit_page([ClusterSummary.of(cluster) for cluster in stored[: args.limit]])
@@ -51,7 +56,7 @@ async def list_clusters(args: In, ctx: Context) -> Out:
     return Out(
         clusters=page,
         next_cursor=encode_cursor(args, [last.size, last.cluster_id]) if last else None,
-        message=None if stored or args.cursor else EMPTY,
+        message=None if stored or args.cursor else EMPTY_MESSAGE,
     )
 
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import SourceCursor, StoredSource
     from shared.runtime.context import Context
 
-EMPTY: Final = "There are no sources yet. The owner adds texts with `carrel ingest PATH`."
+EMPTY_MESSAGE: Final = "There are no sources yet. The owner adds texts with `carrel ingest PATH`."
 BLOCK: Final = 100
-"""Sources that are read at once where there are several filters."""
+"""Number of sources read per query if there are several filters."""
 MAX_READ: Final = 300
-"""Sources that one call reads at most."""
+"""Maximum number of sources read by one call."""
 _POSITIONS: Final[dict[SourceOrder, TypeAdapter[Any]]] = {
     SourceOrder.RECENT: TypeAdapter(tuple[CursorMoment, DocumentId]),
     SourceOrder.TITLE: TypeAdapter(tuple[str, DocumentId]),
@@ -73,14 +73,16 @@ class Out(Result):
     next_cursor: str | None = Field(
         description="For the next page; missing on the last. A short page may not be the last."
     )
-    message: str | None = Field(description="What to know if the list is empty.")
+    message: str | None = Field(description="Why the list is empty, and what to do next.")
 
 
 async def list_sources(args: In, ctx: Context) -> Out:
-    """List sources: one round trip and limit + 1 documents, with no filter or with one.
+    """List sources.
 
-    The database applies one filter. Others are checked on at most 300 documents, in up to three
-    round trips. An empty list with filters takes one more, to find out why.
+    Costs one round trip and limit + 1 documents if there is at most one filter.
+
+    The database applies one filter. Other filters are checked on at most 300 documents, in up to
+    three round trips. An empty list with filters costs one more, to explain why it is empty.
     """
     filters = _filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
@@ -96,7 +98,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
 
 
 def _filters(args: In) -> dict[Facet, str]:
-    """The facets that a source must have, with their names as given, likely the rarest first."""
+    """Return the facets that a source must have, with their names, likely the rarest first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
     return {named_facet(kind, name): name for kind, name in names.items() if name}
 
@@ -104,7 +106,7 @@ def _filters(args: In) -> dict[Facet, str]:
 async def _find(
     args: In, facets: Sequence[Facet], after: SourceCursor | None, ctx: Context
 ) -> tuple[list[StoredSource], SourceCursor | None]:
-    """The sources of a page, and the cursor of the next one if there may be more."""
+    """Load the sources of a page, and the cursor of the next page if there may be one."""
     facet, others = (facets[0] if facets else None), {facet.id for facet in facets[1:]}
     size = BLOCK if others else args.limit + 1
     matching: list[StoredSource] = []
@@ -129,9 +131,9 @@ async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ct
     names = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
     match len(filters):
         case 0:
-            return EMPTY
+            return EMPTY_MESSAGE
         case 1:
-            return f"No source has {names} any more. List without a filter to see what there is."
+            return f"No source has {names} any more. Call list_sources without filters to see all sources."
         case _:
             return f"No source has {names} together. Leave one of them out."
 
@@ -152,8 +154,8 @@ TOOL = Tool(
     title="List sources",
     description=(
         "List books, articles and documents, last changed first or by title, filtered by author,"
-        " category or tag (all must match). Use it to see what is there or to find a source_id for"
-        " get_source. To find out what texts say, use search_kb; for recent reading, get_recent."
+        " category or tag (all must match). Use it to browse the sources or to find a source_id for"
+        " get_source. To search their text, use search_kb; for recent reading, get_recent."
     ),
     input=In,
     output=Out,

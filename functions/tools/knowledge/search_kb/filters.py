@@ -55,7 +55,7 @@ class Filters(Arguments):
 
 
 def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) -> Selection:
-    """The selection that filters stand for; case does not matter in names.
+    """Convert filters to a selection. Names match in any case.
 
     Raises:
         InvalidInput: The date range ends before it starts.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Passage, passage
+from shared.knowledge.views import Passage, passage_view
 from shared.runtime.pagination import fit_page
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
@@ -70,7 +70,9 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
 ) -> list[Hit]:
-    """Show chunks as hits, as many as an answer may hold. One round trip, for cluster names.
+    """Convert chunks to hits, as many as fit into an answer.
+
+    Costs one round trip for the names of clusters.
 
     Args:
         chunks: The chunks, best first.
@@ -88,7 +90,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     ranks = count(first_rank)
     return fit_page(
         [
-            passage(
+            passage_view(
                 Hit,
                 chunk,
                 rank=next(ranks),
@@ -105,7 +107,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 def _match(
     chunk: Chunk, terms: Collection[str], candidate: Candidate[Chunk] | None
 ) -> dict[str, Any]:
-    """The fields that tell how a passage matches the query."""
+    """Return the fields that show how a passage matches the query."""
     in_text = excerpt(chunk.content, terms)
     in_title = excerpt(f"{chunk.title} {chunk.author or ''}", terms)
     similarity = candidate.similarity if candidate else None

@@ -1,4 +1,4 @@
-"""Messages about incomplete or empty results: what is missing, and what to relax."""
+"""Messages that explain incomplete or empty results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FacetFilter, Selection
     from shared.search.query import Ranking, SearchQuery
 
-EMPTY: Final = "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
+EMPTY_MESSAGE: Final = (
+    "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
+)
 NOTHING_MATCHES: Final = (
     "Nothing here matches strongly. The nearest passages follow: read them first, and if none of"
     " them answers, try other words, or the language of the texts, before you say that the"
@@ -51,7 +53,7 @@ async def ranking_messages(
 ) -> list[str]:
     """Explain how a ranking differs from what its caller may expect.
 
-    One round trip where a filter value is unknown, and one where nothing matches.
+    Costs one round trip if a filter value is unknown, and one if nothing matches.
 
     Args:
         query: The query.
@@ -83,7 +85,10 @@ def nothing_passes(selection: Selection, unknown: Sequence[tuple[FacetFilter, st
 
 
 async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Context) -> list[str]:
-    """Name each value that no passage has, with the most similar names. One round trip."""
+    """Name each value that no passage has, with the most similar names.
+
+    Costs one round trip.
+    """
     return await asyncio.gather(*(_unknown(filter_, value, ctx) for filter_, value in unknown))
 
 
@@ -93,7 +98,7 @@ def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) ->
     if any_hits:
         return [NOTHING_MATCHES]
     if everything and not ranking.documents:
-        return [EMPTY]
+        return [EMPTY_MESSAGE]
     if query.is_lexical and (ranking.is_lexical_only or not query.is_semantic):
         if not ranking.terms:
             return [COMMON_WORDS]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import Selection
 
 MAX_WEAK_HITS: Final = 5
-"""Passages that are returned, for the caller to judge, where nothing matches."""
+"""Maximum number of passages returned for the caller to judge if nothing matches."""
 _DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
 id of the last of them."""
@@ -85,14 +85,14 @@ class Out(Result):
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(
-        description="What to know about the results: what was not found, and what to relax."
+        description="Limits of the results, such as unknown filter values, and what to try next."
     )
 
 
 async def search_kb(args: In, ctx: Context) -> Out:
-    """Search, or list by date: three round trips.
+    """Search passages, or list them by date. Costs three round trips.
 
-    One more where too few of the nearest passages pass the filters, or a filter value is unknown.
+    Costs one more if too few of the nearest passages pass the filters or a filter value is unknown.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
