@@ -191,7 +191,7 @@ async def test_a_name_found_only_in_the_index_is_gone(
     await library(ctx)
     await Ingestion(ctx.database).save([with_chunks(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), ctx)
-    message = "No source has tag 'nature' any more. List without a filter to see what there is."
+    message = "No source has tag 'nature' any more. List sources without a filter instead."
     assert (out.sources, out.message) == ([], message)
 
 

@@ -133,7 +133,7 @@ async def _empty_message(filters: dict[Facet, str], end: SourceCursor | None, ct
         case 0:
             return EMPTY_MESSAGE
         case 1:
-            return f"No source has {names} any more. Call list_sources without filters to see all sources."
+            return f"No source has {names} any more. List sources without a filter instead."
         case _:
             return f"No source has {names} together. Leave one of them out."
 
