@@ -31,7 +31,7 @@ def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def is_free(path: Path, how: int = fcntl.LOCK_EX) -> bool:
-    """Whether the lock is free at this moment, which it is if the folder does not exist."""
+    """Return whether no process has the lock. It is free if the folder does not exist."""
     try:
         with locked(path, how | fcntl.LOCK_NB):
             return True

@@ -107,7 +107,7 @@ def _write(function: Function, imports: ImportClosure, folder: Path, cache: Path
 
 
 def withheld(function: Function, *, laptop: bool = False) -> set[str]:
-    """The providers that a function does not need, or that only a laptop has."""
+    """Return the providers that a function does not need, or that only a laptop has."""
     unneeded = {
         module
         for module, capability in PROVIDERS.items()

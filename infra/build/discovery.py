@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def tools() -> list[Tool[Any, Any]]:
-    """Every tool, sorted by name. One that fails to import fails the build."""
+    """Return every tool, sorted by name. A tool that fails to import fails the build."""
     return sorted(
         (import_module(module).TOOL for module in _modules("functions/tools/*/*/tool.py")),
         key=lambda tool: tool.name,
@@ -22,13 +22,13 @@ def tools() -> list[Tool[Any, Any]]:
 
 
 def folder_of(tool: Tool[Any, Any]) -> str:
-    """The package of a tool, as `functions.tools.tasks.add_task`: its group, and its name."""
+    """Return the package of a tool, as in `functions.tools.tasks.add_task`."""
     [path] = ROOT.glob(f"functions/tools/*/{tool.name}")
     return ".".join(path.relative_to(ROOT).parts)
 
 
 def jobs() -> list[Job]:
-    """Every job, sorted by name."""
+    """Return every job, sorted by name."""
     return [import_module(module).JOB for module in _modules("functions/jobs/*/job.py")]
 
 

@@ -104,7 +104,8 @@ class Function:
         concurrency: Concurrent requests of an instance.
         timeout: Seconds until a request is aborted.
         max_instances: The maximum number of instances.
-        schedule: A job's schedule in cron format, in UTC; empty for jobs that run on request.
+        schedule: A job's schedule in cron format, in UTC, or an empty string for a job that runs on
+            request.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Function:
         return self.name.replace("_", "-")
 
     def entry_in_manifest(self, bundle: str) -> dict[str, Any]:
-        """Its entry in the manifest, which Terraform reads.
+        """Return the function's entry in the manifest, which Terraform reads.
 
         Args:
             bundle: The path of its bundle in the bucket.
@@ -162,7 +163,7 @@ class Function:
 
 
 def functions() -> list[Function]:
-    """All functions: the gateway, tools and jobs."""
+    """Return all functions: the gateway, tools and jobs."""
     return [_gateway(), *map(_tool_function, tools()), *map(_job_function, jobs())]
 
 

@@ -26,7 +26,7 @@ CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 _GROUPS: Final = {
     "knowledge": "search, read and browse passages, sources and clusters",
     "extractions": "look up decisions, patterns, warnings and methodologies found in the sources",
-    "traces": "share solved coding problems, search them and vote on them",
+    "traces": "share solved coding problems (traces), search them and vote on them",
     "workspaces": "find the key passages of a long text",
     "tasks": "keep a to-do list",
 }
@@ -60,7 +60,7 @@ def write_file(path: Path) -> None:
 
 
 def _text(path: Path) -> str:
-    """The text that a generated file should have.
+    """Return the current content of a generated file.
 
     Raises:
         ValueError: A document lacks the comments between which a table belongs.
@@ -88,7 +88,7 @@ def _groups_table() -> str:
         f"| {_GROUPS.get(group, group)} | {', '.join(f'`{tool.name}`' for tool in members)} |\n"
         for group, members in groups.items()
     )
-    return "| for | tools |\n|---|---|\n" + "".join(rows)
+    return "| To ... | Use |\n|---|---|\n" + "".join(rows)
 
 
 def _tools_table() -> str:
@@ -101,7 +101,7 @@ def _tools_table() -> str:
 
 
 def _tools_by_group() -> dict[str, list[Tool[Any, Any]]]:
-    """The tools that clients can call, by folder, in the README's order."""
+    """Return the tools that clients can call, by folder, in the README's order."""
     groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
     for tool in tools():
         if not tool.internal:
@@ -139,7 +139,7 @@ def _setting_row(name: str, field: FieldInfo) -> str:
 
 
 def _type_name(field: FieldInfo) -> str:
-    """The type of a setting for people, with its bounds."""
+    """Return the type of a setting for people, with its bounds."""
     alternatives = get_args(field.annotation)
     kind = alternatives[0] if NoneType in alternatives else field.annotation
     if get_origin(kind) is Literal:

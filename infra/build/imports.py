@@ -67,13 +67,13 @@ def import_closure(program: str, withheld: Collection[str] = ()) -> ImportClosur
 
 
 def data_files_of(module: str) -> set[Path]:
-    """The data files that a first-party module reads."""
+    """Return the data files that a first-party module reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
     return {path for pattern in DATA_FILES.get(module, ()) for path in folder.glob(pattern)}
 
 
 def _files(module: str) -> list[Path]:
-    """The files that Python runs on import: the module's and those of its packages.
+    """Return the files that Python runs on import, those of parent packages included.
 
     A name that is defined inside a module adds no file of its own.
     """
@@ -89,7 +89,7 @@ def _imported_by(path: Path) -> frozenset[str]:
 
 
 def _imported_modules(text: str) -> frozenset[str]:
-    """The modules that source code imports; imported names are included, as they may be modules."""
+    """Return the modules that code imports. Imported names may be modules and are included."""
     imports = _Imports()
     imports.visit(ast.parse(text))
     return frozenset(imports.modules)

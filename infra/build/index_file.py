@@ -47,7 +47,7 @@ class Index(NamedTuple):
 
     @classmethod
     def of(cls, collection: str, scope: QueryScope, fields: Iterable[IndexField]) -> Index:
-        """The index of these fields, without a `__name__` that Firestore adds by itself."""
+        """Return an index of these fields, without the `__name__` that Firestore adds."""
         complete_fields = tuple(fields)
         bare = cls(
             collection, scope, tuple(field for field in complete_fields if field.path != NAME)
@@ -78,7 +78,7 @@ class Index(NamedTuple):
         return len(self.fields) == 1 and self.fields[0].path != NAME and not self.is_vector
 
     def to_json(self) -> dict[str, Any]:
-        """Its entry under `indexes`."""
+        """Return the index's entry under `indexes`."""
         return {
             "collectionGroup": self.collection,
             "queryScope": str(self.scope),
@@ -86,7 +86,7 @@ class Index(NamedTuple):
         }
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         fields = ", ".join(f"{field.path} {field.mode}" for field in self.fields)
         return f"{self.collection} ({self.scope}): {fields}"
 
@@ -101,7 +101,7 @@ class IndexFile:
     Attributes:
         composites: The entries under `indexes`.
         overrides: By collection and field path, the single-field indexes that replace the automatic
-            ones; empty where the field is exempt.
+            ones, or none where the field is exempt.
     """
 
     composites: frozenset[Index]
@@ -127,7 +127,7 @@ class IndexFile:
         )
 
     def single_field_indexes(self, collection: str, path: str) -> frozenset[Index]:
-        """The single-field indexes of a field, automatic or declared.
+        """Return the single-field indexes of a field, automatic or declared.
 
         By default there is one ascending, one descending and one array-contains index for the
         scope of a collection, none for a collection group. A subfield inherits the override of
@@ -148,7 +148,7 @@ class IndexFile:
         )
 
     def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
-        """The entries to add to the file for these indexes: composites, and complete overrides."""
+        """Return the composites and complete overrides to add to the file for these indexes."""
         composites, overrides = [], dict[tuple[str, str], set[Index]]()
         for index in sorted(indexes):
             if index.is_single_field:

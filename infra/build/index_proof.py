@@ -38,7 +38,7 @@ _OF_ACCESS: Final = "shared.accounts."
 
 
 def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
-    """All query shapes that modules of `shared` yield."""
+    """Return all query shapes that modules of `shared` yield."""
     modules = [
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.glob("shared/**/*.py"))
@@ -48,7 +48,7 @@ def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
 
 
 def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
-    """The shapes of query objects, which are not run.
+    """Return the shapes of query objects, which are not run.
 
     Raises:
         ValueError: A query has `limit_to_last`. It runs in reverse order, so list it that way.

@@ -57,7 +57,7 @@ class Scan:
     mergeable: bool
 
     def covered(self, index: Index) -> frozenset[IndexField] | None:
-        """The filters that an index covers; None if the scan cannot use it."""
+        """Return the filters that an index covers, or None if the scan cannot use the index."""
         if (index.collection, index.scope) != (self.collection, self.scope):
             return None
         cut = len(index.complete) - len(self.suffix)
@@ -68,7 +68,7 @@ class Scan:
 
 
 def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
-    """The scans of a query, one for each disjunct.
+    """Return the scans of a query, one for each disjunct.
 
     Args:
         shape: The query.
@@ -79,7 +79,7 @@ def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
 
 
 def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
-    """The missing indexes without which the scan cannot run."""
+    """Return the missing indexes without which the scan cannot run."""
     if serving_indexes(scan, file) is not None:
         return frozenset()
     if scan.suffix != _BY_NAME:
@@ -92,7 +92,7 @@ def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
 
 
 def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
-    """The declared or automatic indexes that the scan uses; None if it cannot run.
+    """Return the declared or automatic indexes that the scan uses, or None if it cannot run.
 
     One index that covers every filter is preferred to a merge.
     """
@@ -127,7 +127,7 @@ def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
 
 
 def _sort_order(shape: QueryShape) -> list[SortOrder]:
-    """The explicit order, then what is implied by ranges and by sums, then `__name__`.
+    """Return the explicit order, then the one that ranges and sums imply, then `__name__`.
 
     Implied fields follow in lexicographical order, in the direction of the last explicit one
     (`StructuredQuery.order_by`, Firestore API reference); `FindNearest` supersedes the order.

@@ -100,7 +100,7 @@ class QueryShape:
 
     @classmethod
     def of_request(cls, request: dict[str, Any]) -> QueryShape:
-        """The shape of a request as google-cloud-firestore builds it."""
+        """Return the shape of a request as google-cloud-firestore builds it."""
         database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
         if "structured_aggregation_query" in request:
             return cls.of_aggregation(request["structured_aggregation_query"], database)
@@ -108,7 +108,7 @@ class QueryShape:
 
     @classmethod
     def of_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:
-        """The shape of a `RunQuery` request's query."""
+        """Return the shape of a `RunQuery` request's query."""
         source = query.from_[0]
         return cls(
             collection=source.collection_id,
@@ -126,22 +126,22 @@ class QueryShape:
     def of_aggregation(
         cls, query: StructuredAggregationQuery, database: str = DEFAULT_DATABASE
     ) -> QueryShape:
-        """The shape of a `RunAggregationQuery` request's query."""
+        """Return the shape of a `RunAggregationQuery` request's query."""
         aggregates = frozenset(_aggregate(aggregation) for aggregation in query.aggregations)
         inner = cls.of_query(query.structured_query, database)
         return replace(inner, nearest=None, aggregates=aggregates)
 
     @classmethod
     def from_json(cls, line: str) -> QueryShape:
-        """The inverse of `to_json`."""
+        """Parse a shape from the output of `to_json`."""
         return _JSON.validate_json(line)
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Return the shape as one line of JSON."""
         return _JSON.dump_json(self).decode()
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line for people."""
         filters = " or ".join(sorted(map(_describe, self.disjuncts)))
         parts = [
             self.collection + (" (group)" if self.scope is QueryScope.COLLECTION_GROUP else ""),

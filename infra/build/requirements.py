@@ -31,7 +31,7 @@ _TIME_ZONES: Final = "tzdata"
 def requirements_of(
     modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
 ) -> frozenset[str]:
-    """The requirements in `pyproject.toml` whose distributions contain these modules.
+    """Return the requirements in `pyproject.toml` whose distributions contain these modules.
 
     Args:
         modules: The modules that a function imports.
@@ -52,7 +52,7 @@ def requirements_of(
 
 
 def lock_requirements(requirements: Collection[str], cache: Path) -> str:
-    """The text of a `requirements.txt` with exact versions and hashes.
+    """Return the text of a `requirements.txt` with exact versions and hashes.
 
     Args:
         requirements: What to install, in the versions of constraints.txt.
@@ -100,14 +100,14 @@ def _require_pins(text: str) -> None:
 
 
 def _normalized(pin: str) -> str:
-    """A pin without its marker, with the normalized name."""
+    """Remove a pin's marker and normalize its name."""
     name, _, version = pin.partition(";")[0].strip().partition("==")
     return f"{canonicalize_name(name)}=={version}"
 
 
 @cache
 def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
-    """The requirements in `pyproject.toml`, by the normalized names of their distributions."""
+    """Return the requirements in `pyproject.toml` by normalized distribution name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = (line for extra in extras for line in project["optional-dependencies"][extra])
     lines = [*project["dependencies"], *optional]
@@ -115,7 +115,7 @@ def _declared_requirements(extras: tuple[str, ...]) -> dict[str, str]:
 
 
 def _distribution_of(module: str) -> str | None:
-    """The distribution of a module; None for the standard library, or a name within a module.
+    """Return a module's distribution, or None for the standard library or a name in a module.
 
     Raises:
         InvalidInput: No installed distribution contains it.
@@ -132,13 +132,13 @@ def _distribution_of(module: str) -> str | None:
 
 @cache
 def _packages() -> frozenset[str]:
-    """All top-level packages and modules that are installed."""
+    """Return all top-level packages and modules that are installed."""
     return frozenset(module.partition(".")[0] for module in _module_owners())
 
 
 @cache
 def _module_owners() -> dict[str, str]:
-    """The distribution of each installed module, found without importing packages."""
+    """Map each installed module to its distribution, without importing packages."""
     owners: dict[str, str] = {}
     for distribution in distributions():
         name = canonicalize_name(distribution.name)  # each access reads a file

@@ -80,7 +80,7 @@ class TerraformConfiguration:
         self.references += [Reference(target, file, name) for target in _references(body)]
 
     def problems(self) -> list[str]:
-        """All faults, undefined names, and unused variables and locals."""
+        """Return all faults, undefined names, and unused variables and locals."""
         missing = {
             f"{reference.file}: {reference.name} is not defined"
             for reference in self.references
@@ -140,7 +140,7 @@ def _references(body: Any) -> Iterator[str]:
 
 
 def _example_problems(folder: Path, configuration: TerraformConfiguration) -> list[str]:
-    """The variables in the example that are not defined."""
+    """Return the variables in the example that are not defined."""
     if not (folder / EXAMPLE).exists():
         return []
     example = json.loads((folder / EXAMPLE).read_text("utf-8"))
@@ -152,7 +152,7 @@ def _example_problems(folder: Path, configuration: TerraformConfiguration) -> li
 
 
 def _terraform_problems(folder: Path) -> list[str]:
-    """The problems that Terraform's formatter and validation report."""
+    """Return the problems that Terraform's formatter and validation report."""
     unformatted = _terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
     problems = [f"{name}: run `terraform fmt`" for name in unformatted if name.endswith(".tf")]
     if (folder / ".terraform").is_dir():
@@ -181,11 +181,11 @@ def check(folder: Path) -> list[str]:
 
 
 def skipped_checks(folder: Path) -> str:
-    """Which checks could not run, and why; empty if all ran."""
+    """Say which checks could not run, and why, or return an empty string."""
     if not shutil.which("terraform"):
-        return "Terraform is not installed: its formatter and its validation did not run."
+        return "Terraform is not installed, so its formatter and validation did not run."
     if not (folder / ".terraform").is_dir():
-        return "`terraform validate` did not run: `terraform init` has not brought the provider."
+        return "`terraform validate` did not run, because `terraform init` has not run."
     return ""
 
 
@@ -198,7 +198,7 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(arguments[0]) if arguments else FOLDER
     problems = check(folder)
     for line in filter(None, [*problems, skipped_checks(folder)]):
-        print(line, file=sys.stderr)  # noqa: T201 - that is what it is for
+        print(line, file=sys.stderr)  # noqa: T201 - a command's output
     return 1 if problems else 0
 
 

@@ -42,7 +42,7 @@ def doctor(ctx: click.Context, port: int) -> None:
 
 
 def report(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
-    """Run checks and print their results; return whether all is well."""
+    """Run checks, print their results, and return whether none failed."""
     healthy = True
     for check, result in run_checks(checks, subject):
         click.echo(_format(check.name, result))
@@ -74,7 +74,7 @@ def _live_deployment() -> LiveDeployment:
         deployment = Deployment(project=project)
         google_session(project)
         release = Bucket(Client(project=project), deployment.bucket).last_good_release()
-        deployment = release[1] if release else deployment
+        deployment = release.deployment if release else deployment
     os.environ.update(deployment.environment)
     return LiveDeployment(
         deployment=deployment,

@@ -20,7 +20,7 @@ _MAX_DOLLARS: Final = 1_000_000
 
 
 def minute(moment: datetime | None) -> str:
-    """A time in UTC, to the minute; `never` for None."""
+    """Format a time in UTC to the minute. None is `never`."""
     return moment.strftime("%Y-%m-%d %H:%M") if moment else "never"
 
 
@@ -48,5 +48,5 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number and a noun, in the plural if need be."""
+    """Format a number and its noun, in the plural unless the number is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

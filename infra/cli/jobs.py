@@ -150,20 +150,20 @@ async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
 
 
 async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
-    """The last runs of a job, and the items that it gave up."""
+    """Load the last runs of a job, and its dead-lettered items."""
     runs = await Runs(ctx.database).latest(job.name, _MAX_RUNS)
     dead_letters = await job.dead_letters.load(ctx, _MAX_DEAD_LETTERS) if job.dead_letters else []
     return runs, list(dead_letters)
 
 
 def _ending(run: Run) -> str:
-    """How a run ended, and when."""
+    """Say how a run ended, and when."""
     code = f" ({run.error.partition(':')[0]})" if run.error else ""
     return f"{run.state.value}{code} {minute(run.ended_at)}".removesuffix(" never")
 
 
 def _details(run: Run) -> str:
-    """What a run did, what it cost, and what went wrong."""
+    """Say what a run did, what it cost, and what went wrong."""
     counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
     idle = "nothing done" if run.error or run.state is RunState.DIED else "nothing to do"
     progress = counts or (f"{run.progress} done so far" if run.progress else idle)

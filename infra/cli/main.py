@@ -136,7 +136,7 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
 
 
 def _finite(text: str) -> float:
-    """Parse a number of JSON. NaN and infinity are errors: they would reach the server as null."""
+    """Parse a JSON number. Reject NaN and infinity, which would reach the server as null."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
@@ -144,7 +144,7 @@ def _finite(text: str) -> float:
 
 
 def _argument_from_file(option: str) -> tuple[str, str]:
-    """The name of an argument and its text, from NAME=PATH."""
+    """Read NAME=PATH into the argument's name and the file's text."""
     name, _, path = option.partition("=")
     try:
         with click.open_file(path, encoding="utf-8") as file:

@@ -123,7 +123,7 @@ def _run(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
 
 
 async def _tasks_with_counts(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
-    """The most recently used tasks, one more than is listed, with their numbers of materials."""
+    """Load the latest tasks with their numbers of materials, one more than is listed."""
     from shared.workspaces.listing import UserWorkspaces
 
     repository = UserWorkspaces(database, user)
@@ -133,7 +133,7 @@ async def _tasks_with_counts(database: Database, user: str) -> list[tuple[Worksp
 
 
 async def _count_materials(database: Database, user: str, task_id: str) -> int:
-    """The number of materials in a task.
+    """Count the materials in a task.
 
     Raises:
         NotFound: There is no such task.
@@ -170,7 +170,7 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
 
 
 async def _not_found(database: Database, user: str, task_id: str) -> NotFound:
-    """The error about an unknown task, with the tasks that exist."""
+    """Return the error about an unknown task, which names the existing tasks."""
     from shared.core.errors import NotFound
     from shared.workspaces.listing import UserWorkspaces
 

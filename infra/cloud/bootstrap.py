@@ -35,7 +35,7 @@ GRANTS: Final = (
 
 
 def backend(deployment: Deployment) -> Mapping[str, str]:
-    """The configuration of Terraform's backend, which stores its state."""
+    """Return the configuration of Terraform's backend, which stores its state."""
     return {"bucket": deployment.bucket, "prefix": STATE_PREFIX}
 
 
@@ -79,5 +79,5 @@ def _ask_for_value(cloud: Cloud, name: str) -> str:
     if not value or not value.isprintable():
         project = cloud.deployment.project
         command = f"gcloud secrets versions add {name} --project {project} --data-file=-"
-        raise CommandFailed(f"{name} has no value yet. Next: carrel deploy, or {command}")
+        raise CommandFailed(f"{name} has no value yet. Run `carrel deploy` or `{command}`.")
     return value

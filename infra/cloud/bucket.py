@@ -11,7 +11,7 @@ It is versioned and contains
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.api_core.exceptions import Forbidden as ApiForbidden
 from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -31,14 +31,21 @@ if TYPE_CHECKING:
 LAST_GOOD: Final = "releases/last-good.json"
 STATE_PREFIX: Final = "terraform"
 _FORBIDDEN: Final = 403
-_SECONDS: Final = 120
+_TIMEOUT_SECONDS: Final = 120
+
+
+class Release(NamedTuple):
+    """A release that passed its smoke test."""
+
+    manifest: dict[str, Any]
+    deployment: Deployment
 
 
 class Bucket:
     """The bucket of a deployment."""
 
     def __init__(self, client: Client, name: str) -> None:
-        """Use Google's client. This sends no request."""
+        """Store Google's handle of the bucket. This sends no request."""
         self.name = name
         self._bucket = client.bucket(name)
 
@@ -83,22 +90,22 @@ class Bucket:
         return missing
 
     def generations(self) -> dict[str, int]:
-        """The generation, which is the version number, of each bundle in the bucket."""
+        """Return each bundle's generation, which is its version number in the bucket."""
         with translate_errors(_forbidden):
             blobs = self._bucket.list_blobs(prefix="bundles/")
             return {blob.name: int(blob.generation) for blob in blobs}
 
-    def last_good_release(self) -> tuple[dict[str, Any], Deployment] | None:
-        """The manifest and deployment of the last release that passed its smoke test, if any.
+    def last_good_release(self) -> Release | None:
+        """Load the last release that passed its smoke test, or return None.
 
-        They are one object, so that a crash cannot leave a manifest with another's deployment.
+        Both parts are one object, so that a crash cannot combine parts of different releases.
         """
         text = self._read(LAST_GOOD)
         if text is None:
             return None
         release = json.loads(text)
         deployment = parse_deployment(json.dumps(release["deployment"]), self._uri(LAST_GOOD))
-        return release["manifest"], deployment
+        return Release(release["manifest"], deployment)
 
     def save_release(self, manifest: str, deployment: Deployment) -> None:
         """Save a release that passed its smoke test.
@@ -128,7 +135,7 @@ class Bucket:
     def _not_ours(self, why: str) -> CommandFailed:
         return CommandFailed(
             f"The bucket gs://{self.name} belongs to somebody else, {why}\n"
-            "Nothing was written to it. Next: choose another project, whose bucket has another name"
+            "Nothing was written to it. Choose another project, whose bucket has another name."
         )
 
     def _uri(self, name: str) -> str:
@@ -137,7 +144,7 @@ class Bucket:
     def _read(self, name: str) -> bytes | None:
         try:
             with translate_errors(_forbidden, NotFound):
-                content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_SECONDS)
+                content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_TIMEOUT_SECONDS)
         except NotFound:
             return None
         return content
@@ -145,7 +152,7 @@ class Bucket:
     def _write(self, name: str, text: str) -> None:
         with translate_errors(_forbidden):
             self._bucket.blob(name).upload_from_string(
-                text, content_type="application/json", timeout=_SECONDS
+                text, content_type="application/json", timeout=_TIMEOUT_SECONDS
             )
 
     def _create(self, name: str, content: bytes) -> None:
@@ -155,7 +162,7 @@ class Bucket:
                     content,
                     content_type="application/zip",
                     if_generation_match=0,
-                    timeout=_SECONDS,
+                    timeout=_TIMEOUT_SECONDS,
                 )
         except PreconditionFailed:
             return  # another run has uploaded the same content
@@ -163,4 +170,4 @@ class Bucket:
 
 def _forbidden(error: Exception, status: int) -> Forbidden:
     hint = " Do you have write access?" if status == _FORBIDDEN else ""
-    return Forbidden(f"Cloud Storage refused ({status}): {error}.{hint}")
+    return Forbidden(f"Cloud Storage rejected the request ({status}): {error}.{hint}")

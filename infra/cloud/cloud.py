@@ -1,4 +1,4 @@
-"""Everything that deploying works with, in one value."""
+"""A deployment with its clients and files, which every deployment step needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Cloud:
     """A deployment, and the connections to its parts.
 
     Attributes:
-        deployment: How it should be.
+        deployment: The deployment that the checkout describes.
         variables: The file that describes the deployment.
         dist: The folder in which bundles and the manifest are staged.
         api: Google's REST APIs.
@@ -53,3 +53,7 @@ class Cloud:
     def manifest(self) -> Path:
         """The staged manifest."""
         return self.dist / "manifest.json"
+
+    def sleep(self, seconds: float) -> None:
+        """Wait between two attempts."""
+        self.api.sleep(seconds)

@@ -32,7 +32,7 @@ def require_own_databases(cloud: Cloud) -> None:
     delete, in order to create it at the configured location.
 
     Raises:
-        CommandFailed: A database is not; the message says how to import it.
+        CommandFailed: A database was not created by Carrel. The message says how to import it.
     """
     addresses = cloud.terraform.addresses()
     for name, address in TERRAFORM_ADDRESSES.items():
@@ -45,14 +45,12 @@ def require_own_databases(cloud: Cloud) -> None:
 
 def _require_compatible(name: str, database: Mapping[str, Any], deployment: Deployment) -> None:
     if database.get("type") != NATIVE:
-        raise CommandFailed(
-            f"The database {name} is not in native mode. Next: choose another project"
-        )
+        raise CommandFailed(f"The database {name} is not in native mode. Choose another project.")
     location = database.get("locationId")
     if location != deployment.firestore_location:
         raise CommandFailed(
-            f"The database {name} is in {location} and cannot be moved. Next: write"
-            f' "firestore_location": "{location}" in {FILE_NAME}'
+            f"The database {name} is in {location} and cannot be moved. Write"
+            f' "firestore_location": "{location}" in {FILE_NAME}.'
         )
 
 

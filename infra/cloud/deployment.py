@@ -129,7 +129,7 @@ class Deployment(BaseModel):
         }
 
     def to_json(self) -> str:
-        """The content of the file."""
+        """Return the content of the deployment file."""
         return json.dumps(self.model_dump(exclude_none=True), indent=2) + "\n"
 
 
@@ -161,7 +161,7 @@ def parse_valid_deployment(text: str | bytes, file_name: str) -> Deployment:
 
 
 def load_deployment(path: Path = FILE) -> Deployment | None:
-    """Load the deployment of this checkout; None if there is none.
+    """Load the deployment of this checkout, or return None if there is none.
 
     Raises:
         CommandFailed: The file is not valid.
@@ -170,7 +170,7 @@ def load_deployment(path: Path = FILE) -> Deployment | None:
 
 
 def save_deployment(deployment: Deployment, path: Path = FILE) -> None:
-    """Write the file atomically: a crash leaves the old or the new one."""
+    """Write the file atomically, so that a crash leaves the old or the new one."""
     temporary = path.with_suffix(".new")
     temporary.write_text(deployment.to_json(), encoding="utf-8")
     temporary.replace(path)

@@ -6,15 +6,15 @@ import click
 
 
 class CommandFailed(click.ClickException):
-    """A command failed; the message gives the reason and the command to run next."""
+    """A failed command, with a message that gives the reason and the next step."""
 
 
 class GoogleApiError(CommandFailed):
-    """A Google API refused a request.
+    """A request that a Google API rejected.
 
     Attributes:
         status: The HTTP status.
-        reason: Google's code for the reason, such as SERVICE_DISABLED; empty if there is none.
+        reason: Google's code for the reason, such as SERVICE_DISABLED, or an empty string.
     """
 
     def __init__(self, message: str, status: int, reason: str) -> None:

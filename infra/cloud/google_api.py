@@ -34,18 +34,18 @@ class GoogleApi:
         self,
         session: Any,
         address: str = ADDRESS,
-        pause: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """Use a `google.auth.transport.requests.AuthorizedSession`.
 
         Args:
             session: Authorizes and sends requests.
             address: The template of the APIs' base URLs.
-            pause: Waits for some seconds.
+            sleep: Waits for a number of seconds.
         """
         self._session = session
         self._address = address
-        self.pause = pause
+        self.sleep = sleep
 
     def get(
         self, service: str, path: str, params: Mapping[str, str | list[str]] | None = None
@@ -53,13 +53,13 @@ class GoogleApi:
         """Get a resource.
 
         Raises:
-            GoogleApiError: Google refused the request.
+            GoogleApiError: Google rejected the request.
             CommandFailed: The sign-in is not valid, or Google does not answer.
         """
         return self._send("GET", service, path, params=params)
 
     def find(self, service: str, path: str) -> dict[str, Any] | None:
-        """Get a resource; None if it does not exist."""
+        """Get a resource, or None if it does not exist."""
         try:
             return self.get(service, path)
         except GoogleApiError as error:
@@ -93,11 +93,11 @@ class GoogleApi:
         for _ in range(MAX_POLLS):
             if operation.get("done"):
                 break
-            self.pause(POLL_SECONDS)
+            self.sleep(POLL_SECONDS)
             operation = self.get(service, f"v1/{operation['name']}")
         else:
             raise CommandFailed(
-                f"{service} is still working on {operation['name']}. Next: run the command again"
+                f"{service} is still working on {operation['name']}. Run the command again."
             )
         if "error" in operation:
             raise CommandFailed(f"{service}: {operation['error'].get('message', 'an error')}")
@@ -115,13 +115,13 @@ class GoogleApi:
         except GoogleAuthError as error:
             raise CommandFailed(f"Your sign-in to Google is not valid. Next: {SIGN_IN}") from error
         if response.status_code != _OK:
-            raise _error_of(service, response)
+            raise _parse_error(service, response)
         answer: dict[str, Any] = response.json() if response.content else {}
         return answer
 
 
 def google_session(project: str) -> Any:
-    """A session with the Application Default Credentials, which uses the project's quota.
+    """Open a session with Application Default Credentials and the project's quota.
 
     Raises:
         CommandFailed: There are no credentials.
@@ -155,12 +155,14 @@ def with_retries(session: Any) -> Any:
     return session
 
 
-def _error_of(service: str, response: Any) -> GoogleApiError:
+def _parse_error(service: str, response: Any) -> GoogleApiError:
     try:
         error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
         error = {}
     reasons = [detail["reason"] for detail in error.get("details", []) if "reason" in detail]
     explanation = error.get("message") or "no reason given"
-    message = f"{service}.googleapis.com refused ({response.status_code}): {explanation}"
+    message = (
+        f"{service}.googleapis.com rejected the request ({response.status_code}): {explanation}"
+    )
     return GoogleApiError(message, response.status_code, reasons[0] if reasons else "")

@@ -1,4 +1,4 @@
-"""The steps of a deployment, in order. Each can run again: it keeps what exists."""
+"""The steps of a deployment, in order. Each step can be repeated and keeps existing resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeployStep(NamedTuple):
     """A step of a deployment.
 
     Attributes:
-        title: What it does, as the terminal shows it.
+        title: The terminal's line about the step.
         run: Runs it.
     """
 

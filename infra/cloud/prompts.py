@@ -29,7 +29,7 @@ _BUDGET_QUESTION: Final = "Alert when a month costs more than (whole number, emp
 
 
 def is_interactive() -> bool:
-    """Whether there is a person to ask."""
+    """Return whether a person can answer prompts."""
     return sys.stdin.isatty()
 
 
@@ -37,12 +37,12 @@ def ask_for_deployment(project: str | None) -> Deployment:
     """Ask how to deploy.
 
     Raises:
-        CommandFailed: There is nobody to ask, or the project's id is not valid.
+        CommandFailed: There is no terminal, or the project's id is not valid.
     """
     if not is_interactive():
         raise CommandFailed(
-            f"There is no {FILE_NAME}, and no terminal to ask at. Next: cp {EXAMPLE} {FILE_NAME},"
-            " and fill it in"
+            f"There is no {FILE_NAME}, and no terminal to ask at. Run `cp {EXAMPLE} {FILE_NAME}`"
+            " and fill it in."
         )
     if project:
         try:

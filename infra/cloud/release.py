@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
     from infra.cloud.smoke import SmokeReport
 
-MAX_SMOKE_TESTS: Final = 6
-"""The smoke test is repeated: grants and new revisions take minutes to reach all of Google's
-front ends."""
+MAX_SMOKE_ATTEMPTS: Final = 6
+"""The smoke test runs at most this often, because grants and new revisions take minutes to reach
+all of Google's front ends."""
 SMOKE_RETRY_SECONDS: Final = 15.0
 FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
 URL_OUTPUT: Final = "gateway_url"
@@ -29,7 +29,7 @@ URL_OUTPUT: Final = "gateway_url"
 
 
 def bundles(manifest: Mapping[str, Any]) -> list[str]:
-    """The bundles that a manifest names."""
+    """Return the names of a manifest's bundles."""
     return sorted({function["bundle"] for function in manifest["functions"].values()})
 
 
@@ -42,15 +42,18 @@ def staged_manifest(cloud: Cloud) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(cloud.manifest.read_bytes())
     except FileNotFoundError as error:
-        raise CommandFailed("Nothing is staged. Next: carrel stage") from error
+        raise CommandFailed("Nothing is staged. Run `carrel stage` first.") from error
     return manifest
 
 
-def live_or_staged_manifest(cloud: Cloud) -> Path:
-    """A file with the last good release's manifest; without such a release, the staged manifest."""
-    release = cloud.bucket.last_good_release()
-    if release:
-        return _write_manifest(cloud, release[0])
+def ensure_manifest(cloud: Cloud) -> Path:
+    """Write the last good release's manifest to a file, or stage one if there is no release yet.
+
+    Returns:
+        The path of the manifest.
+    """
+    if last_good := cloud.bucket.last_good_release():
+        return _write_manifest(cloud, last_good.manifest)
     if not cloud.manifest.exists():
         cloud.stage(cloud.dist)
     return cloud.manifest
@@ -74,7 +77,8 @@ def release(cloud: Cloud) -> None:
     """Deploy the functions that changed and run the smoke test; roll back if it fails.
 
     Raises:
-        CommandFailed: The release failed; the message says which release is live now.
+        StateLocked: Another run holds the lock on the state. Nothing was rolled back.
+        CommandFailed: The release failed. The message says which release is live now.
     """
     key = obtain_smoke_key(cloud)
     cloud.terraform.init()
@@ -83,24 +87,27 @@ def release(cloud: Cloud) -> None:
         _require_smoke_test(cloud, key)
     except StateLocked:
         raise
-    except Exception as failure:
-        raise CommandFailed(f"{_message_of(failure)}\n{_roll_back(cloud, key)}") from failure
+    except Exception as error:
+        raise CommandFailed(f"{_describe_error(error)}\n{_roll_back(cloud, key)}") from error
     cloud.bucket.save_release(cloud.manifest.read_text("utf-8"), cloud.deployment)
 
 
 def _apply(cloud: Cloud) -> None:
-    """Deploy the staged functions; retry the first deployment once.
+    """Deploy the staged functions, and retry a project's first deployment once.
 
     In a new project Google's own accounts get their roles late, and creating functions fails:
     https://github.com/firebase/firebase-tools/issues/5588
     """
     try:
         cloud.terraform.apply(cloud.variables, cloud.manifest)
-    except CommandFailed as failure:
-        if isinstance(failure, StateLocked) or cloud.bucket.last_good_release():
+    except CommandFailed as error:
+        if isinstance(error, StateLocked) or cloud.bucket.last_good_release():
             raise
-        cloud.echo(f"{failure.message}\n  retrying in a minute: a new project may not be ready yet")
-        cloud.api.pause(FIRST_RELEASE_RETRY_SECONDS)
+        cloud.echo(
+            f"{error.message}\n  retrying in {FIRST_RELEASE_RETRY_SECONDS:.0f} seconds:"
+            " a new project may not be ready yet"
+        )
+        cloud.sleep(FIRST_RELEASE_RETRY_SECONDS)
         cloud.terraform.apply(cloud.variables, cloud.manifest)
 
 
@@ -112,12 +119,12 @@ def _require_smoke_test(cloud: Cloud, key: str) -> None:
 
 def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
     url = cloud.terraform.outputs()[URL_OUTPUT]
-    for remaining in reversed(range(MAX_SMOKE_TESTS)):
+    for remaining in reversed(range(MAX_SMOKE_ATTEMPTS)):
         report = asyncio.run(_smoke(cloud, url, key))
         if report.passed or not remaining:
             break
         cloud.echo(f"  not yet: {report.lines[-1]}")
-        cloud.api.pause(SMOKE_RETRY_SECONDS)
+        cloud.sleep(SMOKE_RETRY_SECONDS)
     cloud.echo("\n".join(f"  {line}" for line in report.lines))
     return report
 
@@ -127,29 +134,29 @@ async def _smoke(cloud: Cloud, url: str, key: str) -> SmokeReport:
 
 
 def _roll_back(cloud: Cloud, key: str) -> str:
-    """Deploy the last good release again; return a message about the result."""
+    """Deploy the last good release again, and return a message about the result."""
     last_good = cloud.bucket.last_good_release()
     if last_good is None:
-        return "There is no earlier release to restore. Next: carrel --cloud doctor"
-    manifest = _write_manifest(cloud, last_good[0])
+        return "There is no earlier release to restore. Run `carrel --cloud doctor`."
+    manifest = _write_manifest(cloud, last_good.manifest)
     variables = cloud.dist / "last-good.tfvars.json"
-    save_deployment(last_good[1], variables)
+    save_deployment(last_good.deployment, variables)
     cloud.echo("Rolling back to the last release that passed its smoke test ...")
     try:
         cloud.terraform.apply(variables, manifest)
         _require_smoke_test(cloud, key)
-    except Exception as failure:  # noqa: BLE001 - the caller raises the first failure
-        return f"The rollback failed too: {_message_of(failure)}\nNext: carrel --cloud doctor"
+    except Exception as error:  # noqa: BLE001 - the caller raises the first error
+        return f"The rollback failed too: {_describe_error(error)}\nRun `carrel --cloud doctor`."
     return (
-        "The previous release is live again. Next: read the functions' logs, fix the problem,"
+        "The previous release is live again. Read the functions' logs, fix the problem, and"
         " deploy again."
     )
 
 
-def _message_of(failure: Exception) -> str:
-    if isinstance(failure, CommandFailed | CarrelError):
-        return failure.message
-    return f"{type(failure).__name__}: {failure}"
+def _describe_error(error: Exception) -> str:
+    if isinstance(error, CommandFailed | CarrelError):
+        return error.message
+    return f"{type(error).__name__}: {error}"
 
 
 def _write_manifest(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:

@@ -31,7 +31,7 @@ class SecretValues:
         self._parent = f"v1/projects/{project}/secrets"
 
     def has(self, name: str) -> bool:
-        """Whether a secret has a value that functions can read.
+        """Return whether a secret has a value that functions can read.
 
         https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/list
         """
@@ -45,7 +45,7 @@ class SecretValues:
         return bool(page.get("versions"))
 
     def read(self, name: str) -> str:
-        """The newest value of a secret."""
+        """Read the newest value of a secret."""
         version = self._api.get(_SERVICE, f"{self._parent}/{name}/versions/latest:access")
         return base64.b64decode(version["payload"]["data"]).decode()
 
@@ -56,5 +56,5 @@ class SecretValues:
 
 
 def random_access_secrets() -> str:
-    """A value for ACCESS_SECRETS: a JSON list of one random secret."""
+    """Generate a value for ACCESS_SECRETS, which is a JSON list of one random secret."""
     return json.dumps([secrets.token_urlsafe(_RANDOM_BYTES)])

@@ -43,7 +43,7 @@ _MAX_SERVICES_PER_REQUEST: Final = 30
 
 
 def project_number(api: GoogleApi, project: str) -> str:
-    """The number of a project, which also proves that the project exists and is accessible.
+    """Look up a project's number, which proves that the project exists and is accessible.
 
     Raises:
         CommandFailed: It does not exist or is not accessible.
@@ -62,7 +62,7 @@ def project_number(api: GoogleApi, project: str) -> str:
 
 
 def billing_account(api: GoogleApi, project: str) -> str | None:
-    """The id of the open billing account that is linked to a project; None if there is none.
+    """Return the id of a project's open billing account, or None if none is linked.
 
     https://cloud.google.com/billing/docs/reference/rest/v1/ProjectBillingInfo
     """
@@ -73,12 +73,12 @@ def billing_account(api: GoogleApi, project: str) -> str | None:
 
 
 def link_billing_command(project: str) -> str:
-    """The command that links a billing account."""
+    """Return the command that links a billing account."""
     return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
 
 
 def disabled_services(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
-    """The services among these that are disabled."""
+    """Return those of the services that are disabled."""
     ordered = sorted(services)
     disabled: list[str] = []
     for start in range(0, len(ordered), _MAX_SERVICES_PER_REQUEST):
@@ -145,7 +145,7 @@ def _wait_for_service(cloud: Cloud, service: str, path: str) -> None:
         except GoogleApiError as error:
             if error.reason != _DISABLED:
                 raise
-            cloud.api.pause(POLL_SECONDS)
+            cloud.sleep(POLL_SECONDS)
         else:
             return
     raise CommandFailed(f"{service}.googleapis.com is not on yet. Try again in some minutes.")

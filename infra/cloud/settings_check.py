@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PROVIDERS: Final = ("vertex", "openai")
-"""The local provider is missing: no bundle contains its model file."""
+"""The local provider is missing because no bundle contains its model file."""
 _SAMPLE_URL: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
 
 
@@ -31,7 +31,7 @@ def require_valid_settings(
     Args:
         settings: Values by the names of environment variables.
         secrets: The names of the settings that are in Secret Manager.
-        public_url: The gateway's URL; None for the one that Cloud Run assigns.
+        public_url: The gateway's URL, or None for the one that Cloud Run assigns.
         file_name: The file's name, for errors.
 
     Raises:
@@ -58,7 +58,7 @@ def require_valid_settings(
 
 
 def example(name: str) -> str:
-    """An example of how to write a setting that is a list or an object; empty for others."""
+    """Return an example value for a list or an object setting, or an empty string."""
     field = Settings.model_fields.get(name.lower())
     if not field or not field.examples:
         return ""

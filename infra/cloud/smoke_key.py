@@ -26,7 +26,7 @@ ACCESS_DATABASE: Final = "access"
 
 
 def obtain_smoke_key(cloud: Cloud) -> str:
-    """The key from the environment, else the stored one, else a new one, which is then stored.
+    """Return the key from the environment, or the stored key, or create and store one.
 
     A stored key is replaced if it was revoked or if its signing secret is no longer in use.
     """

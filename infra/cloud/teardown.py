@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from infra.cloud.bootstrap import DATABASES, SECRETS
 from infra.cloud.deployment import save_deployment
-from infra.cloud.release import live_or_staged_manifest
+from infra.cloud.release import ensure_manifest
 
 if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
@@ -23,13 +23,13 @@ sign-ins depend on, and Google's APIs, which other programs may use."""
 
 
 def destroy(cloud: Cloud, *, data: bool) -> None:
-    """Delete everything that Terraform created; without `data`, keep what `is_kept` names."""
+    """Delete all of Terraform's resources or, without `data`, those that `is_kept` excludes."""
     cloud.terraform.init()
-    manifest = live_or_staged_manifest(cloud)
+    manifest = ensure_manifest(cloud)
     if data:
         variables = cloud.dist / "destroyed.tfvars.json"
         save_deployment(cloud.deployment.model_copy(update={"protect_data": False}), variables)
-        # Databases, texts and secrets refuse deletion until their protection is removed.
+        # Databases, texts and secrets cannot be deleted until their protection is removed.
         cloud.terraform.apply(variables, manifest, (*DATABASES, *SECRETS, *TEXTS))
         cloud.terraform.destroy(variables, manifest)
     elif addresses := [name for name in cloud.terraform.addresses() if not is_kept(name)]:
@@ -37,5 +37,5 @@ def destroy(cloud: Cloud, *, data: bool) -> None:
 
 
 def is_kept(address: str) -> bool:
-    """Whether an address in Terraform's state is kept without `data`, or is only a data source."""
+    """Return whether an address in the state is kept without `data` or is a data source."""
     return _KEPT.match(address) is not None

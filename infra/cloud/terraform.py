@@ -54,18 +54,18 @@ class Terraform:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def version(self) -> str:
-        """The version of Terraform.
+        """Return the version of Terraform.
 
         Raises:
             CommandFailed: Terraform is missing or too old.
         """
-        version = str(json.loads(self._output_of("version", "-json"))["terraform_version"])
+        version = str(json.loads(self._read_output("version", "-json"))["terraform_version"])
         parts = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
         if parts < MIN_VERSION:
             minimum = ".".join(map(str, MIN_VERSION))
             raise CommandFailed(
                 f"Terraform {version} is too old: {minimum} or newer is required."
-                f" Next: {DOWNLOAD_URL}"
+                f" Install it from {DOWNLOAD_URL}"
             )
         return version
 
@@ -78,7 +78,7 @@ class Terraform:
         """Create or update all resources, or `targets` and what they depend on.
 
         Raises:
-            CommandFailed: It failed. The state contains what was created until then.
+            CommandFailed: Terraform failed. The state contains the resources created until then.
         """
         self._run("apply", *_APPLY_OPTIONS, *_inputs(variables, manifest), *_targets(targets))
 
@@ -89,22 +89,22 @@ class Terraform:
     def import_command(
         self, variables: Path, manifest: Path, address: str, resource_id: str
     ) -> str:
-        """The shell command that imports an existing resource into the state."""
+        """Return the shell command that imports an existing resource into the state."""
         inputs = [*_inputs(variables, manifest), address, resource_id]
         return shlex.join(["terraform", f"-chdir={self.folder}", "import", *inputs])
 
     def outputs(self) -> dict[str, Any]:
-        """The configuration's outputs by name."""
-        outputs = json.loads(self._output_of("output", "-json", "-no-color"))
+        """Return the configuration's outputs by name."""
+        outputs = json.loads(self._read_output("output", "-json", "-no-color"))
         return {name: output["value"] for name, output in outputs.items()}
 
     def addresses(self) -> list[str]:
-        """The addresses of all resources in the state."""
-        state = json.loads(self._output_of("show", "-json", "-no-color"))
+        """Return the addresses of all resources in the state."""
+        state = json.loads(self._read_output("show", "-json", "-no-color"))
         root = state.get("values", {}).get("root_module", {})
         return [resource["address"] for resource in root.get("resources", [])]
 
-    def _output_of(self, *arguments: str) -> str:
+    def _read_output(self, *arguments: str) -> str:
         """Run a command that changes nothing, and return what it prints."""
         with tempfile.TemporaryFile("w+") as output:
             self._run(*arguments, output=output.fileno())
@@ -114,7 +114,7 @@ class Terraform:
     def _run(self, *arguments: str, output: int | None = None) -> None:
         program = shutil.which("terraform", path=self.environment.get("PATH", ""))
         if program is None:
-            raise CommandFailed(f"Terraform is missing. Next: {DOWNLOAD_URL}")
+            raise CommandFailed(f"Terraform is missing. Install it from {DOWNLOAD_URL}")
         with tempfile.TemporaryFile("w+") as errors:
             with _interrupt_deferred():
                 process = subprocess.Popen(  # noqa: S603 - terraform

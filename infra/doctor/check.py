@@ -55,12 +55,12 @@ class Check(Generic[SubjectT]):
 
 
 def passed(message: str) -> CheckResult:
-    """The result of a check that found nothing wrong."""
+    """Return the result of a check that found nothing wrong."""
     return CheckResult(CheckStatus.OK, message)
 
 
 def failed(message: str, next_command: str) -> CheckResult:
-    """The result of a check that found a problem."""
+    """Return the result of a check that found a problem."""
     return CheckResult(CheckStatus.WRONG, message, next_command)
 
 

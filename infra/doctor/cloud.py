@@ -74,7 +74,7 @@ def _check_functions(live: LiveDeployment) -> CheckResult:
 
 
 def _bundle(function: dict[str, Any]) -> str:
-    """The bundle that a function was built from.
+    """Return the bundle from which a function was built.
 
     Terraform stores it in a variable, because `source` names a copy that Google made.
     """
@@ -83,7 +83,7 @@ def _bundle(function: dict[str, Any]) -> str:
 
 
 def _listing(label: str, names: Iterable[str]) -> list[str]:
-    """A label and the sorted names; nothing if there are no names."""
+    """Format a label and the sorted names, or nothing if there are no names."""
     ordered = sorted(names)
     return [f"{label}: {', '.join(ordered)}"] if ordered else []
 
@@ -123,7 +123,7 @@ def _check_schedules(live: LiveDeployment) -> CheckResult:
 
 
 def _has_failed(schedule: dict[str, Any]) -> bool:
-    """Whether the last attempt failed: `status` is a `google.rpc.Status`, whose code 0 is OK."""
+    """Return whether the last attempt failed. Code 0 of a `google.rpc.Status` is OK."""
     return bool(schedule.get("status", {}).get("code"))
 
 

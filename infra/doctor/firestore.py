@@ -56,7 +56,7 @@ def _ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
 
 
 def _entry(index: dict[str, Any]) -> dict[str, Any]:
-    """An index of the API in the format of the file; its collection is part of its name."""
+    """Convert an index of the API to the file's format, with its collection in its name."""
     collection = str(index["name"]).split("/")[-3]
     return {
         "collectionGroup": collection,
@@ -94,7 +94,7 @@ def _active_expiry_fields(live: LiveDeployment, database: str) -> set[str]:
 
 
 def _with_dimension(index: Index, dimension: int) -> Index:
-    """An index whose vector field has the deployment's dimension."""
+    """Return the index with the deployment's dimension in its vector field."""
     fields = [
         field._replace(dimension=dimension) if field.mode is IndexMode.VECTOR else field
         for field in index.fields

@@ -43,7 +43,7 @@ def _check_metadata(live: LiveDeployment) -> CheckResult:
 def _check_access(live: LiveDeployment) -> CheckResult:
     response = _send("POST", live.url + RESOURCE_PATH, json=_LIST_TOOLS)
     if response.status_code == _UNAUTHORIZED:
-        return passed("a call without a credential is refused")
+        return passed("a call without a credential is rejected")
     if live.settings.public_access:
         return passed("anyone may read, as PUBLIC_ACCESS is set")
     message = f"a call without a credential gets status {response.status_code} instead of 401"

@@ -41,7 +41,7 @@ def _check_runs(live: LiveDeployment) -> CheckResult:
 
 
 def _awaits_first_run(live: LiveDeployment, name: str) -> bool:
-    """Whether Cloud Scheduler has yet to run a job for the first time.
+    """Return whether Cloud Scheduler has not yet run a job.
 
     https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
     """

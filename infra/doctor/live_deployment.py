@@ -59,7 +59,7 @@ class LiveDeployment:
         release = self.open_bucket().last_good_release()
         if release is None:
             raise CommandFailed("No release has passed its smoke test yet. Next: carrel deploy")
-        return release[0]
+        return release.manifest
 
     @cached_property
     def functions(self) -> list[dict[str, Any]]:
@@ -87,16 +87,16 @@ class LiveDeployment:
         )
 
     def job_names(self) -> list[str]:
-        """The jobs that have a schedule."""
+        """Return the jobs that have a schedule."""
         functions = self.manifest["functions"].values()
         return [function["name"] for function in functions if function.get("schedule")]
 
 
 def schedule_name(job: str) -> str:
-    """The name of a job's schedule in Cloud Scheduler."""
+    """Return the name of a job's schedule in Cloud Scheduler."""
     return f"carrel-{job.replace('_', '-')}"
 
 
 def short_name(resource: dict[str, Any]) -> str:
-    """The last part of a resource's name."""
+    """Return the last part of a resource's name."""
     return str(resource["name"]).rpartition("/")[2]

@@ -27,7 +27,7 @@ _KEY_ADVICE: Final = (
 async def call_tool(
     url: str, name: str, arguments: dict[str, Any], key: str | None = None
 ) -> tuple[bool, str]:
-    """Call a tool; return whether it succeeded, and the text to print.
+    """Call a tool and return whether it succeeded, and the text to print.
 
     Raises:
         InvalidInput: The key is not valid, or would be sent unencrypted.
@@ -47,7 +47,7 @@ async def call_tool(
             ) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
-            return _output_of(await client.call_tool(name, arguments))
+            return _parse_result(await client.call_tool(name, arguments))
     except (MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
         match _innermost(error):
             case MCPError() as mcp_error if httpx2.codes.UNAUTHORIZED in statuses:
@@ -61,7 +61,7 @@ async def call_tool(
 
 
 def _innermost(error: Exception) -> Exception:
-    """The first error of nested groups, which the client's tasks raise."""
+    """Return the first error in nested groups, which the client's tasks raise."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -78,7 +78,7 @@ def _headers(url: str, key: str | None) -> dict[str, str]:
     return {"x-api-key": key}
 
 
-def _output_of(result: CallToolResult) -> tuple[bool, str]:
+def _parse_result(result: CallToolResult) -> tuple[bool, str]:
     if result.is_error:
         return False, "".join(block.text for block in result.content if block.type == "text")
     return True, json.dumps(result.structured_content, indent=2, ensure_ascii=False)

@@ -50,7 +50,7 @@ def format_constraints(pins: Mapping[str, str], running: Collection[str]) -> str
 
 
 def count_distributions(extra: str) -> int:
-    """The number of distributions that `local`, or `dev`, which is all, installs."""
+    """Count the distributions that the extra `local` or `dev` installs. `dev` has all."""
     text = CONSTRAINTS.read_text()
     return (text if extra == "dev" else text.partition(DEV_HEADER)[0]).count("==")
 
@@ -64,7 +64,7 @@ def _require_oldest_python(oldest: str) -> None:
 
 
 def _resolve(extra: str) -> dict[str, str]:
-    """The versions of all distributions that an extra installs, by name."""
+    """Resolve the version of each distribution that an extra installs, by name."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         report = Path(folder) / "report.json"

@@ -80,7 +80,7 @@ class EmulatorMissing(EmulatorError):
 
 
 def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The command that starts the emulator, without its address.
+    """Find the command that starts the emulator, without its address.
 
     Args:
         environ: JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME, which locate its parts.
@@ -146,7 +146,7 @@ def export_data(host: str, folder: Path, project: str, database: str = "(default
 
 
 def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
-    """Import an export into a database; return whether there was one.
+    """Import an export into a database, and return whether there was one.
 
     The project may differ from the exported one, but not the name of the database.
     """
@@ -170,7 +170,7 @@ def _java(environ: Mapping[str, str]) -> str | None:
 
 
 def _java_version(java: str) -> int:
-    """The major version; 1 for Java 8 and older, which call themselves 1.8; 0 if it won't run."""
+    """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
     command = [java, "-version"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
     version = re.search(r'version "(\d+)', answer.stderr)
@@ -197,7 +197,7 @@ def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
 
 
 def _firebase_archives(environ: Mapping[str, str]) -> list[Path]:
-    """The archives that firebase-tools downloaded, latest first."""
+    """List the archives that firebase-tools downloaded, latest first."""
     default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
     folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
     archives = folder.glob("cloud-firestore-emulator-*.jar")
@@ -274,7 +274,7 @@ def _flush(path: Path) -> None:
 
 
 def _exports(folder: Path) -> list[Path]:
-    """The complete exports in a folder; the last is the current one."""
+    """List the complete exports in a folder. The last is the current one."""
     return sorted(folder.glob("[0-9]*"))
 
 
@@ -297,4 +297,4 @@ def _request(
     finally:
         connection.close()
     if response.status != 200:  # noqa: PLR2004 - OK
-        raise EmulatorError(f"The emulator refused {method} {path}: {response.status} {text}")
+        raise EmulatorError(f"The emulator rejected {method} {path}: {response.status} {text}")

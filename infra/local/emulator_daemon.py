@@ -85,15 +85,15 @@ class StateFolder:
         return self.path / "keeper.log"
 
     def has_daemon(self) -> bool:
-        """Whether a daemon lives: starting, serving or stopping."""
+        """Return whether a daemon is starting, serving or stopping."""
         return not is_free(self.daemon, fcntl.LOCK_SH)
 
     def has_clients(self) -> bool:
-        """Whether there is a client, which has a shared lock."""
+        """Return whether a client exists. Each client has a shared lock."""
         return not is_free(self.clients, fcntl.LOCK_EX) and is_free(self.clients, fcntl.LOCK_SH)
 
     def serving(self) -> str | None:
-        """Where the database answers, if it does. A killed daemon leaves its address behind."""
+        """Return the address if the database answers. A killed daemon leaves its address behind."""
         try:
             host = self.address.read_text()
         except (FileNotFoundError, NotADirectoryError):
@@ -101,7 +101,7 @@ class StateFolder:
         return host if host and self.has_daemon() else None
 
     def save_failure(self) -> str | None:
-        """Why the last save failed; None if it did not."""
+        """Return the error of the last save, or None if the save succeeded."""
         if is_free(self.unsaved, fcntl.LOCK_SH):
             return None
         return self.unsaved.read_text() or "its disk may be full"

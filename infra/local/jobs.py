@@ -50,7 +50,7 @@ def load_sample() -> bool:
 
 
 def _settings_for(path: Path) -> Settings:
-    """Settings to ingest only this path, whatever sources the environment names."""
+    """Settings to ingest only this path instead of the environment's sources."""
     return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 
 

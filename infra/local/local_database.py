@@ -43,7 +43,7 @@ _STATE: Final = StateFolder(STATE)
 
 
 def emulator_port() -> int:
-    """The port on which a database would start. One that runs may listen on another.
+    """Return the port for a new database. A running one may listen on another.
 
     Raises:
         InvalidInput: EMULATOR_PORT is not a port.
@@ -79,7 +79,7 @@ def use_local_database() -> None:
 
 
 def environment_variables() -> dict[str, str]:
-    """The environment variables that another process needs to use the same database."""
+    """Return the environment variables that another process needs to use the same database."""
     values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(emulator_port())}
     return {name: value for name, value in values.items() if os.environ.get(name)}
 
@@ -134,7 +134,7 @@ def connected_database() -> Iterator[None]:
 def shared_database() -> Iterator[str]:
     """Use the local database until the block ends, and start it if need be.
 
-    Failures to save it are reported on standard error meanwhile.
+    Failures to save it are reported on standard error in the meantime.
 
     Yields:
         Its host:port.
@@ -151,7 +151,7 @@ def shared_database() -> Iterator[str]:
 
 
 def is_running() -> bool:
-    """Whether the local database runs."""
+    """Return whether the local database is running."""
     return _STATE.serving() is not None
 
 
@@ -187,7 +187,7 @@ def save_now() -> None:
 
 
 def explain_os_error(error: OSError) -> str | None:
-    """Explain a full disk or an unusable state folder; return None for other errors."""
+    """Explain a full disk or an unusable state folder, or return None for other errors."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{error.strerror}: {error.filename or STATE}. Free some space and try again."
     if not error.filename or not _is_related(Path(os.fsdecode(error.filename))):
@@ -198,7 +198,7 @@ def explain_os_error(error: OSError) -> str | None:
 
 
 def _is_related(path: Path) -> bool:
-    """Whether a path is the state folder, in it, or a folder that it is in."""
+    """Return whether a path is the state folder, inside it, or one of its parents."""
     return path.is_relative_to(STATE) or STATE.is_relative_to(path)
 
 
@@ -228,7 +228,7 @@ def _watch_saves(stop: threading.Event) -> None:
 
 
 def _save_failure_message(reason: str) -> str:
-    """The error that the data could not be saved."""
+    """Return the message for data that could not be saved."""
     return (
         f"The local data could not be saved in {STATE}: {reason}. Free some space, or make the"
         " folder writable. The database keeps your changes in memory and retries every"
@@ -238,7 +238,7 @@ def _save_failure_message(reason: str) -> str:
 
 
 def _find_or_start_daemon() -> str:
-    """The address of the database. If a daemon is stopping, wait for that and start a new one."""
+    """Return the database's address, after starting a daemon if none serves it."""
     daemon = None
     while not (host := _STATE.serving()):
         if daemon and daemon.poll() is not None:

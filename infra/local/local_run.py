@@ -148,7 +148,7 @@ def _environment(options: RunOptions) -> dict[str, str]:
 
 
 def _expect_valid_settings(options: RunOptions) -> None:
-    """Validate the settings here: the gateway would report problems only in its log.
+    """Validate the settings here, because the gateway would report problems only in its log.
 
     Raises:
         InvalidInput: They are not valid.

@@ -66,7 +66,7 @@ class ServerProcess:
 
 
 def is_listening(host: str) -> bool:
-    """Whether a program listens at `host`, a name and a port."""
+    """Return whether a program listens at `host`, which is a name and a port."""
     name, _, port = host.rpartition(":")
     try:
         socket.create_connection((name, int(port)), timeout=2).close()
@@ -78,7 +78,7 @@ def is_listening(host: str) -> bool:
 def checkout_program(
     source: Path, environment: Mapping[str, str], *, withheld: Collection[str] = ()
 ) -> Program:
-    """A function that can import anything in the checkout.
+    """Return a function's program, which can import anything in the checkout.
 
     Args:
         source: Its entry point.
@@ -172,7 +172,7 @@ def bind(port: int = 0) -> socket.socket:
 
 
 def socket_address(listener: socket.socket) -> str:
-    """The address of a socket as host:port."""
+    """Return the address of a socket as host:port."""
     return f"{LOOPBACK}:{listener.getsockname()[1]}"
 
 

@@ -50,7 +50,7 @@ class SharedSecretTokens(IdTokens):
         self._header = {"authorization": f"Bearer {secret}"}
 
     async def authorization(self, url: str) -> dict[str, str]:  # noqa: ARG002 - the same for all
-        """The `Authorization` header for a function of this run."""
+        """Return the `Authorization` header for a function of this run."""
         return self._header
 
 
@@ -67,7 +67,7 @@ class LocalFunctions:
     secret: str
 
     def gateway_program(self, environment: Mapping[str, str]) -> Program:
-        """The program of a gateway that calls these tools."""
+        """Return the program of a gateway that calls these tools."""
         urls = {name: server.url for name, server in self.servers.items()}
         proxied = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
         variables = {
@@ -78,7 +78,7 @@ class LocalFunctions:
         return checkout_program(GATEWAY, {**variables, **environment})
 
     def dead_function(self) -> str:
-        """The first function that has ended, as words for a message; empty if all run."""
+        """Name the first function that has ended, or return an empty string if all run."""
         ended = (name for name, server in self.servers.items() if server.process.poll() is not None)
         return next((f"The process of the tool {name}" for name in ended), "")
 

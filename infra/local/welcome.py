@@ -30,7 +30,7 @@ if that is configured. For the call below, put the key into the environment: exp
 
 
 def origin(port: int) -> str:
-    """The base URL of a gateway on this machine."""
+    """Return the base URL of a gateway on this machine."""
     return "http://localhost" if port == _DEFAULT_PORT else f"http://localhost:{port}"
 
 

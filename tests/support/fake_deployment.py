@@ -108,7 +108,7 @@ class Site:
         variables = self.folder / "deployment.tfvars.json"
         save_deployment(deployment, variables)
         session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
-        api = GoogleApi(session, self.google, pause=lambda _: None)
+        api = GoogleApi(session, self.google, sleep=lambda _: None)
         return Cloud(
             deployment=deployment,
             variables=variables,

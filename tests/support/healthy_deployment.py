@@ -144,7 +144,7 @@ def make_healthy_deployment(
     live = LiveDeployment(
         deployment=deployment,
         settings=Settings(google_cloud_project=project),
-        sign_in=lambda: GoogleApi(session, google.address, pause=lambda _: None),
+        sign_in=lambda: GoogleApi(session, google.address, sleep=lambda _: None),
         open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
         indexes=FILES,
         address=gateway.url,

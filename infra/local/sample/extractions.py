@@ -103,7 +103,7 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
 
 
 def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
-    """The extractions of each of the sample's chunks by chunk id; many have none."""
+    """Return the extractions of the sample's chunks by chunk id. Many chunks have none."""
     text = (folder / "extractions.json").read_text(encoding="utf-8")
     sample = SampleExtractions.model_validate_json(text)
     by_page = chunks_by_highlight(folder / "readwise.json")
@@ -121,7 +121,7 @@ def extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtracti
 async def _has_other_sample_extractions(
     ctx: Context, chunk: PendingChunk, expected: Sequence[Extraction]
 ) -> bool:
-    """Whether the stored extractions differ from the expected ones, and none is by a model."""
+    """Return whether extractions differ from the expected ones, and none is by a model."""
     if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
         return False
     stored = await Extractions(ctx.database).of_chunk(chunk)

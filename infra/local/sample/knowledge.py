@@ -121,7 +121,7 @@ async def _save_clusters(
 
 
 def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
-    """The chunk ids of each highlight by its URL in Readwise, as the ingest job makes them."""
+    """Map each highlight's Readwise URL to the chunk ids that the ingest job assigns."""
     chunk_ids: dict[str, list[str]] = {}
     for source in read(export):
         if isinstance(source, Source):
@@ -133,7 +133,7 @@ def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
 
 
 def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
-    """The card of each chunk that has one, by chunk id."""
+    """Map the id of each chunk that has a card to that card."""
     return {
         chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
         for card in knowledge.cards
@@ -142,7 +142,7 @@ def cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str,
 
 
 def members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
-    """The chunk ids of each cluster."""
+    """Map each cluster to the ids of its chunks."""
     return {
         cluster.cluster_id: [
             chunk_id for highlight in cluster.members for chunk_id in chunk_ids.get(highlight, ())

@@ -75,5 +75,5 @@ def test_a_bucket_of_another_project_is_never_used(
     with pytest.raises(CommandFailed) as failure:
         cloud.bucket.ensure(NUMBER, "europe-west1")
     assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in message_of(failure)
-    assert "Next: choose another project" in message_of(failure)
+    assert "Choose another project" in message_of(failure)
     assert existing == storage.buckets[cloud.deployment.bucket]

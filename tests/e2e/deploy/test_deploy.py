@@ -179,7 +179,7 @@ def test_a_failed_first_release_cannot_be_rolled_back(
     site.write_code(GOOD | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert "Next: carrel --cloud doctor" in message_of(failure)
+    assert "Run `carrel --cloud doctor`" in message_of(failure)
     assert "releases/last-good.json" not in storage.names(f"{site.project}-carrel")
 
 
@@ -238,7 +238,7 @@ def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
 
 
 def test_a_release_without_a_manifest_says_how_to_stage(site: Site) -> None:
-    with pytest.raises(CommandFailed, match=r"Nothing is staged\. Next: carrel stage"):
+    with pytest.raises(CommandFailed, match=r"Nothing is staged\. Run `carrel stage`"):
         run_steps(site.cloud(), RELEASE_ONLY)
 
 

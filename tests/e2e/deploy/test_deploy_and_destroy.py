@@ -143,8 +143,8 @@ def test_databases_of_terraform_need_no_import(cloud: Cloud, google: FakeGoogleC
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"locationId": "nam5"}, 'Next: write "firestore_location": "nam5"'),
-        ({"type": "DATASTORE_MODE"}, "not in native mode. Next: choose another project"),
+        ({"locationId": "nam5"}, 'Write "firestore_location": "nam5"'),
+        ({"type": "DATASTORE_MODE"}, "not in native mode. Choose another project"),
     ],
 )
 def test_an_incompatible_database_is_never_imported(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def api(address: str) -> GoogleApi:
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
-    return GoogleApi(session, address, pause=lambda _: None)
+    return GoogleApi(session, address, sleep=lambda _: None)
 
 
 def program(folder: Path, version: str) -> str:

@@ -112,7 +112,7 @@ def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
     problems = run_check(make_folder(tmp_path, variables=VARIABLE), {"PATH": ""})
     assert [
         "variables.tf: var.region is not used",
-        "Terraform is not installed: its formatter and its validation did not run.",
+        "Terraform is not installed, so its formatter and validation did not run.",
     ] == problems
 
 
