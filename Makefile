@@ -51,7 +51,7 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check
 	@echo 'Names'
-	@.venv/bin/python -m infra.build.naming_check functions shared infra benchmarks
+	@.venv/bin/python -m infra.build.naming_check
 	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
 	@echo 'Imports'

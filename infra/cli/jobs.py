@@ -64,7 +64,7 @@ def run(names: tuple[str, ...]) -> None:
 @jobs.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
+    """Show the last runs of the job NAME, and the items that it gave up after five tries."""
     job = _job(name)
     with local_database.connected_database():
         runs, dead_letters = _with_context(lambda ctx: _load_history(job, ctx))
@@ -76,7 +76,7 @@ def show(name: str) -> None:
         click.echo(f"\n{minute(entry.started_at)}  {_ending(entry)}\n{_details(entry)}".rstrip())
     if dead_letters:
         more = " or more" if len(dead_letters) == _MAX_DEAD_LETTERS else ""
-        click.echo(f"\nGiven up after five attempts: {len(dead_letters)}{more}")
+        click.echo(f"\nGiven up after five tries: {len(dead_letters)}{more}")
         click.echo("\n".join(f"  {item.name}: {item.reason}" for item in dead_letters))
         click.echo(f"To retry them: carrel jobs retry {job.name}")
 

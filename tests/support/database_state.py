@@ -107,12 +107,12 @@ def without_history(state: State) -> State:
     text = json.dumps(state)
     for topic, names in members.items():
         text = text.replace(topic, f"topic of {_digest(sorted(names))}")
-    known: State = json.loads(text)
+    parsed: State = json.loads(text)
     for name in ("golden_queries", "health"):
-        known["meta"].pop(name)
+        parsed["meta"].pop(name)
     return {
         collection: {name: _present(collection, data) for name, data in results.items()}
-        for collection, results in known.items()
+        for collection, results in parsed.items()
     }
 
 
@@ -125,20 +125,20 @@ def differences(expected: State, actual: State) -> str:
 
 def _differences(expected: State, actual: State) -> Iterator[str]:
     for collection in sorted(expected.keys() | actual.keys()):
-        wanted, present = expected.get(collection, {}), actual.get(collection, {})
-        for name in sorted(wanted.keys() | present.keys()):
+        expected_fields, actual_fields = expected.get(collection, {}), actual.get(collection, {})
+        for name in sorted(expected_fields.keys() | actual_fields.keys()):
             place = f"{collection}/{name}"
-            if name not in present:
+            if name not in actual_fields:
                 yield f"{place} is missing"
-            elif name not in wanted:
+            elif name not in expected_fields:
                 yield f"{place} should not be there"
             else:
-                yield from _fields_that_differ(place, wanted[name], present[name])
+                yield from _fields_that_differ(place, expected_fields[name], actual_fields[name])
 
 
-def _fields_that_differ(place: str, wanted: Fields, present: Fields) -> Iterator[str]:
-    for field in sorted(wanted.keys() | present.keys()):
-        should, does = wanted.get(field, _GONE), present.get(field, _GONE)
+def _fields_that_differ(place: str, expected: Fields, actual: Fields) -> Iterator[str]:
+    for field in sorted(expected.keys() | actual.keys()):
+        should, does = expected.get(field, _GONE), actual.get(field, _GONE)
         if should != does:
             yield f"{place}: {field} is {_told(does)} and should be {_told(should)}"
 
@@ -194,9 +194,9 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def _lines(found: dict[str, Fields]) -> str:
+def _lines(documents: dict[str, Fields]) -> str:
     rows = (
         f"  {json.dumps(name)}: {json.dumps(data, sort_keys=True, ensure_ascii=False)}"
-        for name, data in sorted(found.items())
+        for name, data in sorted(documents.items())
     )
     return ",\n".join(rows)

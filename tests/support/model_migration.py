@@ -186,8 +186,8 @@ async def database_contents(app: App) -> dict[str, Any]:
     """All that stands in the database, but for when and by which call it was written."""
     remaining = await everything(app.connection.client)
     return {
-        path: {name: _plain(name, value) for name, value in (each.to_dict() or {}).items()}
-        for path, each in remaining.items()
+        path: {name: _plain(name, value) for name, value in (snapshot.to_dict() or {}).items()}
+        for path, snapshot in remaining.items()
         if not path.startswith(("leases/", "runs/"))
     }
 

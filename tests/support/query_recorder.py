@@ -53,11 +53,11 @@ def record_to_directory() -> None:
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if not directory:
         return
-    seen: set[QueryShape] = set()
+    recorded_shapes: set[QueryShape] = set()
 
     def append(shape: QueryShape) -> None:
-        if shape not in seen:
-            seen.add(shape)
+        if shape not in recorded_shapes:
+            recorded_shapes.add(shape)
             with (Path(directory) / f"{os.getpid()}.jsonl").open("a") as file:
                 file.write(shape.to_json() + "\n")
 

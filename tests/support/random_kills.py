@@ -166,15 +166,15 @@ def _answered(
         TimeoutError: It never is.
     """
     sent, late = 0, time.monotonic() + PATIENCE
-    tool, wanted = request()
+    tool, expected = request()
     it = functions[tool]
     while time.monotonic() < late and it.alive.wait(PATIENCE):
-        _, wanted = request()
+        _, expected = request()
         sent += 1
         with suppress(httpx2.TransportError):
-            response = http.post(it.url, json=wanted.model_dump(mode="json"))
+            response = http.post(it.url, json=expected.model_dump(mode="json"))
             it.answered.set()
             answer = CallAnswer.model_validate_json(response.content)
             if not answer.error or answer.error.code != "UNAVAILABLE":
-                return Answered(tool, wanted, answer, sent)
+                return Answered(tool, expected, answer, sent)
     raise TimeoutError(f"{tool}, sent {sent} times, was never answered")

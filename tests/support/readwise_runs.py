@@ -39,18 +39,18 @@ async def progress(ctx: Context) -> SyncProgress:
 
 
 async def stored_texts(ctx: Context) -> dict[str, list[str]]:
-    """What the base holds: the passages of each source, in order."""
-    stored = sorted((await chunks(ctx)).values(), key=lambda each: int(each["position"]))
-    held: dict[str, list[str]] = {}
-    for each in stored:
-        held.setdefault(each["source_id"], []).append(each["content"])
-    return {name: held.get(name, []) for name in await documents(ctx, "sources")}
+    """The texts of the passages of each source, in order."""
+    stored = sorted((await chunks(ctx)).values(), key=lambda chunk: int(chunk["position"]))
+    texts: dict[str, list[str]] = {}
+    for chunk in stored:
+        texts.setdefault(chunk["source_id"], []).append(chunk["content"])
+    return {name: texts.get(name, []) for name in await documents(ctx, "sources")}
 
 
 async def stored_state(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
     """All that ingest wrote, but for the times at which it did; and these collections."""
     return {
-        f"{collection}/{name}": {key: _timeless(key, each) for key, each in data.items()}
+        f"{collection}/{name}": {key: _timeless(key, value) for key, value in data.items()}
         for collection in ("sources", "chunks", *more)
         for name, data in (await documents(ctx, collection)).items()
     }

@@ -86,15 +86,17 @@ async def forget(ctx: Context, jotting_id: str) -> None:
 
 
 async def _save(
-    ctx: Context, jotting_id: str, fields: dict[str, Any], wanted: IndexedState
+    ctx: Context, jotting_id: str, fields: dict[str, Any], indexed: IndexedState
 ) -> None:
     """Write a jotting and its postings in one commit; retry on conflict."""
     database = ctx.database
 
     async def attempt() -> None:
-        seen = await database.get(database.document(COLLECTION, jotting_id))
-        difference = IndexDifference(jotting_id, read_indexed_state(seen.to_dict() or {}), wanted)
-        document = put_if_unchanged(seen, fields | {"indexed": wanted.document()})
+        snapshot = await database.get(database.document(COLLECTION, jotting_id))
+        difference = IndexDifference(
+            jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
+        )
+        document = put_if_unchanged(snapshot, fields | {"indexed": indexed.document()})
         await database.commit([document, *postings_writes(database, NAMES, difference)])
 
     await database.retry_on_conflict(attempt)

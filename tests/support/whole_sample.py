@@ -149,25 +149,25 @@ def sentences(text: str) -> list[str]:
     return [item.strip() for item in _SENTENCE.findall(text) if len(item.strip()) > 20] or [text]
 
 
-def _found(line: str, told: list[str], content: Any) -> dict[str, Any]:
+def _found(line: str, lines: list[str], content: Any) -> dict[str, Any]:
     words = line.casefold()
     topics = [item for item in TOPICS if item.casefold()[:4] in words] or ["Software Craft"]
-    sure = round(0.5 + len(" ".join(told)) % 50 / 100, 2)
-    return {"quote": line, "content": content(line, told), "topics": topics, "confidence": sure}
+    sure = round(0.5 + len(" ".join(lines)) % 50 / 100, 2)
+    return {"quote": line, "content": content(line, lines), "topics": topics, "confidence": sure}
 
 
-def _decision(line: str, told: list[str]) -> dict[str, Any]:
-    others = [item[:300] for item in told if item != line]
+def _decision(line: str, lines: list[str]) -> dict[str, Any]:
+    others = [item[:300] for item in lines if item != line]
     return {
         "question": line[:300],
         "options": others[:2],
         "considerations": others[2:3],
-        "recommended_approach": told[-1],
+        "recommended_approach": lines[-1],
     }
 
 
-def _warning(line: str, told: list[str]) -> dict[str, Any]:
-    return {"title": _few_words(line), "description": line, "symptoms": [told[0][:300]]}
+def _warning(line: str, lines: list[str]) -> dict[str, Any]:
+    return {"title": _few_words(line), "description": line, "symptoms": [lines[0][:300]]}
 
 
 def _friday(_line: str, _told: list[str]) -> dict[str, Any]:
@@ -175,16 +175,16 @@ def _friday(_line: str, _told: list[str]) -> dict[str, Any]:
     return {"title": "Fridays end the week", "description": about}
 
 
-def _methodology(line: str, told: list[str]) -> dict[str, Any]:
+def _methodology(line: str, lines: list[str]) -> dict[str, Any]:
     steps = [
         {"order": number, "title": _few_words(item), "description": item}
-        for number, item in enumerate(told[:4], start=1)
+        for number, item in enumerate(lines[:4], start=1)
     ]
     return {"name": _few_words(line), "steps": steps}
 
 
-def _pattern(line: str, told: list[str]) -> dict[str, Any]:
-    return {"name": _few_words(line), "problem": told[0], "solution": line}
+def _pattern(line: str, lines: list[str]) -> dict[str, Any]:
+    return {"name": _few_words(line), "problem": lines[0], "solution": line}
 
 
 def _few_words(line: str) -> str:

@@ -87,8 +87,8 @@ def _judged(checks: Sequence[dict[str, Any]], done: subprocess.CompletedProcess[
         if _is_fault(check)
     ]
     if not counts["SUCCESS"] or (done.returncode and not faults):
-        said = f"{done.stdout}{done.stderr}"[-2000:]
-        faults.append(f"Nothing was found out; the suite ended with {done.returncode}:\n{said}")
+        output = f"{done.stdout}{done.stderr}"[-2000:]
+        faults.append(f"Nothing was found out; the suite ended with {done.returncode}:\n{output}")
     if faults:
         return Outcome("fail", f"faults: {len(faults)}", tuple(faults))
     skipped = f", {counts['SKIPPED']} skipped" if counts["SKIPPED"] else ""

@@ -50,11 +50,11 @@ class Raced(Database):
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
     ) -> list[DocumentSnapshot[Any]]:
         """Run the callback, the first time only."""
-        found = await super().get_all(references, fields)
+        snapshots = await super().get_all(references, fields)
         race, self.race = self.race, None
         if race:
             await race()
-        return found
+        return snapshots
 
 
 async def write(ctx: Context, number: int, term: str) -> None:

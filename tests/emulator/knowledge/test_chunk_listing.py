@@ -39,12 +39,12 @@ async def diary(ctx: Context) -> None:
 
 async def walk(ctx: Context, facets: Sequence[str] = (), span: DateSpan = ALL_DATES) -> list[str]:
     """The sources and days of all chunks by date, read one by one."""
-    seen: list[str] = []
+    listed_ids: list[str] = []
     after: DateCursor | None = None
     while listed_chunks := await Chunks(ctx.database).newest(1, facets, span, after):
-        seen.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
+        listed_ids.append(f"{listed_chunks[0].source_id} {listed_chunks[0].dated_at:%d}")
         after = date_cursor(listed_chunks[0])
-    return seen
+    return listed_ids
 
 
 async def test_a_listing_by_date_has_each_chunk_once(ctx: Context) -> None:

@@ -104,8 +104,12 @@ async def test_extraction_is_pending_only_with_a_language_model(
 async def test_extractions_are_counted_by_type_without_duplicates(
     ctx: Context,
 ) -> None:
-    shown = {"one": ["decision"], "two": ["decision", "decision topic:rag"], "three": ["pattern"]}
-    for name, facets in (shown | {"four": []}).items():
+    extracted = {
+        "one": ["decision"],
+        "two": ["decision", "decision topic:rag"],
+        "three": ["pattern"],
+    }
+    for name, facets in (extracted | {"four": []}).items():
         await set_fields(ctx, f"extractions/{name}", {"facets": facets})
     out = await get_stats(In(), ctx)
     assert out.extractions == {"decision": 2, "pattern": 1, "warning": 0, "methodology": 0}

@@ -146,10 +146,10 @@ async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
 
 async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
     for n in range(310):
-        each = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
+        source = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
         facets = ["author:a", "tag:t"] if n in {5, 305} else ["author:a"]
-        each |= {"facets": facets, "title_key": f"{n:03d}", "updated_at": NOON}
-        await set_fields(ctx, f"sources/s{n:03d}", each)
+        source |= {"facets": facets, "title_key": f"{n:03d}", "updated_at": NOON}
+        await set_fields(ctx, f"sources/s{n:03d}", source)
     first = await list_sources(In(author="a", tag="t", order="title", limit=5), ctx)
     assert [item.source_id for item in first.sources] == ["s005"]
     args = In(author="a", tag="t", order="title", limit=5, cursor=first.next_cursor)

@@ -83,8 +83,8 @@ async def test_sources_are_found_by_title_prefix(ctx: Context) -> None:
         make_source("c", title="Brie"),
     ]
     await store_and_index(ctx, *sources)
-    found = await Sources(ctx.database).titled(" BREA", 5)
-    assert [item.source_id for item in found] == ["a", "b"]
+    titled = await Sources(ctx.database).titled(" BREA", 5)
+    assert [item.source_id for item in titled] == ["a", "b"]
     assert len(await Sources(ctx.database).titled("Brea", 1)) == 1
 
 

@@ -71,12 +71,12 @@ def embedding(
         "CLOUDSDK_CONFIG": str(log.parent),
     }
     with (
-        log.open("ab") as told,
+        log.open("ab") as output,
         subprocess.Popen(
             [*MAIN, "jobs", "run", "embed"],
             cwd=ROOT,
             env=environment,
-            stdout=told,
+            stdout=output,
             stderr=subprocess.STDOUT,
         ) as process,
     ):

@@ -198,7 +198,7 @@ async def test_a_changed_title_is_embedded_again_with_all_chunks(
     write_export(tmp_path, changed, make_book(user_book_id=8))
     assert (await ingested(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
     after = await chunks_by_content(ctx)
-    assert {text: (each["title"], set(each["pending"])) for text, each in after.items()} == {
+    assert {text: (chunk["title"], set(chunk["pending"])) for text, chunk in after.items()} == {
         REEF: ("Walden Pond", {"embed", "index"}),
         DOUGH: ("Walden Pond", {"embed", "index"}),
         "Simplify.": ("Walden", set()),

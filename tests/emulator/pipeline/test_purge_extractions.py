@@ -192,7 +192,7 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 
     first, second = await store_sources(ctx, SAILING)
     others = await store_sources(ctx, BAKING)
-    repeating = [extraction(f"{n}", each, duplicate_of="one") for n, each in enumerate(others)]
+    repeating = [extraction(f"{n}", chunk, duplicate_of="one") for n, chunk in enumerate(others)]
     await hang(ctx, extraction("one", first), extraction("two", second), *repeating)
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     deaths = 0

@@ -99,12 +99,12 @@ async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
     await undisturbed.aclose()
 
 
-def unnamed(found: dict[str, dict[str, object]]) -> list[str]:
+def unnamed(documents: dict[str, dict[str, object]]) -> list[str]:
     """The same without what is named by chance: traces and arrivals."""
     chance = {"arrival", "facets", "contributor", "tally", "indexed"}
     return sorted(
-        f"{path.split('/')[0]} {sorted((k, str(v)) for k, v in each.items() if k not in chance)}"
-        for path, each in found.items()
+        f"{path.split('/')[0]} {sorted((k, str(v)) for k, v in fields.items() if k not in chance)}"
+        for path, fields in documents.items()
         if path.split("/")[0] in {"chunks", "traces", "extractions", "meta"}
     )
 
@@ -115,9 +115,9 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1"}
     command = [*COMMAND, "jobs", "run", "reembed"]
     with (
-        log.open("ab") as told,
+        log.open("ab") as output,
         subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT
+            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
         ) as process,
     ):
         try:
@@ -159,7 +159,7 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
     assert contents_now["meta/embedding"] == space
     vectors = [
-        each for path, each in contents_now.items() if path.startswith(("chunks/", "traces/"))
+        fields for path, fields in contents_now.items() if path.startswith(("chunks/", "traces/"))
     ]
     assert {local_embedder.model} == {document["embedding_model"] for document in vectors}
     assert not [document for document in vectors if "embed" in document.get("pending", ())]

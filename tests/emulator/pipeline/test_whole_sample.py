@@ -150,7 +150,7 @@ async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
     settings: Settings, clock: SettableClock
 ) -> None:
     reports = await run_all(settings, clock)
-    assert {} == {name: each.failures for name, each in reports.items() if each.failures}
+    assert {} == {name: report.failures for name, report in reports.items() if report.failures}
     actual = digests(await kept(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         PINNED.write_text(to_text(actual), encoding="utf-8")
@@ -213,7 +213,7 @@ async def test_among_faults_the_sample_ends_in_the_same_state(
     readwise.page_size = 7
     readwise.script.extend([throttled(), BROKEN, throttled("0")])
     reports = await run_all(settings, clock)
-    assert {} == {name: each.failures for name, each in reports.items() if each.failures}
+    assert {} == {name: report.failures for name, report in reports.items() if report.failures}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (0, True) == (len(readwise.script), len(vertex.calls) > 1.5 * len(sent))
     actual = digests(await kept(settings, clock))

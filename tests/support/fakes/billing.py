@@ -94,7 +94,7 @@ class FakeBilling(LoopbackServer):
     @property
     def operations(self) -> list[str]:
         """What was asked, in order."""
-        return [each.path.rpartition("/")[2] for each in self.asked]
+        return [request.path.rpartition("/")[2] for request in self.asked]
 
     def arrive(self, asked: Asked) -> Reply:
         """Note a request and choose its answer."""
@@ -117,10 +117,10 @@ class FakeBilling(LoopbackServer):
             self.balance -= amount
             self.holds[call_id] = amount
         else:
-            held = self.holds.pop(call_id)
-            charged = min(amount, held) if operation == "/settle" else 0
+            amount_held = self.holds.pop(call_id)
+            charged = min(amount, amount_held) if operation == "/settle" else 0
             self.spent += charged
-            self.balance += held - charged
+            self.balance += amount_held - charged
         return 200, json.dumps({"state": _STATES[operation], "note": SECRET}).encode()
 
 

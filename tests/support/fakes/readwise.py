@@ -117,8 +117,8 @@ class FakeReadwise(LoopbackServer):
     def put(self, book_id: int, *texts: str, **fields: Any) -> None:
         """Add a book with a highlight for each text, or give it these instead of its own."""
         with self._lock:
-            known = self._books.get(book_id, _book(book_id))
-            self._books[book_id] = known | fields
+            book_fields = self._books.get(book_id, _book(book_id))
+            self._books[book_id] = book_fields | fields
             self._touched[book_id] = self.now
             for place, text in enumerate(texts):
                 self.highlight(book_id, place, text)
@@ -183,18 +183,18 @@ class FakeReadwise(LoopbackServer):
 
     def _chosen(self, query: dict[str, str]) -> Iterator[Body]:
         since = datetime.fromisoformat(query["updatedAfter"]) if "updatedAfter" in query else None
-        wanted = query["ids"].split(",") if "ids" in query else None
+        book_ids = query["ids"].split(",") if "ids" in query else None
         with_deleted = query.get("includeDeleted") == "true"
         for book_id, book in sorted(self._books.items()):
-            if wanted is not None and str(book["user_book_id"]) not in wanted:
+            if book_ids is not None and str(book["user_book_id"]) not in book_ids:
                 continue
             if book["is_deleted"] and not with_deleted:
                 continue
             highlights = [
-                each
-                for each in book["highlights"].values()
-                if (with_deleted or not each["is_deleted"])
-                and (since is None or datetime.fromisoformat(each["updated_at"]) > since)
+                highlight
+                for highlight in book["highlights"].values()
+                if (with_deleted or not highlight["is_deleted"])
+                and (since is None or datetime.fromisoformat(highlight["updated_at"]) > since)
             ]
             if highlights or since is None or self._touched[book_id] > since:
                 yield book | {"highlights": highlights}

@@ -44,8 +44,8 @@ def test_a_term_in_no_document_has_the_most_information() -> None:
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
     information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
     assert [0.0, 0.125, 0.375, 1.0] == [
-        coverage(information, held)
-        for held in (set(), {"bread"}, {"bread", "oven"}, set(information))
+        coverage(information, document_terms)
+        for document_terms in (set(), {"bread"}, {"bread", "oven"}, set(information))
     ]
 
 

@@ -141,11 +141,11 @@ def test_without_filters_a_plan_has_no_dates() -> None:
 )
 def test_nothing_passes_unknown_values(
     selection: Selection,
-    known: list[Facet],
+    existing: list[Facet],
     nothing: bool,  # noqa: FBT001 - an outcome
 ) -> None:
     filter_plan = plan_filters(
-        selection, {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in known}
+        selection, {facet: Postings(1, {"p": to_microseconds(FIRST)}) for facet in existing}
     )
     assert nothing == (filter_plan.dates == {})
     assert not nothing or ((FilterScope.FEW, True) == (filter_plan.scope, filter_plan.exact))

@@ -92,7 +92,7 @@ class Out(Result):
         " to what other tools return. extract is listed only if a language model is configured."
     )
     parked: dict[str, int] = Field(
-        description="How many passages each step gave up on after five attempts; steps without any"
+        description="How many passages each step gave up on after five tries; steps without any"
         " are left out."
     )
     health: SearchQuality | None = Field(

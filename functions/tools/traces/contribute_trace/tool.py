@@ -49,7 +49,8 @@ class In(IdempotentArguments):
     supersedes: DocumentId | None = Field(
         default=None,
         description="The trace_id of a trace that this one replaces. If that is yours, it leaves"
-        " search; someone else's stays. With supersedes, duplicates are not refused.",
+        " search; someone else's stays. With supersedes, the trace is stored even if another says"
+        " the same.",
     )
 
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def at(wanted: int, act: Callable[[], None]) -> Callable[[int], None]:
+def at(request_number: int, act: Callable[[], None]) -> Callable[[int], None]:
     """Act before the request of this number is answered."""
-    return lambda number: act() if number == wanted else None
+    return lambda number: act() if number == request_number else None
 
 
 def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
