@@ -2,7 +2,7 @@
 
 Tokens, mean pooling and normalisation are those of sentence-transformers for this model:
 https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2
-Importing and loading take 0.3 s together, so `local_embedding` does both with the first text.
+Importing and loading are slow, so `local_embedding` does both with the first text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MiniLM:
     """The verified tokenizer and network, in memory."""
 
     def __init__(self) -> None:
-        """Load both.
+        """Load the tokenizer and the network.
 
         Raises:
             PlatformFault: A file is not the one that the stored vectors were made with.
@@ -68,7 +68,7 @@ def _load_network() -> onnxruntime.InferenceSession:
 
 
 def _verified(path: Path, sha256: str) -> bytes:
-    """Read a file that every vector depends on; hashing the weights takes 12 ms."""
+    """Read a file and check its hash, because every stored vector depends on its content."""
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
         raise PlatformFault(

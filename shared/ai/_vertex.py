@@ -41,17 +41,19 @@ async def call_vertex(
     Args:
         attempt: Makes one call through the google-genai client.
         deadline: When to stop, on the event loop's clock.
-        refusal: The error to raise if the content is refusal.
+        refusal: The error to raise if Vertex AI rejects the content.
 
     Raises:
         Unavailable: Vertex AI is down, slow or out of quota.
-        InvalidInput: The content is refusal; this is `refusal`.
+        InvalidInput: Vertex AI rejects the content. The error is `refusal`.
         PlatformFault: Vertex AI is configured wrongly, or its answer is not valid.
     """
-    return await retry_with_backoff(partial(_once, attempt, deadline, refusal), deadline=deadline)
+    return await retry_with_backoff(
+        partial(_attempt_once, attempt, deadline, refusal), deadline=deadline
+    )
 
 
-async def _once(
+async def _attempt_once(
     attempt: Callable[[], Awaitable[AnswerT]], deadline: float, refusal: InvalidInput
 ) -> AnswerT:
     failure: CarrelError

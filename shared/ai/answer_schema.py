@@ -1,8 +1,8 @@
-"""The JSON schema of an answer, as a language model gets it.
+"""The JSON schema of an answer, for a language model.
 
 Limits are stated in the descriptions instead of the schema. Vertex AI ignores some of JSON Schema's
 limits, such as the length of a string, and rejects a schema in which the others multiply ("too many
-states for serving"). So the schema enforces the shape alone, and the limits are checked when the
+states for serving"). So the schema enforces only the shape, and the limits are checked when the
 answer is validated.
 """
 
@@ -23,8 +23,8 @@ _LIMITS: Final = {
     "minimum": "At least {}.",
     "maximum": "At most {}.",
 }
-_KEPT_KEYS: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
-"""The keys that enforce the shape; descriptions are kept too."""
+_SHAPE_KEYS: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "properties", "required"}
+"""The schema keys that enforce the shape. Descriptions are kept as well."""
 
 
 @cache
@@ -38,7 +38,9 @@ def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
 
 def _describe_limits(schema: dict[str, Any]) -> dict[str, Any]:
     """Move the limits of a schema, and of those in it, into the descriptions."""
-    result = {key: _describe_part(key, value) for key, value in schema.items() if key in _KEPT_KEYS}
+    result = {
+        key: _describe_part(key, value) for key, value in schema.items() if key in _SHAPE_KEYS
+    }
     if "const" in schema:
         result["enum"] = [schema["const"]]
     limits = [sentence.format(schema[key]) for key, sentence in _LIMITS.items() if key in schema]

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""This many bytes are sent or fetched at once."""
+"""The number of bytes sent or fetched at once."""
 MAX_LINES: Final = 100
-"""At most this many lines are yielded together."""
+"""The maximum number of lines yielded together."""
 ATTEMPT_SECONDS: Final = 20.0
-"""How long to wait for one answer."""
+"""Seconds to wait for one response of Cloud Storage."""
 RETRY_SECONDS: Final = 60.0
-"""How long to retry transient errors."""
+"""Seconds for which transient errors are retried."""
 _ADVICE: Final = "grant the service account roles/storage.objectUser on the bucket; check its name"
 
 
@@ -64,7 +64,7 @@ class BatchFiles:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Connect on first use; the arguments are those of `StorageFolder`."""
+        """Store the arguments of `StorageFolder`. The client connects on first use."""
         self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )

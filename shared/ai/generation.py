@@ -50,7 +50,7 @@ class Generator(Protocol):
     ) -> Generated[ModelT]:
         """Apply an instruction to a text.
 
-        The details of an error hold `input_tokens` and `output_tokens` if any were spent before
+        The details of an error contain `input_tokens` and `output_tokens` if any were spent before
         it; `count_tokens` reads them.
 
         Args:

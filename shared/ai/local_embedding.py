@@ -50,7 +50,7 @@ class LocalEmbedder:
     batch_size = 16
 
     def __init__(self) -> None:
-        """Start no thread and load no model yet."""
+        """Create the worker. Its thread and the model start with the first text."""
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
 
     async def embed(
@@ -64,7 +64,7 @@ class LocalEmbedder:
         return [await loop.run_in_executor(self._worker, self._embed, text) for text in texts]
 
     async def aclose(self) -> None:
-        """Let the worker thread end."""
+        """Stop the worker thread after its current text."""
         self._worker.shutdown(wait=False)
 
     def _embed(self, text: str) -> Vector:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 QUERY_SECONDS: Final = 5.0
-"""How long a query may wait for its vector; a search has ten seconds, and can do without."""
+"""Seconds that a query waits for its vector. A search has ten, and works without a vector."""
 ATTEMPTS_IN_TIME: Final = 3
-"""How many attempts that hang fit into the time limit, so that a dead connection leaves time."""
+"""The number of hanging attempts that fit into a time limit, so that one leaves time to retry."""
 
 
 def deadline_for(purpose: Purpose, time_limit: float) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VertexEndpoint:
-    """Where Vertex AI is, and the credentials for it.
+    """The address of Vertex AI and the credentials for it.
 
     Attributes:
         project: The Google Cloud project that pays.
@@ -43,7 +43,7 @@ class VertexClient:
     def __init__(
         self, endpoint: VertexEndpoint, time_limit: float, breaker: CircuitBreaker | None
     ) -> None:
-        """Connect on first use, since importing the client takes most of a second.
+        """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
             endpoint: Where Vertex AI is.
@@ -70,9 +70,8 @@ class VertexClient:
             try:
                 yield
             except CarrelError as error:
-                attempt.healthy = not isinstance(
-                    error, Unavailable
-                )  # a refusal shows that it is up
+                # Any other error shows that Vertex AI responds.
+                attempt.healthy = not isinstance(error, Unavailable)
                 raise
             attempt.healthy = True
 

@@ -43,7 +43,7 @@ class VertexEmbedder:
         base_url: str | None = None,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect on first use, since importing the client takes most of a second.
+        """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
             project: The Google Cloud project that pays.

@@ -4,7 +4,7 @@ The model's replies have these results:
 
 - the requested shape                                           the answer
 - another shape, nothing, or an answer that is cut off           asked again, then `InvalidAnswer`
-- the prompt is blocked, or the answer withheld for what it says `InvalidInput`
+- the prompt is blocked, or the answer withheld for its content `InvalidInput`
 
 The instruction is the system's message, and the text the user's, enclosed so that it cannot be
 mistaken for anything else. Instructions in the text may affect the content of the answer, never its
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from shared.core.circuit_breaker import CircuitBreaker
 
 ATTEMPTS: Final = 2
-"""The model may answer this often: once, and again after it is told what is wrong."""
+"""The maximum number of answers per text: the first one and one correction."""
 _MAX_PROBLEMS: Final = 10
-"""The model is told at most this many problems of its answer."""
+"""The maximum number of problems listed when the model is asked for a correction."""
 
 _REFUSED: Final = (
     "The language model rejects this text: it is too long or not allowed. If it rejects every"
@@ -59,7 +59,7 @@ class VertexGenerator:
         base_url: str | None = None,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Connect on first use, since importing the client takes most of a second.
+        """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
             project: The Google Cloud project that pays.
@@ -82,9 +82,9 @@ class VertexGenerator:
     async def generate(
         self, instruction: str, text: str, schema: type[ModelT]
     ) -> Generated[ModelT]:
-        """Apply the instruction to a text; ask again if the answer has another shape.
+        """Apply the instruction to a text, and ask again if the answer has another shape.
 
-        The details of an error hold the tokens of the answers before it.
+        The details of an error contain the tokens of the answers before it.
         """
         require_unicode([text])
         if not text.strip():
@@ -148,7 +148,7 @@ class VertexGenerator:
 
 
 def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:
-    """Return the answer, or what is wrong with it, which only the model is told."""
+    """Return the answer, or a description of its problems for the model."""
     if reply.cut_off:
         return "It was cut off: it is far too long."
     try:

@@ -1,4 +1,4 @@
-"""Checks of the addresses that settings and OAuth clients give. No message quotes an address."""
+"""Checks of addresses in settings and of OAuth clients. No message quotes an address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_origin(name: str, address: str) -> None:
     """Check that the variable `name` is a scheme, a host and an optional port.
 
     Raises:
-        ValueError: It is not, or it is neither https nor on loopback.
+        ValueError: The address has another form, or is neither https nor on loopback.
     """
     if not _ORIGIN.fullmatch(address):
         raise ValueError(f"{name} must be https://host or https://host:port, with nothing after it")
@@ -40,7 +40,7 @@ def check_endpoint(name: str, address: str) -> None:
     """Check that the variable `name` is the address of an API.
 
     Raises:
-        ValueError: It is not, or it is neither https nor on loopback.
+        ValueError: The address has another form, or is neither https nor on loopback.
     """
     if not _ENDPOINT.fullmatch(address):
         raise ValueError(f"{name} must be an address without a user, a query or a fragment")

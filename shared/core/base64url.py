@@ -11,7 +11,7 @@ def to_base64url(content: bytes) -> str:
 
 
 def from_base64url(text: str) -> bytes:
-    """Decode what `to_base64url` made.
+    """Decode text from `to_base64url`.
 
     Raises:
         ValueError: The text is not valid Base64 for URLs, with or without padding.

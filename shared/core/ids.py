@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 MAX_LENGTH: Final = 64
-"""An id has at most this many characters."""
+"""The maximum length of an id, in characters."""
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what a call costs.
+    """The cost of a call, counted while it runs.
 
     Attributes:
         documents_read: Document reads as Firestore bills them: a missing document and an empty
@@ -35,7 +35,10 @@ class Meter:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Count a request, which cannot have waited for one that is unanswered when it begins."""
+        """Count a request and its round trip.
+
+        A request can have waited only for requests that were answered before it began.
+        """
         depth = self._answered + 1
         self.round_trips = max(self.round_trips, depth)
         try:

@@ -26,9 +26,9 @@ from shared.core.caller import USER_ID_FORMAT, is_user_id
 from shared.core.dates import time_zone
 
 MAX_QUOTED_CHARACTERS: Final = 150_000
-"""An answer of `extract_key_info` quotes at most this many characters."""
+"""The maximum number of characters that an answer of `extract_key_info` quotes."""
 MIN_SECRET_LENGTH: Final = 32
-"""A secret has at least this many characters, so that it cannot be guessed."""
+"""The minimum length of a secret, in characters, so that it cannot be guessed."""
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 
 
@@ -107,7 +107,7 @@ class AccessSettings(SettingGroup):
 
     @property
     def proxy_count(self) -> int:
-        """How many proxies in front of the gateway are trusted."""
+        """The number of trusted proxies in front of the gateway."""
         if self.trusted_proxies is not None:
             return self.trusted_proxies
         return 0 if is_loopback(urlsplit(self.public_url)) else 1

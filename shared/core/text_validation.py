@@ -16,7 +16,7 @@ All others of their category are rejected. Those that change the direction of te
 look like other code (Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
 2023), and models read what people do not see."""
 _VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
-"""Sequences of variation selectors, and selectors beyond the first sixteen, can encode a text."""
+"""Variation selectors in a sequence or beyond the first sixteen, which can hide a text."""
 _BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that look like white space."""
 
@@ -30,7 +30,7 @@ def validate_line(text: str) -> str:
     """Return a line of text without the white space around it.
 
     Raises:
-        PydanticCustomError: It has several lines, invisible characters, or nothing visible.
+        PydanticCustomError: The text has several lines, invisible characters, or nothing visible.
     """
     line = text.strip()
     if any(map(_is_control, line)) or _VARIANTS.search(line):
@@ -39,11 +39,11 @@ def validate_line(text: str) -> str:
 
 
 def validate_prose(text: str) -> str:
-    """Return a text as it is.
+    """Return a valid text unchanged.
 
     Raises:
-        PydanticCustomError: It has invisible characters other than line breaks and tabs, or
-            nothing visible.
+        PydanticCustomError: The text has invisible characters other than line breaks and tabs,
+            or nothing visible.
     """
     has_controls = any(_is_control(character) for character in text if character not in _BREAKS)
     if has_controls or _VARIANTS.search(text):

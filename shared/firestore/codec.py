@@ -24,8 +24,8 @@ _ADDED: Final = "added"
 def added_field(**metadata: Any) -> Any:
     """Declare an optional dataclass field of a kind that is already stored.
 
-    While the field is None, documents leave it out rather than hold null: they, and fingerprints
-    made of them, stay as they were before the field existed. An update must delete what
+    While the field is None, documents omit it instead of storing null, so that existing documents
+    and their fingerprints do not change. An update must delete the fields that
     `Codec.absent_names` lists.
 
     Args:
@@ -50,7 +50,7 @@ class Codec(Generic[RecordT]):
         readers: Mapping[str, Callable[[Any], Any]] = _EMPTY,
         inline: Mapping[str, Codec[Any]] = _EMPTY,
     ) -> None:
-        """Declare how records are stored.
+        """Derive the stored names and the readers of the fields.
 
         Args:
             kind: The dataclass of the records. Tuple and frozenset fields are stored as lists.
@@ -80,7 +80,7 @@ class Codec(Generic[RecordT]):
 
     @property
     def stored_names(self) -> tuple[str, ...]:
-        """The fields to select in a query that reads whole records."""
+        """The stored names to select in a query that reads whole records."""
         inline = [name for codec in self._inline.values() for name in codec.stored_names]
         return (*inline, *self.names.values())
 
@@ -88,19 +88,19 @@ class Codec(Generic[RecordT]):
         """Read a record from a document. See `load`."""
         return self.load(data, **({self._id_field: document_id} if self._id_field else {}))
 
-    def load(self, data: Mapping[str, Any], **given: Any) -> RecordT:
+    def load(self, data: Mapping[str, Any], **unstored: Any) -> RecordT:
         """Read a record from fields. Unknown fields, written by a newer version, are ignored.
 
         A field that is missing or null takes its default. Without a default, null stays None.
 
         Args:
-            data: The fields as they are stored.
-            given: Values of fields that are not stored there.
+            data: The stored fields, by stored name.
+            unstored: Values of fields that are not stored there.
 
         Raises:
             KeyError: A field without a default is missing.
         """
-        values = given | {name: codec.load(data) for name, codec in self._inline.items()}
+        values = unstored | {name: codec.load(data) for name, codec in self._inline.items()}
         for name, field in self._fields.items():
             value = data.get(self.names[name])
             if value is not None:
@@ -128,7 +128,7 @@ class Codec(Generic[RecordT]):
         return stored
 
     def absent_names(self, record: object, only: Collection[str] | None = None) -> list[str]:
-        """The stored names of the added fields that `write` leaves out. See `added_field`."""
+        """Return the stored names of the added fields that `write` omits. See `added_field`."""
         return [
             stored_name
             for name, stored_name in self.names.items()

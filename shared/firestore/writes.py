@@ -1,4 +1,4 @@
-"""Writes that are guarded by what was read, or that belong together."""
+"""Writes with a precondition, and groups of writes that belong together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
-    """Write these fields of a document, unless it has changed since it was read."""
+    """Return the write of these fields, which fails if the document changed since it was read."""
     if not snapshot.exists:
         return lambda batch: batch.create(snapshot.reference, values)
     option = LastUpdateOption(snapshot.update_time)

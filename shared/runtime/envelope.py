@@ -1,7 +1,7 @@
 """Answers of the form `{success, data, error}`, for tool families that publish that shape.
 
 A tool of such a family returns its data and raises its errors like any other tool. The gateway,
-which also refuses calls itself, puts both into the envelope.
+which also rejects calls itself, puts both into the envelope.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Envelope:
         return {"success": False, "data": None, "error": self.error(error)}
 
     def error(self, error: WireError) -> dict[str, Any]:
-        """Translate an error; where the family's code is unspecific, `reason` has Carrel's."""
+        """Translate an error. Where the family's code is `other`, `reason` has Carrel's code."""
         fields = error.model_dump(exclude_none=True)
         code = self._code(error)
         reason = {"reason": error.code} if code == self.other else {}

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 MAX_FIELDS_PER_OBJECT: Final = 100
-"""An object in the arguments has at most this many fields."""
+"""The maximum number of fields of an object in the arguments."""
 MAX_REPORTED_PROBLEMS: Final = 20
-"""An error lists at most this many problems: a hostile request could cause thousands."""
+"""The maximum number of problems in an error. A hostile request could cause thousands."""
 MAX_QUOTED_NAME: Final = 80
-"""An error quotes at most this many characters of a field's name."""
+"""The maximum number of characters that an error quotes from a field's name."""
 
 
 def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 MAX_RECORDED_ITEMS: Final = 20
-"""The record of a run lists at most this many failures, and as many warnings."""
+"""The maximum number of failures in the record of a run, and of warnings."""
 MAX_RECORDED_LENGTH: Final = 500
-"""The record of a run quotes at most this many characters of a failure."""
+"""The maximum number of characters of a failure in the record of a run."""
 
 
 @dataclass(frozen=True, slots=True)

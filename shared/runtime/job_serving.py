@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.runtime.serving import Handler
 
 MAX_FAILURES: Final = 100
-"""The answer of a job lists at most this many failures."""
+"""The maximum number of failures in the response to a run."""
 
 
 def serve_job(job: Job) -> Handler:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 RETRY_AFTER: Final = 5.0
-"""Seconds to wait before the next call: an instance of a function starts in less."""
+"""Seconds to wait before the next call, which is enough for a new instance to start."""
 
 
 class WriteState(StrEnum):

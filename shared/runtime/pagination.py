@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     ItemT = TypeVar("ItemT", bound=BaseModel)
 
 MAX_BYTES: Final = 40_000
-"""The items of one answer have at most this many bytes as JSON.
+"""The maximum size of the items of one answer as JSON, in bytes.
 
 Claude Code rejects answers of more than 25,000 tokens. A token is about four bytes of English, and
 seldom less than two bytes in any script."""
@@ -41,7 +41,7 @@ CursorCount = Annotated[int, Field(ge=0, lt=1 << 63)]
 _UNCHECKED: Final = {"cursor", "limit", "detail"}
 """Arguments that may differ from one page to the next."""
 _DIGEST_LENGTH: Final = 12
-"""A cursor begins with this many digits of a hash."""
+"""The number of hash digits at the start of a cursor."""
 
 
 def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 
 LENGTH: Final = 280
-"""A snippet has at most this many characters."""
+"""The maximum length of a snippet, in characters."""
 LEAD: Final = 60
-"""A snippet has at most this many characters before its first match.
+"""The maximum number of characters before the first match in a snippet.
 
-Only scripts without spaces, and garbage, have longer words: these are cut between characters."""
+Longer words, which occur only in scripts without spaces and in garbage, are cut between characters.
+"""
 
 
 def snippet(content: str) -> str:

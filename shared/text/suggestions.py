@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 MIN_SIMILARITY: Final = 0.6
 """The minimum similarity of a suggested name, which is difflib's own default."""
-_ALL_WORDS: Final = 0.9
-"""The similarity of two names of which one has all words of the other."""
+_ALL_WORDS_SIMILARITY: Final = 0.9
+"""The similarity of two names if one contains all words of the other."""
 
 
 def nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
@@ -45,6 +45,6 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
 def _similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
     query_words, name_words = set(query.split()), set(name.split())
     if query_words and name_words and (query_words <= name_words or name_words <= query_words):
-        return 1.0 if query_words == name_words else _ALL_WORDS
+        return 1.0 if query_words == name_words else _ALL_WORDS_SIMILARITY
     matcher.set_seq1(name)
     return matcher.ratio() if matcher.quick_ratio() >= MIN_SIMILARITY else 0.0

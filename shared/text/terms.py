@@ -59,10 +59,10 @@ that look like them (ALS, ER, MIT)."""
 
 
 ANALYZER_VERSION: Final = 1
-"""Raise this version when a text's terms change: everything is then indexed again."""
+"""The version of the analyzer. A change makes the jobs index every text again."""
 
 MAX_TERM: Final = 64
-"""A term has at most this many code points; longer words are cut.
+"""The maximum length of a term, in code points. Longer words are cut.
 
 The longest German word in common use has 63."""
 
@@ -135,7 +135,7 @@ def term_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def resemblance(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """Return the Jaccard index of two sets of terms, from 0 to 1; 0 if both are empty.
+    """Return the Jaccard index of two sets of terms, from 0 to 1, or 0 if both are empty.
 
     Broder calls this the resemblance of two documents ("On the Resemblance and Containment of
     Documents", SEQUENCES 1997).
@@ -191,13 +191,13 @@ def _stem(word: str) -> str:
     if script is None:
         return stem
     if script.lastgroup == "latin":
-        stem = _plain(stem)
+        stem = _without_accents(stem)
     for name in _STEMMERS[script.lastgroup]:
         # The stemmer leaves nothing of some Greek words, and a term must not be empty.
         stem = _ALGORITHMS[name].stemWord(stem) or stem
     return stem
 
 
-def _plain(word: str) -> str:
-    """Remove accents, which queries often lack; the German stemmer removes them too."""
+def _without_accents(word: str) -> str:
+    """Remove accents, which queries often lack. The German stemmer removes them too."""
     return word if word.isascii() else _ACCENT.sub("", unicodedata.normalize("NFKD", word))

@@ -8,7 +8,7 @@ here is
   Burmese) or in syllables (Korean, the Indic consonants);
 - one symbol: a punctuation mark, an emoji with its modifiers, a flag.
 
-A character is a grapheme cluster (Unicode UAX #29): what a reader sees as one.
+A character is a grapheme cluster (Unicode UAX #29), which a reader sees as one character.
 
 The estimate, divided by the count of the WordPiece tokenizer of all-MiniLM-L6-v2:
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_TOKEN: Final = 32
-"""A token has at most this many code points.
+"""The maximum length of a token, in code points.
 
 A grapheme cluster has no limit, but only decoration and attacks are longer: Unicode's stream-safe
 format (UAX #15) allows 30 marks in a row."""
@@ -68,7 +68,7 @@ def token_count(text: str) -> int:
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each token, in code points; only white space is between them.
+    """Yield the start and end of each token, in code points. Only white space is between them.
 
     A text may be cut between any two tokens: no grapheme cluster of up to `MAX_TOKEN` code points
     is cut, and the tokens on either side stay the same.
