@@ -5,7 +5,8 @@
 
 This is Lucene's variant with exact lengths: Kamphuis, de Vries, Boytsov, Lin, "Which BM25 Do You
 Mean?", ECIR 2020, row "Lucene (accurate)". Its idf is never negative, and the constant factor
-k1 + 1 is left out, as it changes no order. A term counts as often as the query repeats it.
+k1 + 1 is left out because it does not change the order. A term counts as often as it occurs in the
+query.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def pack(tf: int, length: int) -> int:
     """Pack a term's frequency and its document's length into one integer.
 
     Raises:
-        ValueError: `1 <= tf <= length < 2**20` does not hold.
+        ValueError: The arguments do not satisfy `1 <= tf <= length < 2**20`.
     """
     if not 1 <= tf <= length <= _LENGTH_MASK:
         raise ValueError(f"need 1 <= tf <= length <= {_LENGTH_MASK}; got {tf}, {length}")

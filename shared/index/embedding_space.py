@@ -47,7 +47,7 @@ class ReembeddingInProgress(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceMove:
+class SpaceMigration:
     """A migration to another space.
 
     Attributes:
@@ -75,7 +75,7 @@ class EmbeddingState:
     """
 
     space: Space | None
-    move: SpaceMove | None
+    move: SpaceMigration | None
     snapshot: DocumentSnapshot[Any]
 
 
@@ -132,7 +132,7 @@ class EmbeddingSpace:
         if move and not move.cleared:
             raise _reembedding(move)
 
-    async def join(self, embedder: Embedder) -> SpaceMove | None:
+    async def join(self, embedder: Embedder) -> SpaceMigration | None:
         """Claim the space for this model, or join a migration to it.
 
         The caller must hold the lease of the embed step.
@@ -157,9 +157,9 @@ class EmbeddingSpace:
         self._confirm(state, space)
         return None
 
-    async def start_move(
+    async def start_migration(
         self, state: EmbeddingState, embedder: Embedder, now: datetime
-    ) -> SpaceMove:
+    ) -> SpaceMigration:
         """Announce a migration to this model.
 
         Vectors must not change until FRESH_SECONDS have passed.
@@ -172,7 +172,7 @@ class EmbeddingSpace:
         change = {_MOVE: move | {"places": {}}}
         option = LastUpdateOption(state.snapshot.update_time)
         await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
-        return SpaceMove((model, dimension), now)
+        return SpaceMigration((model, dimension), now)
 
     async def save_progress(self, name: str, last_id: str | None) -> None:
         """Store the last id that a pass of the migration has reached, or None if it is complete."""
@@ -182,7 +182,7 @@ class EmbeddingSpace:
         """Record that all vectors of other spaces are deleted. New vectors may now be stored."""
         await self._update({f"{_MOVE}.cleared": True})
 
-    async def complete_move(self, move: SpaceMove) -> None:
+    async def complete_migration(self, move: SpaceMigration) -> None:
         """End a migration. From now on, vectors are compared in the new space."""
         model, dimension = move.target
         document = {"model": model, "dimension": dimension}
@@ -222,8 +222,8 @@ def _space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
 
 
-def _move(data: Mapping[str, Any]) -> SpaceMove:
-    return SpaceMove(
+def _move(data: Mapping[str, Any]) -> SpaceMigration:
+    return SpaceMigration(
         target=(data["model"], data["dimension"]),
         since=data["since"],
         cleared=data["cleared"],
@@ -231,7 +231,7 @@ def _move(data: Mapping[str, Any]) -> SpaceMove:
     )
 
 
-def _reembedding(move: SpaceMove) -> ReembeddingInProgress:
+def _reembedding(move: SpaceMigration) -> ReembeddingInProgress:
     return ReembeddingInProgress(
         f"This knowledge base is being embedded again, with {move.target[0]}. Until that is done,"
         " only words can be searched.",

@@ -171,7 +171,7 @@ class PostingsTruncation:
     def __init__(
         self, database: Database, names: IndexCollections, cap: int = CAP, slack: int = SLACK
     ) -> None:
-        """Truncate postings of `cap + slack` entries to `cap`."""
+        """Store the limits: postings of `cap + slack` entries are truncated to `cap`."""
         self.max_entries = cap + slack
         self._database = database
         self._names = names

@@ -1,14 +1,14 @@
 """`lexicon/{term}` and `facets/{facet}`: the postings that search reads, one document each.
 
-A document holds `df` (the document frequency), `postings` (document id to entry), `held` (an upper
+A document has `df` (the document frequency), `postings` (document id to entry), `held` (an upper
 bound of the number of entries: their number at the last truncation plus those added since) and,
 once it was truncated, `since` (the date from which a facet's postings are complete). `meta/lexicon`
-holds the totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
+contains the totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
 `trace_facets` and `meta/trace_lexicon`.
 
 The knowledge base has a single writer, the index job, which deletes postings that become empty.
-With several writers, none can know that: empty postings stay, with a `df` of 0, until the repair
-job deletes them, and readers treat them as missing.
+With several writers, no writer can know that postings are empty. They stay, with a `df` of 0, until
+the repair job deletes them, and readers treat them as missing.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class InvertedIndex:
     ) -> list[FacetValue]:
         """Load the values of a kind whose key begins with `prefix` and follows `after`, by key.
 
-        One round trip.
+        Costs one round trip.
         """
         query = prefix_query(self._facets, kind, prefix, limit, after)
         return [_name(kind, snapshot) for snapshot in await self._database.find(query)]

@@ -1,6 +1,6 @@
 """Searchable documents in Firestore: by id, by vector and by date.
 
-Besides the fields that readers see, such a document holds `embedding`, `facets` (the ids of its
+Besides the fields that readers see, such a document has `embedding`, `facets` (the ids of its
 facets, and one entry that no other document has) and `dated_at`.
 """
 
@@ -75,13 +75,13 @@ class Documents(Generic[DocumentT]):
         fields: Sequence[str],
         read: Callable[[str, dict[str, Any]], DocumentT | None],
     ) -> None:
-        """Read documents from this database.
+        """Store the database client. Nothing is read yet.
 
         Args:
             database: The database.
             collection: Their collection.
             fields: The fields to read.
-            read: Makes a document from its id and fields; None if it is deleted.
+            read: Builds a document from its id and fields, or returns None if it is deleted.
         """
         self._database = database
         self._collection = collection
@@ -118,7 +118,7 @@ class Documents(Generic[DocumentT]):
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
         """These documents compared with a vector, best first, without those that have no vector.
 
-        One round trip. Reading vectors is cheaper than a vector search filtered by ids.
+        Costs one round trip. Reading vectors is cheaper than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, name) for name in ids]
         snapshots = await self._database.get_all(references, [*self._fields, "embedding"])

@@ -38,8 +38,8 @@ class Cards:
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
         """Store each chunk's card if it differs, so that no job makes one.
 
-        A chunk that is gone, or changes meanwhile, is skipped. A card that is stored already costs
-        one read and no write.
+        A chunk that is deleted or changed in the meantime is skipped. A stored
+        card costs one read and no write.
 
         Args:
             cards: Chunk id to card.
@@ -90,7 +90,7 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
     """Return the fields of a chunk that change with its card. The chunk is indexed again.
 
     Args:
-        card: The card; None if the text gives none.
+        card: The card, or None if the text is not suitable for one.
         model: The model that made it.
         now: The time to record.
     """

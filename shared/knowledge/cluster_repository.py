@@ -172,7 +172,7 @@ class Clusters:
         clusters that are not among these, and a chunk that is not a member here keeps all. What is
         stored already costs reads and no write; the next call completes one that was killed.
 
-        A chunk whose clusters change is indexed again. A chunk that is gone, or changes meanwhile,
+        A chunk whose clusters change is indexed again. A chunk that is deleted or changed since
         is skipped; a new cluster without any other chunk is left out.
 
         Args:
@@ -315,10 +315,10 @@ def _chunk_writes(
     now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        present = _fields(snapshot).get("cluster_id") or []
-        others = [name for name in present if name not in cluster_ids]
+        current = _fields(snapshot).get("cluster_id") or []
+        others = [name for name in current if name not in cluster_ids]
         expected = memberships[chunk_id] + others
-        if present != expected:
+        if current != expected:
             yield _update(
                 snapshot,
                 {"cluster_id": expected} | step_pending("index", now) | step_done("cluster"),

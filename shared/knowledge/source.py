@@ -1,4 +1,4 @@
-"""A source: a book, an article or a document, as it was ingested."""
+"""A source, which is an ingested book, article or document."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
 
     Attributes:
-        sections: The text in sections; none means that the source was deleted.
+        sections: The text in sections. Empty if the source was deleted.
         warnings: What could not be read, for people.
     """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "sources"
 _KEY_LENGTH: Final = 300
-"""Characters of a title by which sources are sorted; cursors hold them too."""
+"""Number of characters of a title that sources are sorted by. Cursors contain them too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
 
 
@@ -47,7 +47,7 @@ class StoredSource(SourceFields):
 
     Attributes:
         facets: The ids of its author, its category and the tags of it and its highlights.
-        title_key: The title as it is compared and sorted.
+        title_key: The title in the form used for comparison and sorting.
         updated_at: When it last changed.
     """
 

@@ -51,13 +51,13 @@ class CandidateSearch(Generic[DocumentT]):
 
     Attributes:
         selection: The filters.
-        plan: What the filters' postings tell about the documents that pass.
-        terms: The query's terms, repeats included; none for a semantic search.
+        plan: The facts that the filters' postings give about the documents that pass.
+        terms: The query's terms, repeats included. Empty for a semantic search.
         postings: The terms' postings and the totals of the corpus.
         scores: BM25 score by id of each document that is in the terms' postings and may pass the
             filters.
         documents: The reader of the documents.
-        max_checked: How many documents are checked against the filters at most.
+        max_checked: The maximum number of documents checked against the filters.
     """
 
     selection: Selection
@@ -71,13 +71,13 @@ class CandidateSearch(Generic[DocumentT]):
     async def lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
 
-        One round trip, or none where the postings tell what passes the filters.
+        Costs one round trip, or none if the postings show which documents pass the filters.
 
         Returns:
             The candidates, and whether documents that pass the filters may be missing.
         """
         if self.plan.scope is FilterScope.FEW and self._postings_truncated:
-            read = await self.documents.get_all(self.plan.few)
+            read = await self.documents.get_all(self.plan.small_scope_ids)
             hits = [self._from_document(document) for document in self._passing(read)]
         elif self.plan.exact:
             hits = [self._from_postings(document_id) for document_id in self._top(MAX_LEXICAL_HITS)]
@@ -89,7 +89,7 @@ class CandidateSearch(Generic[DocumentT]):
         return best, self._lexical_truncated(len(best))
 
     def lexical_pool(self) -> list[str]:
-        """The ids of the lexical hits that are candidates of a hybrid search."""
+        """Return the ids of the lexical hits that are candidates of a hybrid search."""
         return self._top(LEXICAL_POOL if self.plan.exact else UNCHECKED_POOL)
 
     async def compare(
@@ -100,9 +100,9 @@ class CandidateSearch(Generic[DocumentT]):
     ) -> list[Neighbour[DocumentT]]:
         """Compare those lexical hits with the query that the vector search does not.
 
-        One round trip. Every candidate that has a vector then has both scores.
+        Costs one round trip. Every candidate that has a vector then has both scores.
         """
-        in_vector_search = {*_ids(unfiltered), *self.plan.few}
+        in_vector_search = {*_ids(unfiltered), *self.plan.small_scope_ids}
         return await self.documents.similarities(
             vector, [name for name in lexical_pool if name not in in_vector_search]
         )
@@ -120,7 +120,7 @@ class CandidateSearch(Generic[DocumentT]):
         """
         plan, limit = self.plan, self.max_checked
         if plan.scope is FilterScope.FEW:
-            return await self.documents.similarities(vector, plan.few)
+            return await self.documents.similarities(vector, plan.small_scope_ids)
         facets = plan.prefilter.facets
         if plan.scope is FilterScope.EVERYTHING:
             if self._is_enough(unfiltered, DENSE_POOL):
@@ -186,8 +186,8 @@ class CandidateSearch(Generic[DocumentT]):
 
     def _lexical_truncated(self, hits: int) -> bool:
         """Return whether passing documents may be missing from this many lexical hits."""
-        few = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.FEW)
-        if few or hits >= MAX_LEXICAL_HITS:
+        small_scope_ids = self.plan.scope in (FilterScope.EVERYTHING, FilterScope.FEW)
+        if small_scope_ids or hits >= MAX_LEXICAL_HITS:
             return False
         return self._postings_truncated or len(self.scores) > self.max_checked
 

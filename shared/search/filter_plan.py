@@ -53,7 +53,7 @@ class Selection:
     span: DateSpan = ALL_DATES
 
     @property
-    def everything(self) -> bool:
+    def is_unrestricted(self) -> bool:
         """Whether every document passes."""
         return not self.filters and self.span == ALL_DATES
 
@@ -70,7 +70,7 @@ class Selection:
 
     @property
     def facets(self) -> list[Facet]:
-        """The facets whose postings tell what passes."""
+        """The facets whose postings show which documents pass."""
         return [*(facet for filter_ in self.filters for facet in filter_.facets), *self.months]
 
     def admits(self, document: Searchable) -> bool:
@@ -102,18 +102,18 @@ class FilterScope(Enum):
     MANY = auto()
     """All that pass are a known, larger set."""
     UNCHECKED = auto()
-    """What passes is only seen on the documents themselves."""
+    """Only the documents themselves show whether they pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterPlan:
-    """What is known of the documents that pass, and what the server can filter by.
+    """The known set of documents that pass, and the filter for the server.
 
     Attributes:
         scope: What is known of the documents that pass.
-        dates: A set that contains every document that passes, each with its date; None: no such set
-            is known.
-        exact: Whether the postings alone tell what passes.
+        dates: A set that contains every document that passes, each with its date. None if no such
+            set is known.
+        exact: Whether the postings alone show which documents pass.
         prefilter: The filter that the server can apply.
     """
 
@@ -128,7 +128,7 @@ class FilterPlan:
         return list(self.dates or ())
 
     @property
-    def few(self) -> list[str]:
+    def small_scope_ids(self) -> list[str]:
         """The ids of `dates` if the scope is FEW, or none in any other scope."""
         return self.ids if self.scope is FilterScope.FEW else []
 
@@ -138,8 +138,8 @@ class Prefilter:
     """Facets of which every document that passes has one.
 
     Attributes:
-        facets: The facets' ids, at most 30. None: the server cannot filter.
-        size: How many documents have one of them, at most.
+        facets: The facets' ids, at most 30. Empty if the server cannot filter.
+        size: The maximum number of documents that have one of them.
     """
 
     facets: tuple[str, ...] = ()
@@ -149,10 +149,10 @@ class Prefilter:
 def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> FilterPlan:
     """Combine the postings of a selection's facets.
 
-    Truncated postings are still complete from their `since` on: for a span that begins later they
-    are as good as whole ones.
+    Truncated postings are complete from their `since` on, so they are exact for a span that begins
+    later.
     """
-    if selection.everything:
+    if selection.is_unrestricted:
         return FilterPlan(FilterScope.EVERYTHING, None, exact=True, prefilter=Prefilter())
     if selection.span.empty:
         return FilterPlan(FilterScope.FEW, {}, exact=True, prefilter=Prefilter())
@@ -173,7 +173,7 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
 def smallest_prefilter(
     filters: Sequence[Sequence[Facet]], postings: Mapping[Facet, Postings]
 ) -> Prefilter:
-    """Of several filters, each given by its facets, the one that leaves the fewest documents."""
+    """Choose the filter that leaves the fewest documents. Each filter is given by its facets."""
     in_use = [[facet for facet in facets if facet in postings] for facets in filters]
     possible = [
         Prefilter(tuple(facet.id for facet in facets), sum(postings[facet].df for facet in facets))
@@ -189,12 +189,15 @@ def _dates(
     """Return the documents in the span with one of the facets, or None if some may be missing."""
     moments = selection.span.microseconds
     in_use = [postings[facet] for facet in facets if facet in postings]
-    if any(not of_facet.complete and of_facet.since > moments.start for of_facet in in_use):
+    if any(
+        not facet_postings.complete and facet_postings.since > moments.start
+        for facet_postings in in_use
+    ):
         return None
     return {
         document_id: date
-        for of_facet in in_use
-        for document_id, date in of_facet.entries.items()
+        for facet_postings in in_use
+        for document_id, date in facet_postings.entries.items()
         if date in moments
     }
 

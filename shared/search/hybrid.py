@@ -128,7 +128,7 @@ class QueryVector(Generic[DocumentT]):
     Attributes:
         values: The vector; None where only words are searched.
         nearest: The nearest documents, where there is no filter: finding them needs no postings.
-        degradation: Why there is no vector; None if there is one or none is needed.
+        degradation: Why there is no vector, or None if there is one or none is needed.
     """
 
     values: Vector | None = None
@@ -154,7 +154,7 @@ async def _query_vector(
         return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
     if not embedded:
         return QueryVector(degradation=Degradation.NOTHING_EMBEDDED)
-    if not query.selection.everything:
+    if not query.selection.is_unrestricted:
         return QueryVector(vector)
     return QueryVector(vector, await corpus.documents.nearest(vector, DENSE_POOL))
 

@@ -60,11 +60,11 @@ class Candidate(Generic[DocumentT]):
 
     Attributes:
         id: The document's id.
-        bm25: Its BM25 score; 0 if it has none of the query's terms.
+        bm25: Its BM25 score, or 0 if it has none of the query's terms.
         terms: The query's terms that it is known to have.
-        document: The document, which passes the filters. None if it has not been read: it may be
-            gone, or may not pass.
-        similarity: Cosine similarity with the query; None if the two were not compared, or the
+        document: The document, which passes the filters. None if it has not been read. It may
+            then be deleted or not pass.
+        similarity: Cosine similarity with the query, or None if the two were not compared or the
             document has no vector yet.
         is_neighbour: Whether the vector search found it.
         score: The score that it is ranked by; 0 until it is ranked.
@@ -97,10 +97,10 @@ class Degradation(Enum):
 
 TIMEOUT_MESSAGES: Final[Mapping[Degradation, str]] = MappingProxyType(
     {
-        Degradation.LEXICAL_TIMED_OUT: "The search by words did not finish in time: only meaning"
+        Degradation.LEXICAL_TIMED_OUT: "The search by words did not finish in time. Only meaning"
         " was searched.",
         Degradation.COMPARISON_TIMED_OUT: "Results found only by words could not be compared by"
-        " meaning in time: their order is less certain.",
+        " meaning in time. Their order is less certain.",
     }
 )
 """Messages about a part that took too long while the vector search succeeded."""
@@ -114,7 +114,7 @@ class Ranking(Generic[DocumentT]):
         terms: The query's terms.
         documents: The number of documents in the index.
         unknown: Each filter value that no document has, with its filter.
-        degradation: Why the search did less than its mode promises; None if it did not.
+        degradation: Why the search did less than its mode promises, or None if it was complete.
         hits: Candidates with their scores, best first.
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.

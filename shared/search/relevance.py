@@ -93,10 +93,10 @@ class Evidence:
     """The evidence that a hit matches.
 
     Attributes:
-        similarity: Cosine similarity of query and hit; None if it is not known, in a lexical search
-            or where the hit has no vector yet.
-        coverage: The hit's `coverage`; None if it is not known, in a semantic search, where the
-            hit's words are not indexed yet, or where the query has none.
+        similarity: Cosine similarity of query and hit. None in a lexical search, or if the hit
+            has no vector yet.
+        coverage: The hit's `coverage`. None in a semantic search, if the hit's words are not
+            indexed yet, or if the query has no words.
     """
 
     similarity: float | None

@@ -152,7 +152,7 @@ async def run_reembed(app: App, budget: Budget | None = None) -> Report:
     return await reembed(job_context(app), budget or Budget(time.monotonic() + 3600))
 
 
-async def complete_move(app: App, clock: SettableClock) -> Report:
+async def complete_migration(app: App, clock: SettableClock) -> Report:
     """Move the base, from the announcement on."""
     await announce_move(app)
     clock.advance(minutes=2)

@@ -25,7 +25,7 @@ from shared.runtime.job import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.index.embedding_space import SpaceMove
+    from shared.index.embedding_space import SpaceMigration
     from shared.pipeline.embedding.migration_repository import EmbeddedCorpus, UnembeddedDocument
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -40,7 +40,7 @@ QUIET_PERIOD: Final = timedelta(seconds=FRESH_SECONDS + MAX_CALL_SECONDS)
 POLL_SECONDS: Final = 1.0
 
 
-async def announce_move(ctx: Context) -> SpaceMove | None:
+async def announce_move(ctx: Context) -> SpaceMigration | None:
     """Begin to move to the configured model; None if the base has that model already.
 
     Raises:
@@ -53,10 +53,10 @@ async def announce_move(ctx: Context) -> SpaceMove | None:
         return standing.move
     if standing.space is None or (standing.space == target and not standing.move):
         return None
-    return await space.start_move(standing, ctx.embedder, ctx.clock())
+    return await space.start_migration(standing, ctx.embedder, ctx.clock())
 
 
-async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: Report) -> None:
+async def continue_move(move: SpaceMigration, ctx: Context, budget: Budget, report: Report) -> None:
     """Continue a move until it is complete, or the time is over.
 
     Raises:
@@ -70,7 +70,7 @@ async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: R
     if report.finished:
         report.finished = await run.embed()
     if report.finished:
-        await EmbeddingSpace(ctx.database).complete_move(move)
+        await EmbeddingSpace(ctx.database).complete_migration(move)
         report.note = f"The knowledge base is now embedded with {move.target[0]}."
 
 
@@ -78,7 +78,7 @@ async def continue_move(move: SpaceMove, ctx: Context, budget: Budget, report: R
 class _MoveRun:
     """The part of a move that one run does."""
 
-    move: SpaceMove
+    move: SpaceMigration
     ctx: Context
     budget: Budget
     report: Report

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
-    from shared.index.embedding_space import SpaceMove
+    from shared.index.embedding_space import SpaceMigration
 
 Fields = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ class EmbeddedCorpus:
     name: str
     query: Callable[[AsyncClient], AsyncQuery]
     fields: tuple[str, ...]
-    cleared: Callable[[Fields, SpaceMove, datetime], dict[str, Any] | None]
+    cleared: Callable[[Fields, SpaceMigration, datetime], dict[str, Any] | None]
     text: Callable[[str, Fields], str | None] | None = None
 
 
@@ -82,7 +82,7 @@ class ReembeddingStore:
         return [lease.id for lease in leases if lease.get("expires_at") > now]
 
     async def clear_page(
-        self, corpus: EmbeddedCorpus, after: str, move: SpaceMove, now: datetime
+        self, corpus: EmbeddedCorpus, after: str, move: SpaceMigration, now: datetime
     ) -> str | None:
         """Remove the old vectors of a page; return its last path, or None at the end.
 
@@ -148,7 +148,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield corpus.query(client)
 
 
-def _clear_passage(data: Fields, _move: SpaceMove, now: datetime) -> dict[str, Any] | None:
+def _clear_passage(data: Fields, _move: SpaceMigration, now: datetime) -> dict[str, Any] | None:
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
         return None
@@ -156,12 +156,12 @@ def _clear_passage(data: Fields, _move: SpaceMove, now: datetime) -> dict[str, A
     return _NO_VECTOR | chunk_repository.step_done("cluster") | again
 
 
-def _clear_vector(data: Fields, _move: SpaceMove, _now: datetime) -> dict[str, Any] | None:
+def _clear_vector(data: Fields, _move: SpaceMigration, _now: datetime) -> dict[str, Any] | None:
     return _NO_VECTOR if "embedding_model" in data else None
 
 
 def _clear_workspace_document(
-    data: Fields, move: SpaceMove, now: datetime
+    data: Fields, move: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
     """Complete documents wait for new vectors; the caller uploads incomplete ones again."""
     model, dimension = move.target

@@ -286,7 +286,7 @@ async def test_during_a_move_to_another_model_clusters_stay_as_they_are(
     await add_sources(ctx, themed_source("boats", range(2 * SIZE)))
     before = await stored_documents(ctx)
     there = await EmbeddingSpace(ctx.database).state()
-    await EmbeddingSpace(ctx.database).start_move(there, WordEmbedder(), NOON)
+    await EmbeddingSpace(ctx.database).start_migration(there, WordEmbedder(), NOON)
     assert REEMBEDDING == (await run(ctx)).note
     assert {**before, "meta/embedding": ...} == {
         **await stored_documents(ctx),

@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
-from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMove
+from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
 from shared.runtime.context import App
 from tests.support.stored_documents import documents
 
@@ -96,7 +96,7 @@ async def moving(ctx: Context) -> EmbeddingSpace:
     """A database that moves from the former model to the present one; nobody knows of it yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
-    await space.start_move(await space.state(), PRESENT, NOON)
+    await space.start_migration(await space.state(), PRESENT, NOON)
     return space
 
 
@@ -109,7 +109,7 @@ def later(app: App) -> EmbeddingSpace:
 async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await moving(ctx)
     state = await space.state()
-    assert (("model-1", 3), SpaceMove(("model-2", 4), NOON)) == (state.space, state.move)
+    assert (("model-1", 3), SpaceMigration(("model-2", 4), NOON)) == (state.space, state.move)
     assert ("model-1", 3) == await space.current()
 
 
@@ -137,7 +137,7 @@ async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context
 
 async def test_a_run_joins_a_move_to_its_own_model_only(ctx: Context, app: App) -> None:
     await moving(ctx)
-    assert SpaceMove(("model-2", 4), NOON) == await later(app).join(PRESENT)
+    assert SpaceMigration(("model-2", 4), NOON) == await later(app).join(PRESENT)
     with pytest.raises(ReembeddingInProgress):
         await later(app).join(FORMER)
     with pytest.raises(Conflict):
@@ -155,7 +155,7 @@ async def test_how_far_walks_have_come_is_remembered(ctx: Context) -> None:
 
 async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: App) -> None:
     space = await moving(ctx)
-    await space.complete_move(SpaceMove(("model-2", 4), NOON))
+    await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert expected == await documents(ctx, "meta")
     assert await later(app).expect(PRESENT) is True
@@ -166,9 +166,9 @@ async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: Ap
 async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> None:
     space = await moving(ctx)
     state = await space.state()
-    await space.start_move(state, OTHER, NOON)
+    await space.start_migration(state, OTHER, NOON)
     with pytest.raises(WriteConflict):
-        await space.start_move(state, PRESENT, NOON)
+        await space.start_migration(state, PRESENT, NOON)
 
 
 async def test_a_process_asks_again_after_a_while(ctx: Context, app: App) -> None:

@@ -115,9 +115,13 @@ def test_plan_scope() -> None:
         "a list that was cut": (FilterScope.UNCHECKED, False),
         "a long stretch of time": (FilterScope.UNCHECKED, False),
     } == {name: (plan.scope, plan.exact) for name, plan in planned.items()}
-    assert {FEW} == {len(item.few) for item in planned.values() if item.scope is FilterScope.FEW}
+    assert {FEW} == {
+        len(item.small_scope_ids) for item in planned.values() if item.scope is FilterScope.FEW
+    }
     assert {0} == {
-        len(entry.few) for entry in planned.values() if entry.scope is not FilterScope.FEW
+        len(entry.small_scope_ids)
+        for entry in planned.values()
+        if entry.scope is not FilterScope.FEW
     }
 
 

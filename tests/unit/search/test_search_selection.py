@@ -110,9 +110,9 @@ def test_a_year_has_13_months_at_most() -> None:
 
 
 def test_an_empty_selection_admits_everything() -> None:
-    assert Selection().everything
-    assert not Selection((group(SEA),)).everything
-    assert not Selection(span=DateSpan(last=day("2024-01-01"))).everything
+    assert Selection().is_unrestricted
+    assert not Selection((group(SEA),)).is_unrestricted
+    assert not Selection(span=DateSpan(last=day("2024-01-01"))).is_unrestricted
 
 
 def test_values_that_no_passage_has_are_unknown() -> None:

@@ -49,7 +49,7 @@ class Hit(Passage):
         " they were not compared by meaning."
     )
     matched_terms: list[str] = Field(
-        description="The query's words as they are written in the passage, or else in its title or"
+        description="The query's words in the spelling of the passage, or else of its title or"
         " author."
     )
     found_by: list[Mode] = Field(description="What found it: semantic, lexical or both.")
@@ -81,7 +81,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         detail: How much to return of each.
         takeaways: Whether to return takeaways without full detail too.
         terms: The query's terms, which excerpts show.
-        candidates: The chunks' scores, by chunk id; none for a listing by date.
+        candidates: The chunks' scores by chunk id. Empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     clusters = await Clusters(ctx.database).get_all(sorted(main_clusters))

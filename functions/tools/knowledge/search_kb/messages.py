@@ -94,16 +94,16 @@ async def unknown_filters(unknown: Iterable[tuple[FacetFilter, str]], ctx: Conte
 
 def _no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: bool) -> list[str]:
     """Say what to try where nothing matches."""
-    everything = query.selection.everything
+    is_unrestricted = query.selection.is_unrestricted
     if any_hits:
         return [NOTHING_MATCHES]
-    if everything and not ranking.documents:
+    if is_unrestricted and not ranking.documents:
         return [EMPTY_MESSAGE]
     if query.is_lexical and (ranking.is_lexical_only or not query.is_semantic):
         if not ranking.terms:
             return [COMMON_WORDS]
-        return [NO_WORDS if everything else NO_WORDS_HERE]
-    return [] if everything else nothing_passes(query.selection, ranking.unknown)
+        return [NO_WORDS if is_unrestricted else NO_WORDS_HERE]
+    return [] if is_unrestricted else nothing_passes(query.selection, ranking.unknown)
 
 
 async def _unknown(filter_: FacetFilter, value: str, ctx: Context) -> str:

@@ -101,7 +101,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
     selection = to_selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
     if args.query is not None:
         return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
-    if selection.everything:
+    if selection.is_unrestricted:
         raise InvalidInput(
             "search_kb takes a query, filters or both. Give one and call search_kb again, or call"
             " get_recent for what is new.",

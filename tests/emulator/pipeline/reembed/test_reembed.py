@@ -21,7 +21,7 @@ from tests.support.model_migration import (
     announce_move,
     brief_budget,
     clear_vectors,
-    complete_move,
+    complete_migration,
     former_model,
     job_context,
     model_of,
@@ -55,7 +55,7 @@ async def stamp(app: App) -> dict[str, Any]:
 
 async def test_everything_is_embedded_again_once(old: App, new: App, clock: SettableClock) -> None:
     assert await count_documents(job_context(new)) == DOCUMENTS
-    report = await complete_move(new, clock)
+    report = await complete_migration(new, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
     assert (report.finished, report.note) == (
         True, "The knowledge base is now embedded with words-2.",
@@ -146,7 +146,7 @@ async def test_a_deleted_passage_does_not_come_back_into_the_queue(
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())
     await Ingestion(job_context(old).database).save([with_chunks(gone)], clock())
-    report = await complete_move(new, clock)
+    report = await complete_migration(new, clock)
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
     await index_all(job_context(new))
     assert len(await stored(job_context(new), "chunks")) == 2
@@ -182,7 +182,7 @@ async def test_what_the_new_model_refuses_is_reported_and_holds_nothing_up(
     old: App, new: App, clock: SettableClock
 ) -> None:
     model_of(new).refuses = sample(1)["title"]
-    report = await complete_move(new, clock)
+    report = await complete_migration(new, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
@@ -197,7 +197,7 @@ async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
 ) -> None:
     [name, *_] = await stored(job_context(old), "chunks")
     await set_fields(job_context(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
-    await complete_move(new, clock)
+    await complete_migration(new, clock)
     assert (await stored(job_context(new), "chunks"))[name]["parked"] == {}
 
 
@@ -205,7 +205,7 @@ async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
 async def test_another_length_and_another_name_are_both_another_model(
     old: App, opened: Open, clock: SettableClock, model: Model
 ) -> None:
-    report = await complete_move(opened(model), clock)
+    report = await complete_migration(opened(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
     expected = only_space(model.model, model.dimension)
     assert expected == await stored_spaces(old)
@@ -216,7 +216,7 @@ async def test_a_move_can_be_taken_back(
     old: App, new: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
     await (clear_vectors(new, clock) if is_cleared else announce_move(new))
-    report = await complete_move(old, clock)
+    report = await complete_migration(old, clock)
     assert (report.finished, await stamp(old)) == (True, {"model": "words-1", "dimension": 16})
     assert await stored_spaces(old) == only_space("words-1", 16)
 

@@ -24,7 +24,7 @@ from tests.support.model_migration import (
     Model,
     announce_move,
     clear_vectors,
-    complete_move,
+    complete_migration,
     former_model,
     job_context,
     model_of,
@@ -60,7 +60,7 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
         await search(new)
-    await complete_move(new, clock)
+    await complete_migration(new, clock)
     for mode in ("semantic", "hybrid"):
         out = await search(new, mode)
         assert (out.results[0].title, out.message) == ("Under Sail", None)
@@ -105,7 +105,7 @@ async def test_a_process_of_the_former_model_learns_of_the_move(old: App, new: A
 async def test_materials_with_new_vectors_are_searched_by_them(
     new: App, clock: SettableClock
 ) -> None:
-    await complete_move(new, clock)
+    await complete_migration(new, clock)
     assert (await ingest_materials(job_context(new), ample())).counts == {"embedded": 4, "ready": 1}
     wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
     for where in wheres:
@@ -118,7 +118,7 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 async def test_materials_asked_for_after_a_move_are_embedded_at_once(
     new: App, clock: SettableClock
 ) -> None:
-    await complete_move(new, clock)
+    await complete_migration(new, clock)
     error = await extract_error(new, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
     out = await extract_result(new, QUESTION, task_id=TASK, document=content_id(TEXT))
@@ -131,7 +131,7 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 async def test_materials_uploaded_again_after_a_move_are_found(
     new: App, clock: SettableClock
 ) -> None:
-    await complete_move(new, clock)
+    await complete_migration(new, clock)
     out = await extract_result(new, QUESTION, task_id=TASK, materials=TEXT)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
     assert model_of(new).paid[MAST] == 1
@@ -164,7 +164,7 @@ async def test_materials_move_to_vectors_of_another_length_too(
     opened: Open, clock: SettableClock
 ) -> None:
     longer = opened(Model("words-1", 24))
-    await complete_move(longer, clock)
+    await complete_migration(longer, clock)
     assert (await ingest_materials(job_context(longer), ample())).counts == {
         "embedded": 4,
         "ready": 1,
