@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """The services that decide about callers. Connections are opened on first use.
+    """The services that identify, limit and charge callers. Connections are opened on first use.
 
     Attributes:
         settings: The deployment's settings.
@@ -37,7 +37,7 @@ class Access:
     """
 
     def __init__(self, settings: Settings, clock: Clock = utc_now) -> None:
-        """Connect the services as the settings say.
+        """Create the services from the settings.
 
         Raises:
             InvalidInput: ACCESS_SECRETS is not set.

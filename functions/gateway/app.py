@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
-"""The size limit of a body that was sent without signing in."""
+"""Longest body of a request without sign-in, in bytes."""
 HEALTHY_TTL_SECONDS: Final = 30.0
-"""Seconds to cache a healthy state, because a check wakes every function."""
+"""Time to cache a healthy state, in seconds, because a check wakes every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
-"""Seconds to cache an unhealthy state."""
+"""Time to cache an unhealthy state, in seconds."""
 _SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
@@ -111,7 +111,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
 
 
 def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
-    """Guard the endpoint: CORS, then POST only, then authentication, then the body."""
+    """Wrap the endpoint in the checks of CORS, method, authentication and body, in this order."""
     limit = access.settings.max_request_bytes
     sign_in = f"Sign in to send up to {limit:,}."
 
@@ -134,7 +134,7 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
 
 
 def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
-    """Answer 404. Clients that look for a sign-in where there is none then go on without it."""
+    """Answer 404, upon which clients that look for a sign-in continue without one."""
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
     return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
@@ -147,13 +147,13 @@ class Lifespan:
     """
 
     def __init__(self, app: Starlette) -> None:
-        """Start nothing yet, because there is no event loop before the first request."""
+        """Store the app; it starts with the first request, since no event loop runs before."""
         self._app = app
         self._running: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
     async def ensure_started(self) -> None:
-        """Return when the app has started; raise the error if it could not start."""
+        """Wait until the app has started, and raise the error if it could not start."""
         if self._running is None:
             self._running = asyncio.create_task(self._run(), name="lifespan")
         if not self._ready.is_set():
@@ -177,11 +177,11 @@ class PostOnly:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Guard this app."""
+        """Store the app to protect."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer what to send instead."""
+        """Pass the request on, or answer with an explanation."""
         await (_rejection(scope) or self._app)(scope, receive, send)
 
 
@@ -195,7 +195,7 @@ def _rejection(scope: Scope) -> JSONResponse | None:
 
 
 def _security(settings: Settings) -> TransportSecuritySettings:
-    """Accept only the public host and origins: others are DNS rebinding attacks."""
+    """Accept only the public host and origins, because others are DNS rebinding attacks."""
     return TransportSecuritySettings(
         allowed_hosts=allowed_hosts(settings),
         allowed_origins=[*own_origins(settings), *settings.allowed_origins],
@@ -212,7 +212,7 @@ class HealthEndpoint:
         healthy_ttl: float = HEALTHY_TTL_SECONDS,
         unhealthy_ttl: float = UNHEALTHY_TTL_SECONDS,
     ) -> None:
-        """Check through this dispatcher, and cache each state for so many seconds."""
+        """Store the dispatcher, and the seconds to cache each state."""
         self._dispatcher = dispatcher
         self._lifetimes = {True: healthy_ttl, False: unhealthy_ttl}
         self._fresh_until = -math.inf
@@ -242,7 +242,7 @@ class Tracing:
         self._project = project
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; tasks that it starts inherit its trace."""
+        """Pass the request on. Tasks that it starts inherit its trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_TIMEOUT_SECONDS: Final = 5.0
-"""Seconds that any body may take to arrive: until then it occupies a slot of the instance."""
+"""Longest arrival time of any body, in seconds, since it occupies a slot of the instance."""
 MIN_BYTES_PER_SECOND: Final = 1024 * 1024
-"""Bytes per second, by which the timeout grows with the size limit."""
+"""Slowest accepted upload, in bytes per second, which sets the timeout of larger limits."""
 MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of bodies that an instance buffers at the same time."""
+"""Largest total of the bodies that an instance buffers at the same time, in bytes."""
 LARGE_BODY_BYTES: Final = 256 * 1024
-"""Bytes from which a body counts as large. Any smaller body is parsed in milliseconds."""
+"""Size above which a body counts as large. A smaller body is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
-"""JSON values in a large body, which is meant for a long text, not for many values."""
+"""Largest number of JSON values in a large body, which is meant for a long text."""
 _PIECE_BYTES: Final = 64 * 1024
-"""Bytes per buffered piece; smaller ones would cost more memory."""
+"""Size of a buffered piece in bytes. Smaller pieces would cost more memory."""
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -57,14 +57,14 @@ class BodyLimit:
         timeout: float = BODY_TIMEOUT_SECONDS,
         find_problem: Callable[[bytes], str | None] | None = None,
     ) -> None:
-        """Guard this app.
+        """Store the app and the limits.
 
         Args:
-            app: The app.
+            app: The app to protect.
             max_bytes: The size limit of a request.
-            advice: What the client can do if its body is larger.
-            timeout: Seconds that a body may take, beside the time for `max_bytes`.
-            find_problem: Finds what is wrong with a body; None to accept any body.
+            advice: The advice to a client whose body is larger.
+            timeout: Seconds that a body may take, in addition to the time for `max_bytes`.
+            find_problem: Returns a body's problem, or None. Without it, any body is accepted.
         """
         self._app = app
         self._max_bytes = max_bytes
@@ -74,7 +74,7 @@ class BodyLimit:
         self._buffered_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body, or answer what is wrong with it."""
+        """Pass the request on with its body, or answer with its problem."""
         max_bytes, sizes = self._max_bytes(scope), Counter[str]()
         try:
             app = await self._choose_app(scope, receive, max_bytes, sizes)
@@ -85,7 +85,7 @@ class BodyLimit:
     async def _choose_app(
         self, scope: Scope, receive: Receive, max_bytes: int, sizes: Counter[str]
     ) -> ASGIApp:
-        """Return what answers the request: the app with the body, or an error."""
+        """Return the app with the body, or an error response."""
         try:
             async with asyncio.timeout(self._timeout + max_bytes / MIN_BYTES_PER_SECOND):
                 pieces = await self._read(receive, max_bytes, Headers(scope=scope), sizes)
@@ -104,7 +104,7 @@ class BodyLimit:
         return partial(_replay, self._app, pieces)
 
     async def _problem(self, pieces: Iterable[bytearray]) -> str | None:
-        """Return what is wrong with a body. Large ones are checked in a thread."""
+        """Return the problem of a body, if any. Large bodies are checked in a thread."""
         if not self._find_problem:
             return None
         body = b"".join(pieces)
@@ -115,7 +115,7 @@ class BodyLimit:
     async def _read(
         self, receive: Receive, max_bytes: int, headers: Headers, sizes: Counter[str]
     ) -> deque[bytearray] | None:
-        """Return the body, or what arrived before the client left, or None if it is too large."""
+        """Return the body, cut short if the client left, or None if it is too large."""
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > max_bytes:
             return None
@@ -138,7 +138,7 @@ class BodyLimit:
 
 
 class _BufferFullError(Exception):
-    """This instance buffers as much as it can."""
+    """The buffer of this instance is full."""
 
 
 async def _replay(
@@ -154,7 +154,7 @@ async def _replay(
 
 
 def find_json_problem(body: bytes) -> str | None:
-    """Return why a body is rejected. One that is not JSON is left to its parser."""
+    """Return the reason to reject a body, if any. Invalid JSON is left to the parser."""
     if len(body) > LARGE_BODY_BYTES and count_values(body) > MAX_VALUES:
         return f"This request has more than {MAX_VALUES:,} JSON values. Send fewer in one request."
     if has_half_surrogate_pair(body):
@@ -176,7 +176,7 @@ def count_values(body: bytes) -> int:
 
 
 def has_half_surrogate_pair(body: bytes) -> bool:
-    """Tell whether any string has one: such JSON can be parsed, but not encoded as UTF-8."""
+    """Tell whether any string has half a surrogate pair, which cannot be encoded as UTF-8."""
     if not _SURROGATE_ESCAPE.search(body):
         return False
     try:

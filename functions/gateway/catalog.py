@@ -23,7 +23,7 @@ PATH: Final = Path(__file__).with_name("catalog.json")
 
 
 class Declaration(BaseModel):
-    """One tool's declaration, as `Tool.declaration` wrote it."""
+    """One tool's declaration, in the format of `Tool.declaration`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,7 +69,7 @@ class Catalog:
     """The tools of a deployment, sorted by name."""
 
     def __init__(self, declarations: list[Declaration]) -> None:
-        """Hold these tools."""
+        """Index the tools by name."""
         self._by_name = {tool.name: tool for tool in sorted(declarations, key=lambda d: d.name)}
 
     @classmethod

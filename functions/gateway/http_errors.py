@@ -50,11 +50,11 @@ class ErrorMiddleware:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Catch the errors of this app."""
+        """Store the app whose errors are answered."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on, and answer an error that the app raises."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

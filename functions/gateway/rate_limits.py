@@ -7,10 +7,10 @@ counts in its own memory, so that a flood of requests causes neither reads nor w
 has a token bucket in Firestore for each class of tools, which holds N tokens and gains N a minute.
 Instances lease its tokens in blocks of N / 6, at least one, and spend them in memory.
 
-In any T minutes, all instances together admit at most N + N * T calls, plus the tokens that they
-had at the start: at most one block per running instance. A caller may be rejected early by as many
-tokens as other instances have leased; idle leases are dropped, and the bucket refills. The
-instances' clocks must agree: a clock that is a second ahead gains the tokens of one second.
+In any T minutes, all instances together allow at most N + N * T calls, plus the tokens that they
+had at the start, which is at most one block per running instance. A caller may be rejected early by
+as many tokens as other instances have leased. Idle leases are dropped, and the bucket refills. The
+instances' clocks must agree, because a clock that is a second ahead gains the tokens of one second.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 LOGINS: Final = "login"
 REGISTRATIONS: Final = "registration"
 MAX_ADDRESSES: Final = 10_000
-"""The number of addresses that an instance tracks."""
+"""Largest number of addresses that an instance tracks."""
 MAX_CONCURRENT_REQUESTS: Final = 40
-"""Concurrent requests of one address: half of what an instance accepts by default."""
+"""Largest number of concurrent requests of one address, half an instance's default capacity."""
 MAX_BUCKETS: Final = 4_000
-"""The number of buckets that an instance tracks: more than it can use at the same time."""
+"""Largest number of buckets that an instance tracks, more than it can use at the same time."""
 IDLE_TIMEOUT: Final = timedelta(minutes=10)
 """The time without a call after which an instance drops its lease."""
 _MINUTE_SECONDS: Final = 60.0
@@ -75,7 +75,7 @@ class AddressRateLimit:
         proxies: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Guard this app, behind that many trusted proxies."""
+        """Store the app to protect, the limit and the number of trusted proxies."""
         self._app = app
         self._interval = _MINUTE_SECONDS / per_minute
         self._proxies = proxies
@@ -106,7 +106,7 @@ class AddressRateLimit:
             self._concurrent += Counter()  # drops the addresses whose count is 0
 
     def _take(self, address: str) -> float:
-        """Count a request; return the seconds to wait, by the generic cell rate algorithm."""
+        """Count a request, and return the seconds to wait by the generic cell rate algorithm."""
         now = self._clock()
         full_at = max(self._full_at.pop(address, now), now) + self._interval
         wait = full_at - now - _MINUTE_SECONDS
@@ -122,7 +122,7 @@ class RateLimit:
 
     Attributes:
         kind: The class of calls, which distinguishes the buckets of one caller.
-        rate: How many calls are allowed.
+        rate: The allowed rate of calls.
         description: The limit in words.
     """
 
@@ -160,7 +160,7 @@ class CallLimits:
         """Count a tool call.
 
         Raises:
-            RateLimited: There were too many; `retry_after` is the time until the next one.
+            RateLimited: The limit is reached; `retry_after` is the time until the next token.
             Unavailable: The database does not answer.
         """
         if visitor.rate_limit_key is None:
@@ -177,7 +177,7 @@ class CallLimits:
             address: The network address.
 
         Raises:
-            RateLimited: There were too many; `retry_after` is the time until the next one.
+            RateLimited: The limit is reached; `retry_after` is the time until the next token.
             Unavailable: The database does not answer.
         """
         await self._take(self._by_address[kind], f"address:{address}")
@@ -197,7 +197,7 @@ class LeasedBuckets:
     """An instance's leased tokens of all buckets that it has used recently."""
 
     def __init__(self, lease: LeaseTokens, clock: Clock, max_buckets: int = MAX_BUCKETS) -> None:
-        """Lease tokens with `lease`, and track at most `max_buckets`."""
+        """Store the function that leases tokens, and the largest number of tracked buckets."""
         self._lease = lease
         self._clock = clock
         self._max_buckets = max_buckets
@@ -208,7 +208,7 @@ class LeasedBuckets:
         return len(self._tokens)
 
     async def take(self, limit_id: str, rate: Rate) -> timedelta | None:
-        """Take a token; return None, or how long to wait for one.
+        """Take a token. Return None, or the time to wait if there is no token.
 
         Concurrent calls wait for the same lease, and none is requested from an empty bucket.
         """
@@ -249,6 +249,6 @@ def _make_lease_function(access: Connection) -> LeaseTokens:
 
 
 def _limit_id(kind: str, rate_limit_key: str) -> str:
-    """Return a document id: hashed, since addresses have slashes and users are e-mail addresses."""
+    """Hash a key into a document id, since a key may have slashes or be an e-mail address."""
     digest = hashlib.sha256(rate_limit_key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kind}-{digest[:32]}"

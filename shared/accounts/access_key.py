@@ -24,7 +24,7 @@ class AccessKey:
         key_id: The id, which is part of the key's text.
         user_id: The user on whose behalf the key acts.
         name: The owner's name for the key.
-        scopes: What the key allows.
+        scopes: The scopes of the key.
         text_hash: The hash of the text, with the deployment's secret as pepper.
         created_at: When the key was created.
         expires_at: When it expires, or None if never.
@@ -63,7 +63,7 @@ def new_key(  # noqa: PLR0913 - a key has that many independent fields
     created_at: datetime,
     expires_at: datetime | None = None,
 ) -> tuple[str, AccessKey]:
-    """Create a key; return its text, to be shown once, and the record to store.
+    """Create a key, and return its text, which is shown once, and the record to store.
 
     The text ends with a signature, so that a guessed key is rejected without a database read.
     """

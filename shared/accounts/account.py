@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MICROS_PER_DOLLAR: Final = 1_000_000
 """A dollar in micro-dollars, the unit of all amounts."""
 HOLD_LIFETIME: Final = timedelta(hours=1)
-"""How long money stays set aside for a call whose outcome never arrives."""
+"""Time that money stays on hold for a call whose outcome never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Hold:
     """Money set aside for a call whose outcome is not known yet.
 
     Attributes:
-        amount: In micro-dollars.
-        expires_at: When the money is released if the outcome is still unknown.
+        amount: The amount in micro-dollars.
+        expires_at: The time at which the money is released if the outcome is still unknown.
     """
 
     amount: int
@@ -36,10 +36,10 @@ class Account:
 
     Attributes:
         user_id: The user.
-        balance: What the user has paid in and not spent, including the money on hold.
-        monthly_budget: The most that a calendar month (UTC) may cost, or None for no limit.
+        balance: The unspent money, including the money on hold.
+        monthly_budget: The spending limit of a calendar month (UTC), or None for no limit.
         month: The month that `spent` refers to, as YYYY-MM.
-        spent: What that month has cost.
+        spent: The cost of that month so far.
         held: The holds, by call id. Expired ones no longer count.
         revoked_before: Credentials made before this moment are not valid.
         ended_grants: Revoked sign-ins, with the moment their last access token expires.
@@ -55,7 +55,7 @@ class Account:
     ended_grants: Mapping[str, datetime] = field(default_factory=dict)
 
     def accepts(self, made_at: datetime, grant_id: str | None = None) -> bool:
-        """Tell whether a credential made at that moment, for that sign-in, is still valid."""
+        """Tell whether a credential is still valid, by its time of issue and its sign-in."""
         if self.revoked_before and made_at <= self.revoked_before:
             return False
         return grant_id not in self.ended_grants
@@ -65,14 +65,14 @@ class Account:
         return self.balance - _total(self._as_of(now).held)
 
     def budget_left(self, now: datetime) -> int | None:
-        """Return what this month may still cost, beyond the holds, or None for no limit."""
+        """Return the rest of this month's budget without the holds, or None for no limit."""
         if self.monthly_budget is None:
             return None
         current = self._as_of(now)
         return max(0, self.monthly_budget - current.spent - _total(current.held))
 
     def reserve(self, call_id: str, amount: int, now: datetime) -> Account:
-        """Set money aside for a call. A call that has a hold keeps it, and for longer.
+        """Set money aside for a call. An existing hold is extended.
 
         Raises:
             PaymentRequired: The balance or the month's budget does not cover the amount.
@@ -83,7 +83,7 @@ class Account:
         return replace(current, held={**current.held, call_id: extended})
 
     def settle(self, call_id: str, cost: int, now: datetime) -> Account:
-        """Charge the cost of a call and release its hold; charge nothing if that has expired."""
+        """Charge the cost of a call and release its hold. A call without a hold is not charged."""
         current = self._as_of(now)
         charge = cost if call_id in current.held else 0
         return replace(
@@ -99,10 +99,10 @@ class Account:
         return replace(current, held=holds)
 
     def credit(self, amount: int, now: datetime) -> Account:
-        """Add to the balance, or with a negative amount withdraw what is not on hold.
+        """Add to the balance, or withdraw money that is not on hold by a negative amount.
 
         Raises:
-            InvalidInput: The amount is more than can be withdrawn.
+            InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
         current = self._as_of(now)
         balance, on_hold = current.balance + amount, _total(current.held)

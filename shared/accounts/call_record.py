@@ -1,4 +1,4 @@
-"""The record of what a call did and cost, and the ledger that pairs it with the user's account."""
+"""The record of a call's effects and cost, and the ledger that pairs it with the user's account."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a call may cost, and who pays.
+    """The price of a call, and its payer.
 
     Attributes:
         call_id: The call's id, which is the same when the call is sent again.
-        user_id: Who pays, or None for an anonymous caller.
+        user_id: The payer, or None for an anonymous caller.
         tool: The name of the tool.
         entry: The audit entry so far.
-        price: The most that the call costs, in micro-dollars; 0 for a free call.
+        price: The highest cost of the call in micro-dollars, or 0 for a free call.
         writes: Whether the call may change data, which is recorded even if the call is free.
     """
 
@@ -93,13 +93,13 @@ class CallRecord:
     call for free by sending a failing one with the same id beside it.
 
     Attributes:
-        bill: What the call may cost, with the latest audit entry.
+        bill: The bill, with the latest audit entry.
         state: The state of its money.
         attempt: How many times money was set aside for it afresh.
         holders: The reservations that share the hold, by their random ids.
         held_until: When the hold expires.
         paid_until: Until when the call may be repeated for free.
-        charged: What it has cost so far, in micro-dollars.
+        charged: The cost charged so far, in micro-dollars.
     """
 
     bill: Bill
@@ -128,7 +128,7 @@ class CallRecord:
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def restart(self, bill: Bill) -> CallRecord:
-        """Return a record that needs money again."""
+        """Return a record for another attempt, which needs money again."""
         attempt = self.attempt + 1
         return CallRecord(
             bill=bill, state=PaymentState.RESERVED, attempt=attempt, charged=self.charged
@@ -154,7 +154,7 @@ class CallRecord:
             state=PaymentState.SETTLED,
             holders=(),
             held_until=None,
-            # How much longer a replayed answer stays stored is not known.
+            # The remaining lifetime of a replayed answer is unknown.
             paid_until=now if entry.replayed else now + PAID_LIFETIME,
             charged=self.charged + charge,
         )
@@ -165,7 +165,7 @@ class CallRecord:
 
 
 def argument_sizes(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
-    """Return each declared argument's size in characters of JSON, and the others' sum.
+    """Measure each declared argument in characters of JSON, and all others together.
 
     Args:
         arguments: The arguments as the client sent them.

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
 
 UNUSED_LIFETIME: Final = timedelta(days=1)
-"""How long a registration lasts before its first sign-in: anybody can register thousands."""
+"""Lifetime of a registration before its first sign-in. It is short because anyone can register."""
 USED_LIFETIME: Final = timedelta(days=90)
-"""How long a registration lasts after its last token: longer than any of its sign-ins."""
+"""Lifetime of a registration after its last token, longer than any of its sign-ins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """A program's registration. All of it is the program's own, unverified claim.
+    """A program's registration, none of which is verified.
 
     Attributes:
         client_id: The program's id.
@@ -46,17 +46,17 @@ class OAuthClient:
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
 IDLE_LIFETIME: Final = timedelta(days=30)
-"""How long an unused sign-in lasts."""
+"""Lifetime of an unused sign-in."""
 MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
-"""How long an access token can outlive its grant: an hour, plus clock skew and request time."""
+"""Longest time that an access token outlives its grant: an hour, clock skew and request time."""
 ROTATION_OVERLAP: Final = timedelta(seconds=60)
-"""How long the previous refresh token still works, since parallel sessions of one program share a
-token and may refresh it at the same time."""
+"""Time for which the previous refresh token still works, since parallel sessions of one program
+share a token and may refresh it at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """How a person proved who they are.
+    """A person's proof of identity.
 
     Attributes:
         user_id: The user.
@@ -90,13 +90,13 @@ class Grant:
 
     Attributes:
         grant_id: The id, which codes and tokens contain.
-        user_id: The user who gave it.
+        user_id: The user who gave the grant.
         client_id: The program that received it.
-        scopes: What it allows.
+        scopes: The granted scopes.
         code_challenge: The SHA-256 of the program's verifier (RFC 7636, S256).
         redirect_uri: Where the code was sent.
         redirect_uri_given: Whether the program's request named that address.
-        proof: How the person proved who they are.
+        proof: The person's proof of identity.
         created_at: When the person allowed it.
         expires_at: When it expires.
         generation: How many times its code or a refresh token was exchanged.
@@ -123,7 +123,7 @@ class Grant:
         return self.ended_at is None and now < self.expires_at
 
     def end(self, now: datetime) -> Grant:
-        """End the grant; one that has ended stays as it is."""
+        """Return the ended grant. A grant that has already ended does not change."""
         return self if self.ended_at else replace(self, ended_at=now)
 
     def exchange_code(self, now: datetime) -> Grant:

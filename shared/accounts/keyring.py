@@ -25,10 +25,10 @@ class Keyring:
     """The secrets of a deployment, newest first."""
 
     def __init__(self, secrets: Sequence[SecretStr]) -> None:
-        """Hold these secrets.
+        """Index the secrets by the ids that are derived from them.
 
         Raises:
-            InvalidInput: There are none.
+            InvalidInput: No secret is configured.
         """
         if not secrets:
             raise InvalidInput(
@@ -47,12 +47,12 @@ class Keyring:
         """Return the 32-byte key of a purpose under a secret.
 
         Raises:
-            KeyError: There is no such secret, or no longer.
+            KeyError: The secret is unknown or was removed.
         """
         return hmac.digest(self._secrets[secret_id], purpose.encode(), "sha256")
 
     def sign(self, purpose: str, message: str) -> str:
-        """Sign a message for one purpose: 43 characters, safe in URLs."""
+        """Sign a message for one purpose. The signature has 43 characters and is safe in URLs."""
         return self._signature(purpose, message, self.newest_id)
 
     def verify(
@@ -64,12 +64,14 @@ class Keyring:
             purpose: The purpose it must have been made for.
             message: The message it must sign.
             signature: Untrusted text.
-            length: How many of its characters were kept; all by default.
+            length: The length of a truncated signature. By default, it has its full length.
         """
-        # Compare with all of them, and as bytes, because untrusted text may hold any characters.
-        given = signature.encode("utf-8", "surrogatepass")
+        # Compare with all of them, and as bytes, because untrusted text may contain any character.
+        signature_bytes = signature.encode("utf-8", "surrogatepass")
         signatures = [self._signature(purpose, message, secret_id) for secret_id in self._secrets]
-        matches = [hmac.compare_digest(text[:length].encode(), given) for text in signatures]
+        matches = [
+            hmac.compare_digest(text[:length].encode(), signature_bytes) for text in signatures
+        ]
         return any(matches)
 
     def _signature(self, purpose: str, message: str, secret_id: str) -> str:

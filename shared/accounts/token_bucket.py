@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 BLOCKS_PER_BUCKET: Final = 6
-"""The number of leases that empty a full bucket."""
+"""Number of leases that empty a full bucket."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How often something may happen.
+    """The largest rate of an event.
 
     Attributes:
-        capacity: How many times in a burst.
-        period: How long an empty bucket takes to fill.
+        capacity: The largest number of events in a burst.
+        period: The time that an empty bucket takes to fill.
     """
 
     capacity: int
@@ -32,12 +32,12 @@ class Rate:
 
     @property
     def interval(self) -> timedelta:
-        """How long one token takes to return, rounded up to whole microseconds."""
+        """Time in which one token returns, rounded up to whole microseconds."""
         return -(-self.period // self.capacity)
 
     @property
     def block_size(self) -> int:
-        """How many tokens an instance leases."""
+        """Number of tokens that an instance leases at a time."""
         return max(1, self.capacity // BLOCKS_PER_BUCKET)
 
 
@@ -46,8 +46,8 @@ class TokenLease:
     """The tokens that an instance received.
 
     Attributes:
-        tokens: How many, or none from an empty bucket.
-        more_at: When the bucket has a token again; the moment of the lease if it still has one.
+        tokens: The number of tokens, 0 from an empty bucket.
+        more_at: When the bucket has a token again, or the time of the lease if it has one.
     """
 
     tokens: int
@@ -75,7 +75,7 @@ class TokenBucket:
         return max(0, self.rate.capacity - max(0, missing))
 
     def lease(self, now: datetime) -> tuple[TokenLease, TokenBucket]:
-        """Take a block of tokens, or as many as there are; return the lease and the new bucket."""
+        """Lease a block of tokens, or the rest of them. Return the lease and the new bucket."""
         tokens = min(self.rate.block_size, self.tokens(now))
         full_at = max(self.full_at, now) + tokens * self.rate.interval
         more_at = max(now, full_at - (self.rate.capacity - 1) * self.rate.interval)
@@ -87,7 +87,7 @@ class LocalTokens:
     """One instance's part of a bucket: tokens, or the knowledge that the bucket is empty.
 
     Attributes:
-        tokens: What is left of its lease, at most a block.
+        tokens: The rest of its lease, at most a block.
         used_at: When it last spent one.
         empty_until: When another lease may yield tokens.
     """
@@ -97,7 +97,7 @@ class LocalTokens:
     empty_until: datetime = _LONG_AGO
 
     def spend(self, now: datetime, idle: timedelta) -> bool:
-        """Spend a token if there is one; drop those that were idle for longer than `idle`."""
+        """Spend a token if there is one, after dropping tokens unused for longer than `idle`."""
         if now - self.used_at > idle:
             self.tokens = 0
         if not self.tokens:

@@ -45,7 +45,7 @@ class AccessTokens:
     """Issues and verifies the access tokens of a deployment."""
 
     def __init__(self, keyring: Keyring, issuer: str, resource: str, clock: Clock) -> None:
-        """Issue tokens in the name of `issuer`, for `resource` only."""
+        """Store the issuer and the resource that tokens are bound to."""
         self._keyring = keyring
         self._issuer = issuer
         self._resource = resource
@@ -86,7 +86,7 @@ class AccessTokens:
         """Verify a token and return its content.
 
         Raises:
-            Unauthorized: It has expired, or was not issued by this server or not for this resource.
+            Unauthorized: The token has expired, or this server did not issue it for this resource.
         """
         import jwt
 

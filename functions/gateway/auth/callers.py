@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 USE_INTERVAL: Final = timedelta(hours=1)
-"""How often a key's last use is stored, since each time costs a write."""
+"""Shortest time between two stored uses of a key, since each costs a write."""
 _MAX_CACHED_OWNERS: Final = 1_000
-"""The number of keys whose owners an instance caches."""
+"""Largest number of keys whose owners an instance caches."""
 _TOKEN_FORMAT: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 _USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
 _INVALID_KEY_MESSAGE: Final = (
@@ -48,7 +48,7 @@ class Credential:
     """A key or an access token, not verified yet.
 
     Attributes:
-        text: The text as it was sent.
+        text: The text of the key or token.
         identity: The part before the `@` of a key, which names a task, not a person.
     """
 
@@ -65,7 +65,7 @@ def read_credential(headers: Headers) -> Credential | None:
     """Return the credential of a request, or None if it has none.
 
     Raises:
-        Unauthorized: There are several, or its format is not valid.
+        Unauthorized: The request has several credentials, or one in an invalid format.
     """
     authorizations, keys = headers.getlist("authorization"), headers.getlist("x-api-key")
     if not authorizations and not keys:
@@ -174,7 +174,7 @@ class Callers:
             log.warning("key_use_not_noted", **error_fields(error))
 
     async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
-        """Load a key and its user's account: in one round trip if the owner is cached."""
+        """Load a key and its user's account: two round trips, or one if the owner is cached."""
         store = AccessStore(self._access)
         owner = self._owners.get(key_id)
         if owner:

@@ -44,13 +44,13 @@ class Authentication:
     """Middleware that attaches the visitor to a request, or answers 401."""
 
     def __init__(self, app: ASGIApp, settings: Settings, callers: Callers) -> None:
-        """Verify credentials with `callers`."""
+        """Store the app to protect and the verifier of credentials."""
         self._app = app
         self._settings = settings
         self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its visitor, or answer how to sign in."""
+        """Pass the request on with its visitor, or answer with an error."""
         headers = Headers(scope=scope)
         try:
             credential = read_credential(headers)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""The most levels of lists and objects in an argument. No tool's input needs more than three."""
+"""Deepest nesting of lists and objects in an argument. No tool's input needs more than three."""
 _NOT_FINITE_PROBLEM: Final = "not a finite number"
 _TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 _UNCERTAIN_CODES: Final = (Unavailable.code, PlatformFault.code)
-"""The errors after which a call may have been done; any other error means that it was not."""
+"""Codes of errors after which a call may have been done. Any other error means that it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Reservation:
 
 
 class Billing(Protocol):
-    """Admits calls that are covered, and charges them."""
+    """Reserves the price of calls, and charges them."""
 
     async def reserve(self, bill: Bill) -> Reservation:
-        """Set aside what a call may cost. A free call costs no round trip.
+        """Set aside the price of a call. A free call costs no round trip.
 
         Raises:
             PaymentRequired: The caller cannot pay.
@@ -65,7 +65,7 @@ class Billing(Protocol):
         ...
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
-        """Charge a call that succeeded; return what it has cost in all, in micro-dollars."""
+        """Charge a call that succeeded, and return its total cost in micro-dollars."""
         ...
 
     async def cancel(self, reservation: Reservation, entry: CallEntry) -> None:
@@ -77,7 +77,7 @@ class Billing(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connections that it opened."""
+        """Close all connections opened by this object."""
         ...
 
 
@@ -85,13 +85,13 @@ class LedgerBilling:
     """Billing by accounts in the database `access`, with a record of each paid or writing call."""
 
     def __init__(self, access: Connection, clock: Clock, *, with_accounts: bool = True) -> None:
-        """Store records there, and the accounts too unless an external service keeps them."""
+        """Store the database; without accounts, only records are written to it."""
         self._access = access
         self._clock = clock
         self._with_accounts = with_accounts
 
     async def reserve(self, bill: Bill) -> Reservation:
-        """Set aside what a call may cost: two round trips."""
+        """Set aside the price of a call. Costs two round trips."""
         if not bill.price:
             return Reservation(bill, CallRecord(bill=bill))
         if bill.user_id is None:
@@ -116,7 +116,7 @@ class LedgerBilling:
         await self.release(reservation, entry)
 
     async def release(self, reservation: Reservation, entry: CallEntry) -> bool:
-        """Give up a reservation; return whether no money is on hold for the call any more."""
+        """Release a reservation, and return whether the call no longer has money on hold."""
         bill = replace(reservation.bill, entry=entry)
         with logged_errors("cancel", bill):
             if reservation.record.is_open:
@@ -146,7 +146,7 @@ class LedgerBilling:
 
 @contextmanager
 def logged_errors(operation: str, bill: Bill) -> Iterator[None]:
-    """Log any error and go on, because the call is already done."""
+    """Log any error and continue, because the call is already done."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the caller gets the answer in any case
@@ -174,7 +174,7 @@ def make_bill(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
 async def close_bill(
     billing: Billing, reservation: Reservation, tool: Declaration, answer: CallAnswer
 ) -> int:
-    """Charge a call that was answered, or release its money; return what it has cost."""
+    """Charge an answered call or release its money, and return the charged cost."""
     entry = _with_outcome(reservation.bill.entry, answer)
     if answer.error is None:
         cost = tool.price if answer.receipt.price is None else answer.receipt.price
@@ -189,7 +189,8 @@ async def close_bill(
 def _is_uncertain(tool: Declaration, answer: CallAnswer) -> bool:
     """Tell whether a call that failed may have changed something.
 
-    A read changes nothing, and an idempotent call is repeated to complete it: neither is charged.
+    A read changes nothing, and an idempotent call is completed by repeating it, so neither is
+    charged.
     """
     if answer.error is None or tool.effect is Effect.READ or tool.idempotent:
         return False

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
-"""Errors that mean that the function itself is failing."""
+"""Codes of errors that mean that the function itself is failing."""
 GRACE_SECONDS: Final = 1.0
-"""Seconds to wait for the answer after the deadline, which the tool itself enforces."""
+"""Time to wait for the answer after the deadline, in seconds. The tool enforces the deadline."""
 
 
 class Dispatcher(Protocol):
     """Sends a call to its tool and returns the answer."""
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Run the call. Every failure on the way becomes an answer too."""
+        """Run the call. A failure to reach the tool becomes an answer too."""
         ...
 
     async def health(self) -> dict[str, str]:
-        """Return the state of each part that calls depend on: `ok`, or what is wrong."""
+        """Return the state of each part that calls depend on: `ok`, or the problem."""
         ...
 
 
@@ -58,13 +58,13 @@ class HttpDispatcher:
         names: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Call the tools at these URLs.
+        """Store the URLs; no connection is opened yet.
 
         Args:
             urls: The URL of each tool's function, by the tool's name.
             tokens: The source of ID tokens.
-            names: The tools that should exist: one without a URL is reported as not deployed, and
-                the URL of any other tool is ignored. By default, the tools of the URLs.
+            names: The tools that should exist, by default those with a URL. A tool without a URL is
+                reported as not deployed, and the URL of any other tool is ignored.
             clock: Monotonic seconds, for the circuit breakers.
         """
         self._names = urls.keys() if names is None else names
@@ -90,23 +90,25 @@ class HttpDispatcher:
     async def health(self) -> dict[str, str]:
         """Request the health of every tool's function."""
         states = await asyncio.gather(*(self._health(url) for url in self._urls.values()))
-        missing = dict.fromkeys(self._names, "not deployed")
-        return missing | dict(zip(self._urls, states, strict=True))
+        default_states = dict.fromkeys(self._names, "not deployed")
+        return default_states | dict(zip(self._urls, states, strict=True))
 
     async def _send(
         self, url: str, tool: Declaration, request: CallRequest
     ) -> tuple[CallAnswer, bool | None]:
         """Return the answer, and whether the function is healthy, or None if that is unclear."""
-        sent = False
+        is_sent = False
         try:
             async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE_SECONDS):
                 headers = await self._tokens.authorization(url)
-                sent = True
+                is_sent = True
                 response = await self._post(url, request, headers)
         except (httpx2.HTTPError, OSError, TimeoutError) as error:
             reason = type(error).__name__
             log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, error=reason)
-            never_sent = not sent or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            never_sent = not is_sent or isinstance(
+                error, httpx2.ConnectError | httpx2.ConnectTimeout
+            )
             outcome = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
             return _unreachable(tool, request, outcome), False
         return _parse(response, tool, request)
@@ -165,14 +167,14 @@ class IdTokens:
     """ID tokens from the metadata server, one per function, cached until they expire."""
 
     def __init__(self) -> None:
-        """Fetch nothing yet."""
+        """Create an empty cache."""
         self._credentials: dict[str, Credentials] = {}
 
     async def authorization(self, url: str) -> dict[str, str]:
         """Return the `Authorization` header for a function, or none over plain HTTP (on a laptop).
 
         Raises:
-            OSError: The metadata server gives no token.
+            OSError: The metadata server returned no token.
         """
         if urlsplit(url).scheme != "https":
             return {}

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     Operation = Literal["reserve", "settle", "cancel"]
 
 TIMEOUT_SECONDS: Final = 5.0
-"""Seconds for a request to the service, including one retry."""
+"""Longest duration of a request to the service, in seconds, including one retry."""
 RETRY_AFTER_SECONDS: Final = 5
-"""Seconds to suggest to the caller if the service suggests none."""
+"""Delay to suggest to the caller, in seconds, if the service suggests none."""
 _EXPECTED_STATES: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 
 class ExternalBilling:
-    """Billing by the service. The database only records calls, to tell which are already paid."""
+    """Billing by the service. The database only records which calls are already paid."""
 
     def __init__(  # noqa: PLR0913 - each is an independent part
         self,
@@ -58,7 +58,7 @@ class ExternalBilling:
         breaker: CircuitBreaker | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Use the service at `url`, with `token` as the bearer token."""
+        """Create the client of the service at `url`, with `token` as its bearer token."""
         headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
         # Requests have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)
@@ -67,7 +67,7 @@ class ExternalBilling:
         self._timeout = timeout
 
     async def reserve(self, bill: Bill) -> Reservation:
-        """Set aside what a call may cost: first in the record, then at the service."""
+        """Set aside the price of a call, first in the record and then at the service."""
         reservation = await self._records.reserve(bill)
         if reservation.record.is_open:
             try:
@@ -127,7 +127,7 @@ class ExternalBilling:
     async def _send_operation(
         self, operation: Operation, reservation: Reservation, amount: int
     ) -> httpx2.Response:
-        """Return a client error or a valid answer."""
+        """Send an operation, and return a client error or a valid answer."""
         bill = reservation.bill
         call_id = f"{bill.call_id}-{reservation.record.attempt}"
         request = self._client.build_request(
@@ -174,7 +174,7 @@ def _check_answer(response: httpx2.Response, state: str) -> None:
 
 
 def _raise_for_status(response: httpx2.Response, bill: Bill) -> None:
-    """Raise the error for a status. The caller learns nothing else of the service's answer."""
+    """Raise the error for a status. The rest of the service's answer is hidden from the caller."""
     if response.status_code == httpx2.codes.PAYMENT_REQUIRED:
         raise PaymentRequired(
             f"This call may cost {format_dollars(bill.price)}, which your balance or budget at the"

@@ -40,7 +40,7 @@ class CallPipeline:
         clock: Clock,
         keyring: Keyring,
     ) -> None:
-        """Combine the dispatcher with the limits and the billing."""
+        """Store the parts of the pipeline."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing

@@ -1,4 +1,4 @@
-"""MCP completion: names and ids that begin with what a person has typed."""
+"""MCP completion: names and ids that begin with the typed text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.gateway.mcp.prompts import Prompts
 
 MAX_VALUES: Final = 100
-"""The most values that the protocol allows in a response."""
+"""Largest number of values that the protocol allows in a response."""
 _ID: Final = "_id"
 
 
@@ -27,7 +27,7 @@ class Completions:
     """Answers `completion/complete`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline, prompts: Prompts) -> None:
-        """Complete the arguments of these prompts and of the catalogue's resource templates."""
+        """Store the prompts and the catalogue, whose arguments can be completed."""
         self._catalog = catalog
         self._pipeline = pipeline
         self._prompts = prompts

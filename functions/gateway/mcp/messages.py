@@ -40,11 +40,11 @@ class CheckedMessages:
     """Middleware that answers 400 with an explanation if the body is not a JSON-RPC message."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Guard this app, which receives whole bodies."""
+        """Store the app to protect, which receives whole bodies."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a message on, or answer what is wrong with it."""
+        """Pass a message on, or answer with its problem."""
         version = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             await self._app(scope, receive, send)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext
 
 MAX_ARGUMENT_LENGTH: Final = 300
-"""The most characters of an argument, which is a name, a topic or a question."""
+"""Longest argument in characters. An argument is a name, a topic or a question."""
 _CONTROL_CATEGORY: Final = "Cc"
 """The Unicode category of control characters."""
 
@@ -30,7 +30,7 @@ class PromptArgument:
     Attributes:
         name: The name for programs.
         title: The name for people.
-        description: What to fill in.
+        description: The explanation for the person.
         required: Whether the prompt needs it.
         kind: The kind of name that completion offers, such as `author`.
         choices: The allowed values, if they are fixed.
@@ -82,10 +82,10 @@ class Prompt:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
     def render(self, arguments: Mapping[str, str]) -> str:
-        """Render the prompt's text; an empty argument counts as left out.
+        """Render the prompt's text. An empty argument counts as missing.
 
         Raises:
-            InvalidInput: An argument is missing, unknown, or not a short line of text.
+            InvalidInput: An argument is missing, unknown, too long or not a single line.
         """
         lines = {
             name: line for name, value in arguments.items() if (line := " ".join(value.split()))
@@ -95,8 +95,8 @@ class Prompt:
         required = [argument.name for argument in self.arguments if argument.required]
         if missing := [name for name in required if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
-        given = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in given})
+        supplied = [argument for argument in self.arguments if argument.name in lines]
+        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in supplied})
 
     def _names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)
@@ -106,7 +106,7 @@ class Prompts:
     """Answers `prompts/list` and `prompts/get`."""
 
     def __init__(self, prompts: Sequence[Prompt]) -> None:
-        """Serve these prompts."""
+        """Index the prompts by name."""
         self._by_name = {prompt.name: prompt for prompt in prompts}
 
     async def list_prompts(
@@ -136,7 +136,7 @@ class Prompts:
         """Find the prompt with this name.
 
         Raises:
-            MCPError: There is none.
+            MCPError: There is no prompt with this name.
         """
         if prompt := self._by_name.get(name):
             return prompt

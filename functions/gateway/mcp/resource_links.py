@@ -33,7 +33,7 @@ def expand(template: str, values: Mapping[str, Any]) -> str:
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """Match a URI against a template; return the variable and its value, or None."""
+    """Match a URI against a template, and return the variable with its value, or None."""
     before, name, after = _VARIABLE.split(template)
     matched = re.fullmatch(f"{re.escape(before)}([^/?#]+){re.escape(after)}", uri)
     return {name: matched[1]} if matched else None
@@ -48,7 +48,7 @@ def linked_resources(result: dict[str, Any], links: Links) -> list[types.Resourc
 
 
 def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
-    """Return the same as content blocks of a tool result."""
+    """Return the resources that a result names, as content blocks of a tool result."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
         for uri, name in _links_in(result, links)

@@ -1,4 +1,4 @@
-"""MCP resources: the answers of certain tools under a URI, as their declarations say."""
+"""MCP resources: the answers of tools whose declarations have a resource URI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INVALID_CURSOR: Final = "This cursor is not valid, or not any more. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
-"""The most characters of a URI that an error repeats."""
+"""Largest number of characters of a URI that an error repeats."""
 HANDSHAKE_NOT_FOUND: Final = -32002
 """The error code of a missing resource in the revisions with a handshake; later ones dropped it."""
 
@@ -33,7 +33,7 @@ class Resources:
     """Answers `resources/list`, `resources/templates/list` and `resources/read`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Serve the resources of this catalogue."""
+        """Store the catalogue, whose declarations define the resources."""
         self._catalog = catalog
         self._pipeline = pipeline
 
@@ -87,7 +87,7 @@ class Resources:
         """Return the first page, or the page at a cursor of an earlier one.
 
         Raises:
-            MCPError: The cursor is not valid, or a tool failed.
+            MCPError: The cursor is not valid, or a tool returned an error.
         """
         listings = self._catalog.resource_listings(visitor.caller)
         tool_cursor = None

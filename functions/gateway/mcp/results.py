@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Links
 
 RECEIPT: Final = "carrel/receipt"
-"""The key of a call's receipt in `_meta`."""
+"""Key of a call's receipt in `_meta`."""
 TOOL_FAILURE: Final = -32010
-"""The JSON-RPC error code of tool errors, from the range for servers; `data` has the details."""
+"""JSON-RPC code of tool errors, from the range for servers. `data` has the details."""
 REPLAYED: Final = (
     "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
     " earlier answer; the data may have changed since."
@@ -62,7 +62,7 @@ def require_result(answer: CallAnswer) -> dict[str, Any]:
     """Return the result of a call, for methods whose results cannot express a tool error.
 
     Raises:
-        MCPError: The call failed; the error has the tool's message.
+        MCPError: The call failed. The error has the tool's message.
     """
     if answer.error:
         is_fault = answer.error.code == PlatformFault.code

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
 FIRST_WITH_LINKS: Final = "2025-06-18"
-"""The first revision with resource links; older clients reject a result with an unknown block."""
+"""First revision with resource links. Older clients reject a result with an unknown block."""
 
 
 class Tools:
     """Answers `tools/list` and `tools/call`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Serve the tools of this catalogue."""
+        """Store the catalogue and the pipeline."""
         self._catalog = catalog
         self._pipeline = pipeline
 
@@ -58,7 +58,7 @@ class Tools:
 
 
 def _forbidden(tool: Declaration, visitor: Visitor) -> MCPError:
-    """Make the error for a tool that the visitor may not call; the HTTP response says how to."""
+    """Make the error for a forbidden tool, and set the HTTP challenge for the client."""
     if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.effect.scope)
         return _error(Unauthorized(f"Sign in to call {tool.name}."))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 CONSENT_PATH: Final = "/consent"
-"""The path of the consent page, whose parameter `request` is the sealed request."""
+"""Path of the consent page. Its parameter `request` is the sealed request."""
 REQUEST_LIFETIME: Final = timedelta(minutes=10)
-"""How long a person may take to decide."""
+"""Time that a person has to decide."""
 _GRANT_ID_BYTES: Final = 16
 _REQUEST_PURPOSE: Final = "authorization request"
 _CODE_PURPOSE: Final = "authorization code"
@@ -48,10 +48,10 @@ class AuthorizationRequest:
     Attributes:
         client_id: The program's id.
         client_name: The program's unverified name for itself.
-        redirect_uri: Where the response goes.
-        redirect_uri_given: Whether the request named that URI; otherwise it is the only one.
+        redirect_uri: The destination of the response.
+        redirect_uri_given: Whether the request named that URI. If not, it is the client's only one.
         scopes: The requested scopes.
-        state: The program's own value, which the response returns.
+        state: The program's own value, which the response repeats.
         code_challenge: The SHA-256 of the program's secret verifier (RFC 7636).
     """
 
@@ -96,11 +96,11 @@ def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
 class Approvals:
     """Turns a person's decision into the URL that their browser goes to next.
 
-    Codes are made nowhere else, and only with a proof of who the person is.
+    It is the only place that makes codes, and it requires a proof of identity.
     """
 
     def __init__(self, keyring: Keyring, access: Connection, issuer: str, clock: Clock) -> None:
-        """Store grants through `access`, in the name of `issuer`."""
+        """Store the dependencies; grants go to the database `access`."""
         self._keyring = keyring
         self._access = access
         self._issuer = issuer
@@ -114,20 +114,20 @@ class Approvals:
         Every later exchange checks again whether the key of the proof is valid.
 
         Args:
-            request: The request.
-            proof: Who grants it.
+            request: The program's request.
+            proof: The proof of the person's identity.
             allowed: The scopes that the person may grant, at most those of their key.
 
         Raises:
             Unauthorized: There is no proof.
             Forbidden: The person may grant none of the requested scopes.
-            Unavailable: The database does not answer; nothing was granted.
+            Unavailable: The database does not answer, and nothing was granted.
         """
         if not isinstance(proof, Proof):
             raise Unauthorized("The sign-in has no proof of identity.")
         scopes = request.scopes & allowed
         if not scopes:
-            raise Forbidden("This key has none of the scopes that the program asks for.")
+            raise Forbidden("This key has none of the scopes that the program requests.")
         now = self._clock()
         grant = Grant(
             grant_id=secrets.token_hex(_GRANT_ID_BYTES),
@@ -162,7 +162,7 @@ def make_code(keyring: Keyring, grant_id: str, client_id: str) -> str:
 
 
 def parse_code(keyring: Keyring, code: str, client_id: str) -> str | None:
-    """Return the grant id of a code, or None if this server did not make it for this program."""
+    """Return the grant id of a code, or None if this server did not issue it to this program."""
     match = _CODE_FORMAT.fullmatch(code)
     if not match or not keyring.verify(_CODE_PURPOSE, f"{match[1]}.{client_id}", match[2]):
         return None

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
 
 MAX_LIFETIME: Final = timedelta(hours=1)
-"""The longest time to cache a document, whatever its server says."""
+"""Longest time to cache a document, even if its server allows more."""
 DEFAULT_LIFETIME: Final = timedelta(minutes=15)
-"""How long to cache a document if its server does not say."""
+"""Time to cache a document whose server states no time."""
 FAILURE_LIFETIME: Final = timedelta(minutes=1)
-"""How long to cache a failure."""
+"""Time to cache a failed lookup."""
 MAX_CACHED_LOOKUPS: Final = 200
-"""The number of cached documents and failures."""
+"""Largest number of cached lookups, successful or failed."""
 MAX_CONCURRENT_FETCHES: Final = 16
-"""The most fetches at the same time; further ones are rejected."""
+"""Largest number of concurrent fetches. Further ones are rejected."""
 _UNREACHABLE_MESSAGE: Final = (
     "The program that sent you identifies itself by a document at its own address, but that"
     " document cannot be fetched right now. Try again in a minute."
@@ -63,7 +63,7 @@ _TEMPORARY_ERRORS: Final = {
     "too_slow": _UNREACHABLE_MESSAGE,
     "unreachable": _UNREACHABLE_MESSAGE,
 }
-"""The messages for reasons that say nothing about the document, so a retry may succeed."""
+"""Messages by rejection reason, for reasons after which a retry may succeed."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRET_FIELDS: Final = ("client_secret", "client_secret_expires_at")
 
@@ -83,7 +83,7 @@ class ClientDocuments:
     """Looks up clients by the URL of their document, with a cache."""
 
     def __init__(self, fetch: SafeFetch | None = None, clock: Clock = utc_now) -> None:
-        """Fetch documents with `fetch`."""
+        """Create an empty cache; `fetch` fetches documents on demand."""
         self._fetch = fetch or SafeFetch()
         self._clock = clock
         self._cache: OrderedDict[str, tuple[_Lookup, datetime]] = OrderedDict()
@@ -147,7 +147,7 @@ def parse_client(body: bytes, client_id: str) -> OAuthClientMetadata:
     """Parse the client that a document describes.
 
     Raises:
-        DocumentRejected: It describes no client, another client, or an unsupported one.
+        DocumentRejected: The document describes no client, another client, or an unsupported one.
     """
     document = _parse_object(body)
     if document.get("client_id") != client_id:
@@ -179,7 +179,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _cache_lifetime(cache_control: str) -> timedelta:
-    """Return how long to cache a document, by the directives that servers use in practice."""
+    """Parse the time to cache a document, from the directives that servers use in practice."""
     directives = [part.strip().lower() for part in cache_control.split(",")]
     if "no-store" in directives or "no-cache" in directives:
         return timedelta()

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 PUBLIC_METHOD: Final = "none"
-"""Public clients do not authenticate at the token endpoint."""
+"""Authentication method of public clients, which send no secret to the token endpoint."""
 SECRET_IN_FORM_METHOD: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
-"""Confidential clients send their secret in the form."""
+"""Authentication method of confidential clients, which send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
 MAX_NAME_LENGTH: Final = 100
 EXTENSION_INTERVAL: Final = timedelta(days=1)
@@ -69,7 +69,7 @@ class Client(OAuthClientInformationFull):
         secret: str | None = None,
         expires_at: datetime | None = None,
     ) -> Client:
-        """Make a client, with a secret or without."""
+        """Build a client. One without a secret is public."""
         return cls(
             client_id=client_id,
             client_name=name,
@@ -80,7 +80,7 @@ class Client(OAuthClientInformationFull):
         )
 
     def validate_scope(self, requested_scope: str | None) -> list[str] | None:
-        """Return the scopes to request from the person: all scopes if the client named none.
+        """Return the requested scopes, or all scopes if the client named none.
 
         Raises:
             InvalidScopeError: There is no such scope.
@@ -93,7 +93,7 @@ class Client(OAuthClientInformationFull):
         ]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
-        """Return the redirect URI: the requested one, or the client's only one.
+        """Return the requested redirect URI, or the client's only one if the request has none.
 
         URIs are compared as URLs, and loopback ones without the port (RFC 8252, 7.3).
 
@@ -135,7 +135,7 @@ class ClientRegistry:
     def __init__(
         self, keyring: Keyring, access: Connection, clock: Clock, documents: DocumentLookup
     ) -> None:
-        """Store registrations through `access`."""
+        """Store the dependencies; registrations go to the database `access`."""
         self._keyring = keyring
         self._access = access
         self._clock = clock
@@ -162,11 +162,11 @@ class ClientRegistry:
     async def register(self, client: OAuthClientInformationFull) -> None:
         """Register a client, and write the response's fields into `client`.
 
-        Whatever it requested, it becomes a public client or one with a secret in the form, with all
-        supported grants: RFC 7591 (3.2.1) lets the server choose.
+        The client becomes a public one or one with a secret in the form, with all supported grants,
+        even if it requested other values, because RFC 7591 (3.2.1) lets the server choose.
 
         Raises:
-            RegistrationError: Its redirect URIs or its name are not allowed.
+            RegistrationError: The client's redirect URIs or its name are not allowed.
         """
         redirect_uris = _validate_redirect_uris([str(uri) for uri in client.redirect_uris or []])
         name = _validate_name(client.client_name)
@@ -205,7 +205,7 @@ class ClientRegistry:
 
 
 class TokenEndpointClients:
-    """The clients as the token endpoint needs them: without their documents.
+    """Lookup of clients for the token endpoint, which does not fetch client documents.
 
     Codes and tokens are bound to the client id, and a client with a document has no secret. So the
     document is not needed here, and another server that is down does not prevent a refresh.
@@ -216,17 +216,17 @@ class TokenEndpointClients:
         self._clients = clients
 
     async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id; any URL is a public client."""
+        """Return the client with this id. Any URL is a public client."""
         if is_document_url(client_id):
             return Client.of(client_id)
         return await self._clients.get(client_id)
 
 
 class SingleClient:
-    """One client, which was looked up before."""
+    """Lookup that always returns one client, found earlier in the same request."""
 
     def __init__(self, client: Client) -> None:
-        """Return this client for any id."""
+        """Store the client that every lookup returns."""
         self._client = client
 
     async def get(self, client_id: str) -> Client | None:  # noqa: ARG002 - the protocol's signature
@@ -240,7 +240,7 @@ def is_document_url(client_id: str) -> bool:
 
 
 def make_client_id(keyring: Keyring, uuid: str) -> str:
-    """Make the id of a client that registers: a random UUID with a signature as checksum."""
+    """Make a client id, which is a random UUID with a signature as its checksum."""
     return f"{uuid}.{keyring.sign(_ID_PURPOSE, uuid)[:_CHECKSUM_LENGTH]}"
 
 

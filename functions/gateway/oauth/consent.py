@@ -1,7 +1,7 @@
 """Consent: the page, the person's answer, and the round trip to Google.
 
-Nothing here issues an authorization code. `Approvals` does, for a proof of identity, and a proof
-has two sources only: a key that `Callers` found valid, or a sign-in with `GoogleSignIn`.
+This module issues no authorization codes. `Approvals` does, in exchange for a proof of identity,
+which is either a key that `Callers` verified or a sign-in with `GoogleSignIn`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FORM_PURPOSE: Final = "consent form"
 _BROWSER_ID_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
-"""Values of `Sec-Fetch-Site` for a form on our page, and for a page that the user reloads."""
+"""Accepted values of `Sec-Fetch-Site`: a form on this server's page, or a page reload."""
 _OTHER_BROWSER_MESSAGE: Final = (
     "This form was not opened in this browser, or cookies are blocked. Allow cookies for this site,"
     " and start again from the program that sent you here."
@@ -57,8 +57,8 @@ class Consent:
         callers: Looks up access keys.
         approvals: Issues authorization codes.
         clock: Supplies the current time.
-        login_limit: Counts sign-in attempts; a sign-in with Google counts on leaving and on return.
-        google: Sign-in with Google, or None if people sign in here, with an access key.
+        login_limit: Counts sign-in attempts. A sign-in with Google counts twice, before and after.
+        google: Sign-in with Google, or None if people sign in with an access key.
     """
 
     _: KW_ONLY
@@ -165,14 +165,14 @@ class Consent:
 
 
 class _BrowserCheck:
-    """Protection against CSRF and login CSRF: only the browser that saw the page may answer.
+    """Protection against CSRF and login CSRF. Only the browser that has the page may answer.
 
     An attacker who makes a browser send a form, or return from Google, does not know the random
     value in its cookie, and so cannot forge the token that is bound to it.
     """
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
-        """Set up for the public URL. Plain HTTP, used only on a laptop, is less protected."""
+        """Choose the cookie for the public URL. Plain HTTP, only on a laptop, protects less."""
         self._secure = issuer_url(settings).lower().startswith("https:")
         # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
         self._cookie_name = "__Host-carrel" if self._secure else "carrel"
@@ -184,7 +184,7 @@ class _BrowserCheck:
         return self.existing_id(request) or secrets.token_urlsafe(32)
 
     def existing_id(self, request: Request) -> str:
-        """Return the id in the cookie, or empty if there is none, or it is malformed."""
+        """Return the id in the cookie, or an empty string if it is missing or malformed."""
         value = request.cookies.get(self._cookie_name, "")
         return value if _BROWSER_ID_FORMAT.fullmatch(value) else ""
 
@@ -207,7 +207,7 @@ class _BrowserCheck:
         """Verify that a form was submitted from this server's page, in this browser.
 
         Raises:
-            Forbidden: It was not.
+            Forbidden: The form came from another page or another browser.
         """
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site", "same-origin")

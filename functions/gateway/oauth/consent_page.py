@@ -36,11 +36,11 @@ SAFE_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""The headers of every sign-in page and redirect."""
+"""Headers of every sign-in page and redirect."""
 MAX_NAME_LENGTH: Final = 60
-"""The most characters to show of a program's name."""
+"""Largest number of characters shown of a program's name."""
 _MAX_COMBINING_MARKS: Final = 2
-"""The most combining marks on a character."""
+"""Largest number of combining marks kept on a character."""
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _SCOPE_LABELS: Final = {
@@ -93,7 +93,7 @@ def message_page(title: str, error: CarrelError, retry_url: str | None = None) -
 
 
 def sanitize_name(name: str) -> str:
-    """Remove from a name what could hide, reverse or cover the text beside it."""
+    """Remove the characters of a name that could hide, reverse or cover nearby text."""
     characters: list[str] = []
     marks = 0
     for character in unicodedata.normalize("NFC", name[: MAX_NAME_LENGTH * 20]):

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     ErrorHandler = Callable[[Request, CarrelError], Response]
 
 RESPONSE_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds for a request; by itself the database client would wait for minutes."""
+"""Longest duration of a request, in seconds. The database client alone would wait for minutes."""
 MAX_FORM_BYTES: Final = 64 * 1024
-"""The size limit of a request's body."""
+"""Longest body of a request, in bytes."""
 NO_STORE_HEADERS: Final = {"cache-control": "no-store", "pragma": "no-cache"}
 _MAX_PARAMETERS: Final = 100
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
@@ -120,7 +120,7 @@ async def _read_form(request: Request) -> bytes:
 
 
 def _to_public_error(error: Exception) -> CarrelError:
-    """Return an error that may be published; log where an unexpected one happened."""
+    """Return an error that is safe to publish, and log the location of an unexpected one."""
     if isinstance(error, CarrelError):
         return error
     if isinstance(error, TimeoutError):

@@ -64,7 +64,7 @@ def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
 
 
 def metadata_routes(issuer: str, resource: str) -> list[Route]:
-    """Serve each document at its path, and also with `/mcp` appended, where some programs look."""
+    """Make the routes of each document: at its path, and with `/mcp` appended for some programs."""
     server_handler = MetadataHandler(server_metadata(issuer)).handle
     resource_handler = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
     return [

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
     ProofCheck = Callable[[Proof], bool]
-    """Tells whether a person who signed in with Google may still do so."""
+    """Tells whether a person who signed in with Google is still allowed."""
 
 MAX_STATE_LENGTH: Final = 2_000
-"""The most characters of a request's state, which travels in a URL."""
+"""Longest `state` of a request in characters, since it travels in a URL."""
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
@@ -73,7 +73,7 @@ class SignInService:
         clock: Clock,
         is_still_allowed: ProofCheck,
     ) -> None:
-        """Store grants through `access`, and issue access tokens with `tokens`."""
+        """Store the dependencies; grants are in the database `access`."""
         self._keyring = keyring
         self._tokens = tokens
         self._access = access
@@ -103,7 +103,7 @@ class SignInService:
         )
 
     async def refresh(self, token: str, client_id: str, scopes: frozenset[Scope]) -> OAuthToken:
-        """Exchange a refresh token for new tokens; see `Grant.refresh`.
+        """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
 
         Raises:
             TokenError: The sign-in has ended.
@@ -161,21 +161,25 @@ class SignInService:
         )
 
     async def _valid_grant(self, grant_id: str | None) -> Grant | None:
-        """Load a grant if it is valid and its person may still sign in: two round trips."""
+        """Load a grant if it is valid and its person is still allowed. Costs two round trips."""
         if grant_id is None:
             return None
         store = AccessStore(self._access)
         grant = await store.grants.get(grant_id)
         if grant is None or not grant.is_valid(self._clock()):
             return None
-        account, since = await asyncio.gather(
+        account, proof_start = await asyncio.gather(
             store.accounts.get(grant.user_id), self._proof_start(store, grant)
         )
-        is_valid = since and account.accepts(since) and account.accepts(grant.created_at, grant_id)
+        is_valid = (
+            proof_start
+            and account.accepts(proof_start)
+            and account.accepts(grant.created_at, grant_id)
+        )
         return grant if is_valid else None
 
     async def _proof_start(self, store: AccessStore, grant: Grant) -> datetime | None:
-        """Return since when the grant's proof has been valid, or None if it is not any more."""
+        """Return the start of the proof's validity, or None if the proof is no longer valid."""
         proof = grant.proof
         if proof.key_id is None:
             return grant.created_at if self._is_still_allowed(proof) else None
@@ -193,7 +197,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         resource: The resource of access tokens.
         keyring: Signs requests on their way to the consent page.
         clock: The current time.
-        clients: The clients as this endpoint looks them up.
+        clients: The lookup of clients, which differs between endpoints.
         registry: The registered clients.
         sign_ins: The sign-ins.
     """
@@ -247,7 +251,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        """Load what a code is bound to. A used code is loaded too: its exchange ends the grant."""
+        """Load an authorization code, even a used one, so that its exchange ends the grant."""
         grant = await self.sign_ins.find_by_code(authorization_code, client.client_id)
         if grant is None:
             return None
@@ -271,7 +275,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        """Load what a refresh token allows. A used token is loaded too."""
+        """Load a refresh token, even a used one, so that its exchange may end the grant."""
         grant = await self.sign_ins.find_by_refresh_token(refresh_token, client.client_id)
         if grant is None:
             return None
@@ -323,9 +327,10 @@ def make_refresh_token(keyring: Keyring, grant_id: str, generation: int, client_
 
 
 def parse_refresh_token(keyring: Keyring, token: str, client_id: str) -> tuple[str, int] | None:
-    """Return a refresh token's grant id and generation.
+    """Verify a refresh token, and return its grant id and generation.
 
-    None if this server did not issue the token to this program.
+    Returns:
+        The grant id and generation, or None if this server did not issue the token to this program.
     """
     match = _REFRESH_TOKEN_FORMAT.fullmatch(token)
     if not match:

@@ -1,6 +1,6 @@
-"""Redirect URIs: where an authorization code may be sent, and how that is shown to people.
+"""Redirect URIs: the destinations of authorization codes, and their descriptions for people.
 
-A program can make up everything about itself except where the browser goes with the code.
+A program can lie about everything except its redirect URI, since the browser goes there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_URI_LENGTH: Final = 2_000
-"""The most characters of a redirect URI."""
+"""Longest redirect URI, in characters."""
 _URI: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
     re.IGNORECASE | re.ASCII,
 )
-"""URIs without a fragment that browsers and this server parse the same way."""
+"""Pattern of URIs without a fragment that browsers and this server parse the same way."""
 _HOST_FORMAT: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _RESERVED_SCHEMES: Final = re.compile(
     r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
@@ -72,8 +72,8 @@ class Destination:
     Attributes:
         kind: A web site, a program on this computer, or an app that the browser asks to open.
         label: The description for people; for a site, its host.
-        detail: More to recognize it by, or empty if there is nothing.
-        csp_source: The destination as a content security policy names it.
+        detail: A further detail to recognize it by, or empty.
+        csp_source: The destination in the form for a content security policy.
     """
 
     kind: Literal["site", "program", "app"]
@@ -86,7 +86,7 @@ class Destination:
         """Describe a redirect URI.
 
         Raises:
-            InvalidInput: Codes may not be sent there.
+            InvalidInput: The redirect URI is not allowed.
         """
         parts = parse_redirect_uri(redirect_uri)
         if parts is None:
@@ -104,9 +104,9 @@ class Destination:
 
 
 def csp_source(url: SplitResult) -> str:
-    """Return a web address as a content security policy names it: its origin.
+    """Return the origin of a web address, in the form for a content security policy.
 
-    For an IPv6 address, which policies cannot express, it is only the scheme.
+    An IPv6 address becomes only its scheme, because policies cannot express it.
     """
     if ":" in (url.hostname or ""):
         return f"{url.scheme}:"

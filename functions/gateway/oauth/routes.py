@@ -115,7 +115,7 @@ def program_routes(
     Args:
         access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
-        is_still_allowed: Tells whether a person who signed in with Google may still do so.
+        is_still_allowed: Tells whether a person who signed in with Google is still allowed.
         register_limit: Counts registrations and document lookups by network address.
         timeout: Seconds for a request.
     """
@@ -153,19 +153,19 @@ def _endpoint(path: str, handler: Handler) -> Route:
 
 
 def _never_allowed(_proof: Proof) -> bool:
-    """Answer for a deployment that has switched sign-in with Google off."""
+    """Reject every proof, because sign-in with Google is switched off."""
     return False
 
 
 class _Authorize:
     """`/authorize`: sends a person's browser to the consent page, or back to the program.
 
-    An error that goes back to the program names the issuer (RFC 9207). One that cannot go back is
-    shown to the person.
+    An error for the program names the issuer (RFC 9207). An error that cannot be sent to the
+    program is shown to the person.
     """
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Use this provider; `limit` counts lookups of client documents."""
+        """Store the provider, and the `limit` that counts lookups of client documents."""
         self._provider = provider
         self._limit = limit
         self._trusted_proxies = trusted_proxies
@@ -198,7 +198,7 @@ class _Authorize:
 
 
 def _authorize_error(request: Request, error: CarrelError) -> Response:
-    """Answer with a page if a browser asks, otherwise with an OAuth error."""
+    """Make an error page for a browser, and an OAuth error for any other client."""
     if "text/html" in request.headers.get("accept", ""):
         title = "You cannot sign in right now" if error.retry_after else "You cannot sign in"
         return message_page(title, error)
@@ -209,7 +209,7 @@ class _Token:
     """`/token`: exchanges codes and refresh tokens for tokens."""
 
     def __init__(self, provider: Provider) -> None:
-        """Use this provider."""
+        """Store the provider."""
         self._provider = provider
         self._handler = TokenHandler(provider, ClientAuthenticator(provider))
 
@@ -234,7 +234,7 @@ class _Register:
     """`/register`: registers programs (RFC 7591). It is public, so it has a rate limit."""
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Use this provider; `limit` counts registrations by network address."""
+        """Store the provider, and the `limit` that counts registrations by network address."""
         self._handler = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
         self._limit = limit
         self._trusted_proxies = trusted_proxies
@@ -251,12 +251,12 @@ class _Revoke:
     """`/revoke`: ends the sign-in of a token that a program gives up (RFC 7009)."""
 
     def __init__(self, provider: Provider) -> None:
-        """Use this provider."""
+        """Store the provider."""
         self._provider = provider
         self._authenticator = ClientAuthenticator(provider)
 
     async def handle(self, request: Request) -> Response:
-        """End the sign-in of an access or refresh token; an unknown token is ignored."""
+        """End the sign-in of an access or refresh token. An unknown token is ignored."""
         parameters = await read_parameters(request)
         credentials = with_newest_secret(self._provider.keyring, parameters)
         try:

@@ -1,8 +1,8 @@
-"""Fetching of a small JSON document from an untrusted URL, protected against SSRF.
+"""Fetcher of a small JSON document from an untrusted URL, protected against SSRF.
 
 An untrusted URL could point to a host that only this server can reach, such as a metadata server or
 a machine behind the firewall. So the host is resolved once, all of its addresses must be public,
-and the connection goes to a checked address: resolving the name again could give another one.
+and the connection goes to a checked address, because a second resolution could differ.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     """Resolves a host to addresses, all of which may be connected to."""
 
 FETCH_TIMEOUT_SECONDS: Final = 5.0
-"""Seconds for a whole fetch."""
+"""Longest duration of a whole fetch, in seconds."""
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds to connect to one address, which leaves time to try another."""
+"""Longest time to connect to one address, in seconds, which leaves time to try another."""
 MAX_DOCUMENT_BYTES: Final = 64 * 1024
-"""The size limit of a document."""
+"""Longest document, in bytes."""
 MAX_ADDRESSES: Final = 3
-"""The most addresses of a host to try."""
+"""Number of a host's addresses that are tried."""
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _URL: Final = re.compile(
     rf"https://(?P<host>(?:{_LABEL}\.)+(?=[a-z]){_LABEL})(?::443)?"
@@ -102,7 +102,7 @@ class DocumentRejected(Exception):
     """
 
     def __init__(self, reason: str) -> None:
-        """Reject it for this reason."""
+        """Store the reason."""
         super().__init__(reason)
         self.reason = reason
 
@@ -127,7 +127,7 @@ async def resolve_public(host: str) -> list[Endpoint]:
     """Resolve a host for https, IPv4 first since not every cloud network has IPv6.
 
     Raises:
-        DocumentRejected: It has no address, or one that is not public.
+        DocumentRejected: The host has no address, or one that is not public.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -138,7 +138,7 @@ async def resolve_public(host: str) -> list[Endpoint]:
 
 
 def public_endpoints(addresses: Iterable[str]) -> list[Endpoint]:
-    """Return the endpoints of addresses that are all public; a mix suggests an attack.
+    """Return the endpoints of addresses. All must be public, since a mix suggests an attack.
 
     Raises:
         DocumentRejected: An address is not public, or there is none.
@@ -185,7 +185,7 @@ class PublicUrl:
     """An https URL that may be fetched.
 
     Attributes:
-        text: The URL as it was given.
+        text: The original URL.
         host: The host, a name with a dot, never an IP address.
         target: The path and the query.
     """
@@ -196,7 +196,7 @@ class PublicUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a URL: no user, fragment, dot segments or IP address, and no port but 443.
+        """Parse a URL on port 443 without user, fragment, dot segments or IP address.
 
         Raises:
             DocumentRejected: The URL is not allowed.
@@ -229,7 +229,7 @@ class SafeFetch:
         tls: ssl.SSLContext | None = None,
         timeout: float = FETCH_TIMEOUT_SECONDS,
     ) -> None:
-        """Resolve hosts with `resolve`, which checks the addresses, and verify TLS with `tls`."""
+        """Store the resolver, which checks addresses, the TLS context and the timeout."""
         self._resolve = resolve
         self._custom_tls = tls
         self._timeout = timeout
@@ -238,7 +238,7 @@ class SafeFetch:
         """Fetch a document.
 
         Raises:
-            DocumentRejected: It cannot be fetched, is too large or is not declared as JSON.
+            DocumentRejected: The document is unreachable, too large or not declared as JSON.
         """
         try:
             async with asyncio.timeout(self._timeout):

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from shared.firestore.database import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
-"""Seconds that a call may wait for this database, before its tool runs."""
+"""Longest time that a call waits for this database before its tool runs, in seconds."""
 
 
 class AccessStore:
     """The repositories, each imported when it is first used."""
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
-        """Use this connection, and count reads and writes in `meter`."""
+        """Store the connection, and count reads and writes in `meter`."""
         self.database = Database(connection, meter or Meter(), READ_TIMEOUT_SECONDS)
 
     @cached_property

@@ -29,21 +29,21 @@ class Accounts:
     """Repository of accounts."""
 
     def __init__(self, database: Database) -> None:
-        """Store accounts in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
 
     async def get(self, user_id: str) -> Account:
-        """Load a user's account; an empty one if nothing was ever stored."""
+        """Load a user's account, or an empty one if nothing was ever stored."""
         return to_account(await self._database.get(self._reference(user_id)))
 
     async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
-        """Add micro-dollars to a balance, or withdraw some; return the account.
+        """Add micro-dollars to a balance or withdraw some, and return the account.
 
         Each credit also writes a document of its own below the account, which shows that the commit
         succeeded when its response was lost.
 
         Raises:
-            InvalidInput: The amount is more than can be withdrawn.
+            InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
         credit_ref = self._reference(user_id).collection("credits").document(uuid.uuid4().hex)
 
@@ -67,7 +67,7 @@ class Accounts:
         return await self._database.retry_on_conflict(attempt)
 
     async def set_budget(self, user_id: str, amount: int | None) -> None:
-        """Set what a month may cost, in micro-dollars, or None for no limit.
+        """Set the monthly budget in micro-dollars, or remove it with None.
 
         Raises:
             InvalidInput: The amount is negative.
@@ -89,8 +89,8 @@ class Accounts:
     async def end_grant_write(self, user_id: str, grant_id: str) -> Write:
         """Return the write that invalidates a grant's access tokens, to commit with its end.
 
-        The account forgets a grant when its last access token has expired by the database's clock:
-        an instance with a wrong clock would make tokens valid again.
+        The account forgets a grant when its last access token has expired by the database's clock,
+        because an instance with a wrong clock would make tokens valid again.
         """
         snapshot = await self._database.get(self._reference(user_id))
         now = snapshot.read_time

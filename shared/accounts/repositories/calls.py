@@ -36,7 +36,7 @@ class CallRecords:
     """Repository of call records, and of the accounts unless an external service keeps them."""
 
     def __init__(self, database: Database, *, with_accounts: bool = True) -> None:
-        """Store records in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
         self._with_accounts = with_accounts
 
@@ -46,9 +46,9 @@ class CallRecords:
         return _record(snapshot) if snapshot.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
-        """Store the record of a free call; the first successful one is kept.
+        """Store the record of a free call, unless a successful one is stored already.
 
-        Two round trips, as are the methods below.
+        This and each method below cost two round trips.
         """
 
         async def attempt() -> None:
@@ -61,21 +61,23 @@ class CallRecords:
         await self._database.retry_on_conflict(attempt)
 
     async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
-        """Set money aside for a call; return its record, which may show that it was paid before.
+        """Set money aside for a call, and return its record, which may be paid already.
 
         Raises:
-            PaymentRequired: The account does not cover the price; nothing was written.
+            PaymentRequired: The account does not cover the price, and nothing was written.
         """
         return await self._change(bill, now, lambda ledger: ledger.reserve(bill, holder, now))
 
     async def settle(self, bill: Bill, cost: int, now: datetime) -> int:
-        """Charge a call unless it was charged before; return what it has cost in all."""
-        record = await self._change(bill, now, lambda led: led.settle(cost, bill.entry, now))
+        """Charge a call unless it was charged before, and return its total cost."""
+        record = await self._change(bill, now, lambda ledger: ledger.settle(cost, bill.entry, now))
         return record.charged
 
     async def cancel(self, bill: Bill, holder: str, now: datetime) -> bool:
-        """Give up one reservation; return whether no money is on hold for the call any more."""
-        record = await self._change(bill, now, lambda led: led.cancel(holder, bill.entry, now))
+        """Release one reservation, and return whether the call no longer has money on hold."""
+        record = await self._change(
+            bill, now, lambda ledger: ledger.cancel(holder, bill.entry, now)
+        )
         return record.state is PaymentState.CANCELLED
 
     async def update_entry(self, bill: Bill, now: datetime) -> None:
@@ -85,7 +87,7 @@ class CallRecords:
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
-        """Read, decide and write the differences; start over if another writer was faster."""
+        """Read, decide and write the differences. Start over if another writer was faster."""
 
         async def attempt() -> CallRecord:
             call, owner = await self._read(

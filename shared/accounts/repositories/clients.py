@@ -24,7 +24,7 @@ class OAuthClients:
     """Repository of registrations."""
 
     def __init__(self, database: Database) -> None:
-        """Store registrations in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
 
     async def add(self, client: OAuthClient) -> None:

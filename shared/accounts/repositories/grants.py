@@ -1,4 +1,4 @@
-"""`oauth_grants/{grant_id}`: what people allowed programs. Nothing in it is secret."""
+"""`oauth_grants/{grant_id}`: the grants that people gave programs. They contain no secrets."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
-"""The most sign-ins that a query returns; any others expire by themselves."""
+"""Largest number of sign-ins that a query returns. Any others expire by themselves."""
 
 
 class OAuthGrants:
     """Repository of grants, one document each."""
 
     def __init__(self, database: Database) -> None:
-        """Store grants in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
 
     async def add(self, grant: Grant) -> None:
@@ -55,11 +55,11 @@ class OAuthGrants:
         return [grant for grant in grants if grant]
 
     async def change(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
-        """Replace a grant by what `decide` returns, safely when several callers do so at once.
+        """Replace a grant by the result of `decide`, safely under concurrent changes.
 
         When a grant ends, the same commit writes it to the user's account, which is read with every
-        call: that ends the grant's access tokens too. One read; a change adds a commit, an end
-        another read.
+        call, so the grant's access tokens end too. Costs one read. A change adds a commit, and an
+        end another read.
 
         Returns:
             The new grant, or None if there is no such grant.

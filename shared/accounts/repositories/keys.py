@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 MAX_LISTED_KEYS: Final = 1_000
-"""The most keys that a listing returns."""
+"""Largest number of keys that a listing returns."""
 
 
 class AccessKeys:
     """Repository of access keys."""
 
     def __init__(self, database: Database) -> None:
-        """Store keys in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
 
     async def add(self, key: AccessKey) -> None:
@@ -49,7 +49,7 @@ class AccessKeys:
         return sorted(keys, key=lambda key: key.created_at, reverse=True)
 
     async def revoke(self, key_id: str, now: datetime) -> AccessKey:
-        """Revoke a key; one that was revoked before stays as it is.
+        """Revoke a key. A key that is already revoked does not change.
 
         Raises:
             NotFound: There is no key with this id.

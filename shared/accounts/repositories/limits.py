@@ -23,11 +23,11 @@ class Limits:
     """Leases tokens from stored buckets."""
 
     def __init__(self, database: Database) -> None:
-        """Store the buckets in this database."""
+        """Store the database client; nothing is read yet."""
         self._database = database
 
     async def lease(self, limit_id: str, rate: Rate, now: datetime) -> TokenLease:
-        """Take a block of tokens, or as many as there are: one read, and one write if there is any.
+        """Take a block of tokens, or fewer if the bucket has fewer. One read, at most one write.
 
         A lease whose response was lost is taken again, and the lost block is not returned.
         """

@@ -1,4 +1,4 @@
-"""Revocation of a key, or of everything that a user has.
+"""Revocation of a key, or of all keys and sign-ins of a user.
 
 Grants are ended by id rather than by time, because no clock of an instance can be trusted here.
 """
@@ -20,7 +20,7 @@ _MAX_CONCURRENT: Final = 10
 
 
 async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
-    """Revoke a key and end the sign-ins made with it; return the key and the number of sign-ins.
+    """Revoke a key and end its sign-ins, and return the key and the number of sign-ins.
 
     Raises:
         NotFound: There is no such key.
@@ -33,7 +33,7 @@ async def revoke_key(store: AccessStore, key_id: str) -> tuple[AccessKey, int]:
 
 
 async def revoke_user(store: AccessStore, user_id: str) -> tuple[int, int]:
-    """Revoke all of a user's keys and end all sign-ins; return how many of each.
+    """Revoke all of a user's keys and end all sign-ins, and return the number of each.
 
     The account stores the moment, which also invalidates credentials made while this runs.
     """
