@@ -113,7 +113,7 @@ class IndexFile:
 
         Raises:
             KeyError: An entry lacks a field that the format requires.
-            ValueError: It isn't JSON, or names a scope or mode that doesn't exist.
+            ValueError: The text isn't JSON, or names a scope or mode that doesn't exist.
         """
         content = json.loads(text)
         entries = content.get("fieldOverrides", [])

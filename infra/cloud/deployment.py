@@ -137,7 +137,7 @@ def parse_deployment(text: str | bytes, file_name: str) -> Deployment:
     """Parse a description of a deployment.
 
     Raises:
-        CommandFailed: It is not valid; the message names the field.
+        CommandFailed: The deployment is not valid. The message names the field.
     """
     try:
         return Deployment.model_validate_json(text)
@@ -151,7 +151,7 @@ def parse_valid_deployment(text: str | bytes, file_name: str) -> Deployment:
     """Parse a description of a deployment, and validate its settings.
 
     Raises:
-        CommandFailed: It is not valid, or functions could not start with its settings.
+        CommandFailed: The deployment is not valid, or functions could not start with its settings.
     """
     deployment = parse_deployment(text, file_name)
     require_valid_settings(

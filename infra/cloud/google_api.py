@@ -88,7 +88,7 @@ class GoogleApi:
         """Wait for a long-running operation (`google.longrunning.Operation`).
 
         Raises:
-            CommandFailed: It failed, or takes too long.
+            CommandFailed: The operation failed, or takes too long.
         """
         for _ in range(MAX_POLLS):
             if operation.get("done"):

@@ -46,7 +46,7 @@ def project_number(api: GoogleApi, project: str) -> str:
     """Look up a project's number, which proves that the project exists and is accessible.
 
     Raises:
-        CommandFailed: It does not exist or is not accessible.
+        CommandFailed: The project does not exist or is not accessible.
     """
     try:
         service = api.get(_USAGE, f"v1/projects/{project}/services/{_USAGE}.googleapis.com")
@@ -119,7 +119,7 @@ def require_billing(cloud: Cloud) -> str:
     """Require a billing account and return its id.
 
     Raises:
-        CommandFailed: The project has none.
+        CommandFailed: The project has no open billing account.
     """
     project = cloud.deployment.project
     account = billing_account(cloud.api, project)

@@ -27,7 +27,7 @@ def load_databases(host: str, data: Path, project: str = PROJECT) -> None:
     """Load the saved databases from `data` into the emulator.
 
     Raises:
-        EmulatorError: They cannot be read.
+        EmulatorError: The databases cannot be read.
     """
     for database in DATABASES:
         import_data(host, data / database, project, database)

@@ -133,7 +133,7 @@ def export_data(host: str, folder: Path, project: str, database: str = "(default
     for each other.
 
     Raises:
-        EmulatorError: It could not be written; the message contains only the reason.
+        EmulatorError: The export could not be written. The message contains only the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

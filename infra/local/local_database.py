@@ -140,7 +140,7 @@ def shared_database() -> Iterator[str]:
         Its host:port.
 
     Raises:
-        EmulatorError: It cannot run.
+        EmulatorError: The database cannot run.
     """
     STATE.mkdir(parents=True, exist_ok=True)
     with locked(_STATE.clients, fcntl.LOCK_SH):
@@ -159,7 +159,7 @@ def wait_for_exit() -> None:
     """Wait until the database has stopped, unless it has other clients.
 
     Raises:
-        EmulatorError: It could not be saved.
+        EmulatorError: The data could not be saved.
     """
     deadline = time.monotonic() + EXIT_SECONDS
     while _STATE.has_daemon() and not _STATE.has_clients():
@@ -176,7 +176,7 @@ def save_now() -> None:
     """Save the local databases now, so that a crash loses nothing.
 
     Raises:
-        EmulatorError: They could not be saved; the message says what to do.
+        EmulatorError: The changes could not be saved. The message says what to do.
     """
     host = _STATE.serving()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):

@@ -151,7 +151,7 @@ def _expect_valid_settings(options: RunOptions) -> None:
     """Validate the settings here, because the gateway would report problems only in its log.
 
     Raises:
-        InvalidInput: They are not valid.
+        InvalidInput: The settings are not valid.
     """
     environment = _environment(options)
     settings = Settings(**{name.lower(): value for name, value in environment.items()})

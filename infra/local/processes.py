@@ -102,7 +102,7 @@ def serve(
         log: A file for its output; by default, the output of this process.
 
     Raises:
-        StartError: It died or does not answer.
+        StartError: The process died or does not answer.
     """
     with ExitStack() as stack:
         server = start(stack, program, port=port, log=log)
@@ -180,7 +180,7 @@ def wait_until_serving(server: ServerProcess, program: Program) -> None:
     """Wait until a function answers.
 
     Raises:
-        StartError: It died or takes too long.
+        StartError: The process died or takes too long.
     """
     deadline = time.monotonic() + START_SECONDS
     while server.process.poll() is None and time.monotonic() < deadline:
