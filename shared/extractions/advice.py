@@ -45,7 +45,7 @@ class Advice:
 
 
 async def explain_no_results(filters: ExtractionFilter, ctx: Context) -> Advice:
-    """Find out why a query has no results. One round trip."""
+    """Find out why a query has no results. Costs one Firestore round trip."""
     if filters.topic:
         return await _explain_topic(filters.topic, filters, ctx)
     if not await Extractions(ctx.database).page(filters.kind, None, None, 1):

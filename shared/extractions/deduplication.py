@@ -55,12 +55,12 @@ _DECIMALS: Final = 6
 
 
 def min_similarity(model: str) -> float:
-    """The cosine from which two extractions may say the same, for this embedding model."""
+    """Return the cosine from which two extractions may say the same, for this embedding model."""
     return _MEASURED.get(model, _DEFAULT_SIMILARITY)
 
 
 def answer_resemblance(one: Content, other: Content) -> float:
-    """The share of terms that the answers of two contents of a type have in common, 0 to 1.
+    """Return the share of terms that the answers of two contents of a type have in common, 0 to 1.
 
     An answer of common words alone, such as “No.”, has no terms: it only equals the same answer.
     """
@@ -78,7 +78,7 @@ def with_similarity(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
 
 
 def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
-    """The closest of the other extractions that say the same; None if none does.
+    """Return the closest of the other extractions that say the same, or None if none does.
 
     Args:
         new: The extraction that may be a duplicate.

@@ -33,17 +33,17 @@ TOPICS: Final = "topics"
 
 
 def extracted_map(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
-    """The field `extracted` of a chunk with these extractions."""
+    """Return the field `extracted` of a chunk with these extractions."""
     return {extraction.extraction_id: _entry(extraction) for extraction in extractions}
 
 
 def removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
-    """The writes that delete extractions and subtract them from their topics' counts."""
+    """Build the writes that delete extractions and subtract them from their topics' counts."""
     return [*deletion_writes(database, extracted), *topic_count_writes(database, extracted, {})]
 
 
 def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
-    """The writes that delete extractions and leave a marker for each."""
+    """Build the writes that delete extractions and leave a marker for each."""
     for extraction_id in extracted:
         yield combine_writes([_deletion(database, extraction_id), _marker(database, extraction_id)])
 
@@ -51,7 +51,7 @@ def deletion_writes(database: Database, extracted: ExtractionSummaries) -> Itera
 def topic_count_writes(
     database: Database, before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
-    """The writes that adjust the counts of topics to a change of a chunk's extractions."""
+    """Build the writes that adjust the counts of topics to a change of a chunk's extractions."""
     changes = Counter(_topics_with_type(after))
     changes.subtract(_topics_with_type(before))
     for topic in sorted({topic for topic, _ in changes}):
@@ -70,7 +70,7 @@ def _entry(extraction: Extraction) -> dict[str, Any]:
 
 
 def _digest(extraction: Extraction) -> str:
-    """A hash of what is stored of an extraction, except which model found it and when."""
+    """Return a hash of what is stored of an extraction, except which model found it and when."""
     fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 

@@ -135,7 +135,7 @@ def _topic(args: ExtractionArguments, ctx: Context) -> str | None:
 
 
 async def _source(source_id: str | None, ctx: Context) -> StoredSource | None:
-    """The source to filter by, if any. One round trip, or none."""
+    """Load the source to filter by, if any. Costs at most one Firestore round trip."""
     if source_id is None:
         return None
     source = await Sources(ctx.database).get(source_id)
@@ -150,7 +150,7 @@ async def _source(source_id: str | None, ctx: Context) -> StoredSource | None:
 async def _titles(
     items: Sequence[PageItem], source: StoredSource | None, ctx: Context
 ) -> Mapping[str, str]:
-    """The titles of the sources that exist, by id. One round trip, or none."""
+    """Load the titles of the sources that exist, by id. Costs at most one Firestore round trip."""
     if source:
         return {source.source_id: source.title}
     source_ids = list(dict.fromkeys(item.extraction.source_id for item in items))

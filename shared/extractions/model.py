@@ -199,7 +199,7 @@ class Extraction:
 
 
 def extraction_id(chunk_id: str, content: Content) -> str:
-    """A hash of the chunk's id, the type and the content: a valid Firestore document id."""
+    """Return a hash of the chunk's id, the type and the content: a valid Firestore document id."""
     fields = content.model_dump(mode="json", exclude_none=True)
     plain = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
@@ -207,7 +207,7 @@ def extraction_id(chunk_id: str, content: Content) -> str:
 
 
 def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None = None) -> str:
-    """The facet that exactly the extractions have that a combination of filters matches."""
+    """Return the facet that exactly the extractions have that a combination of filters matches."""
     parts = [kind.value]
     if topic is not None:
         # A space separates the parts of a facet, and topics contain spaces.
@@ -218,5 +218,5 @@ def facet(kind: ExtractionType, topic: str | None = None, source_id: str | None 
 
 
 def facets(kind: ExtractionType, topics: Sequence[str], source_id: str) -> list[str]:
-    """The facets of an extraction: one for each combination of filters that matches it."""
+    """Return the facets of an extraction: one for each combination of filters that matches it."""
     return [facet(kind, topic, source) for topic in (None, *topics) for source in (None, source_id)]

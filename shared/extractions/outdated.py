@@ -38,13 +38,13 @@ async def requeue_outdated(database: Database, now: datetime, version: int = SCH
 
 
 def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
-    """The chunks whose extractions are older than a version."""
+    """Query the chunks whose extractions are older than a version."""
     older = FieldFilter(_VERSION, "<", version)
     return client.collection(COLLECTION).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield outdated_query(client, 1)
 
 

@@ -113,7 +113,7 @@ async def _by_confidence(
 async def _by_similarity(
     query: str, filters: ExtractionFilter, args: ExtractionArguments, ctx: Context
 ) -> ExtractionPage:
-    """The next nearest extractions: the search finds those of earlier pages again."""
+    """Return the next nearest extractions: the search finds those of earlier pages again."""
     distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_CURSOR) or _START
     vector, is_embedded = await asyncio.gather(
         ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)

@@ -48,14 +48,14 @@ MAX_TOPICS_READ: Final = 12
 
 
 def _clamped(value: object) -> object:
-    """A number limited to 0 to 1: a model that is very sure may answer 1.2."""
+    """Return a number limited to 0 to 1: a model that is very sure may answer 1.2."""
     if isinstance(value, float | int):
         return min(1.0, max(0.0, float(value)))
     return value
 
 
 def _without_blanks(value: Any) -> Any:
-    """A value without blank strings: models answer them for what the passage leaves open."""
+    """Return a value without blank strings: models answer them for what the passage leaves open."""
     match value:
         case dict():
             items = {name: _without_blanks(item) for name, item in value.items()}
@@ -111,5 +111,5 @@ class Findings(BaseModel):
 
 
 def passage_prompt(title: str, content: str) -> str:
-    """A passage as the model reads it."""
+    """Return a passage as the model reads it."""
     return f"{title}\n\n{content}"

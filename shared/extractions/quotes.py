@@ -44,7 +44,7 @@ def build_extractions(
     model: str,
     now: datetime,
 ) -> list[Extraction]:
-    """The findings whose quotes are in the passage, each one once.
+    """Return the findings whose quotes are in the passage, each one once.
 
     The others are dropped: the model made them up, or the passage told it to say them.
 
@@ -75,7 +75,7 @@ def build_extractions(
 
 
 def count_findings(findings: Findings) -> int:
-    """The number of findings of all types."""
+    """Return the number of findings of all types."""
     return sum(1 for _ in _all(findings))
 
 
@@ -91,7 +91,7 @@ def _with_code_of(text: str, content: Content) -> Content:
 
 
 def find_quote(quote: str, text: str) -> str | None:
-    """The passage's own words for a quote; None if it is not in the passage.
+    """Return the passage's own words for a quote, or None if it is not in the passage.
 
     If the quote omits something in the middle, the result includes it, unless it is then too long
     to be stored: in that case only the part before the omission is returned.
@@ -111,7 +111,7 @@ def find_quote(quote: str, text: str) -> str | None:
 
 
 def find_code(code: str, text: str) -> str | None:
-    """Code as it is in a text, ignoring white space and fences; None if it is not there."""
+    """Find code in a text, ignoring white space and fences, or None if it is not there."""
     pattern = "".join(_FENCE.sub("", code).split())
     offsets = [offset for offset, character in enumerate(text) if not character.isspace()]
     index = "".join(text[offset] for offset in offsets).find(pattern)
@@ -123,7 +123,7 @@ def find_code(code: str, text: str) -> str | None:
 
 
 def _spans(parts: list[str], letters: str, offsets: list[int]) -> list[tuple[int, int]]:
-    """The spans of the parts of a quote, one after the other; empty if a part is missing."""
+    """Return the spans of the parts of a quote, one after the other; empty if a part is missing."""
     spans: list[tuple[int, int]] = []
     for part in filter(str.strip, parts):
         span = _span(part, letters, offsets, spans[-1][1] if spans else 0)
@@ -143,7 +143,7 @@ def _span(part: str, letters: str, offsets: list[int], after: int) -> tuple[int,
 
 
 def _letters(text: str) -> tuple[str, list[int]]:
-    """The letters and digits of a text without case and accents, and the offset of each."""
+    """Return the letters and digits of a text without case and accents, and the offset of each."""
     pairs = [
         (letter, offset)
         for offset, character in enumerate(text)
@@ -154,7 +154,7 @@ def _letters(text: str) -> tuple[str, list[int]]:
 
 
 def _whole_words(text: str, start: int, end: int) -> str:
-    """A span of a text, extended to whole words and to the punctuation that encloses it."""
+    """Return a span of a text, extended to whole words and to the punctuation that encloses it."""
     while start and (text[start - 1].isalnum() or unicodedata.combining(text[start - 1])):
         start -= 1
     while start and text[start - 1] in _OPENING:

@@ -89,7 +89,9 @@ class Extractions:
         limit: int,
         after: PageKey | None = None,
     ) -> list[Extraction]:
-        """Extractions of a type, in descending order of confidence. One round trip.
+        """Load extractions of a type, in descending order of confidence.
+
+        Costs one Firestore round trip.
 
         Args:
             kind: The type.
@@ -109,7 +111,9 @@ class Extractions:
         source_id: str | None,
         limit: int,
     ) -> list[ExtractionNeighbour]:
-        """Extractions of a type with the nearest vectors, best first. One round trip.
+        """Load extractions of a type with the nearest vectors, best first.
+
+        Costs one Firestore round trip.
 
         Args:
             vector: A unit vector.
@@ -139,7 +143,7 @@ class Extractions:
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def of_chunk(self, chunk: PendingChunk) -> list[Extraction]:
-        """The extractions of a chunk. One round trip, or none."""
+        """Load the extractions of a chunk. Costs at most one Firestore round trip."""
         references = [self._database.document(COLLECTION, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
@@ -186,7 +190,7 @@ class Extractions:
 
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
-    """The number of extractions of each type, duplicates excluded. One round trip."""
+    """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
     queries = [visible_query(database.client, kind) for kind in ExtractionType]
     counts = await asyncio.gather(*map(database.count, queries))
     return dict(zip(ExtractionType, counts, strict=True))
@@ -198,7 +202,7 @@ def to_content(data: dict[str, Any]) -> Content:
 
 
 def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
-    """An extraction with its vector as it is stored.
+    """Return an extraction with its vector as it is stored.
 
     The confidence is rounded to thousandths, since cursors hold it as a whole number.
     """
@@ -215,12 +219,12 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
 
 
 def page_key(extraction: Extraction) -> PageKey:
-    """The position of an extraction in a list."""
+    """Return the position of an extraction in a list."""
     return round(extraction.confidence * _THOUSAND), extraction.extraction_id
 
 
 def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
-    """The extractions of a type, duplicates excluded."""
+    """Query the extractions of a type, duplicates excluded."""
     return client.collection(COLLECTION).where(
         filter=FieldFilter("facets", "array_contains", facet(kind))
     )
@@ -229,7 +233,7 @@ def visible_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
 def page_query(
     client: AsyncClient, facet_value: str, limit: int, after: PageKey | None
 ) -> AsyncQuery:
-    """Extractions that have a facet, in descending order of confidence."""
+    """Query extractions that have a facet, in descending order of confidence."""
     collection = client.collection(COLLECTION)
     query = (
         collection.where(filter=FieldFilter("facets", "array_contains", facet_value))
@@ -249,7 +253,7 @@ def nearest_query(
     limit: int,
     max_distance: float | None = None,
 ) -> AsyncVectorQuery:
-    """The neighbours of a vector that have a facet, without their vectors."""
+    """Query the neighbours of a vector that have a facet, without their vectors."""
     return (
         client.collection(COLLECTION)
         .select([*READ_FIELDS, _DISTANCE])
@@ -266,7 +270,7 @@ def nearest_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield visible_query(client, ExtractionType.DECISION)
     yield page_query(client, "decision", 1, None)
     yield page_query(client, "decision", 1, (1, "a"))

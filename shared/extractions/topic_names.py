@@ -39,7 +39,7 @@ def fold(name: str) -> str:
 
 
 def canonical_topic(name: str, aliases: Mapping[str, str]) -> str:
-    """The canonical name of a topic; empty if the name contains only separators.
+    """Return the canonical name of a topic; empty if the name contains only separators.
 
     Args:
         name: The topic as somebody wrote it.

@@ -43,7 +43,7 @@ class Topic:
     total: int
 
     def count(self, kind: ExtractionType | None) -> int:
-        """The number of extractions of a type; None for all types."""
+        """Return the number of extractions of a type; None for all types."""
         return self.counts[kind] if kind else self.total
 
 
@@ -55,7 +55,10 @@ class Topics:
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
-        """The topic of this canonical name, if it has extractions. One round trip."""
+        """Load the topic of this canonical name, if it has extractions.
+
+        Costs one Firestore round trip.
+        """
         reference = self._database.document(TOPICS, safe_id(name))
         topic = _to_topic(await self._database.get(reference, _FIELDS))
         return topic if topic.total > 0 else None
@@ -63,7 +66,9 @@ class Topics:
     async def most_frequent(
         self, limit: int, kind: ExtractionType | None = None, after: TopicKey | None = None
     ) -> list[Topic]:
-        """The topics with the most extractions, in descending order. One round trip.
+        """Load the topics with the most extractions, in descending order.
+
+        Costs one Firestore round trip.
 
         Args:
             limit: The maximum number of topics.
@@ -74,14 +79,17 @@ class Topics:
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
     async def with_prefix(self, prefix: str, limit: int) -> list[Topic]:
-        """The topics whose names start with a prefix, by name. One round trip."""
+        """Load the topics whose names start with a prefix, by name.
+
+        Costs one Firestore round trip.
+        """
         query = prefix_query(self._database.client, prefix, limit)
         topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
         return [topic for topic in topics if topic.total > 0]
 
 
 def topic_key(topic: Topic, kind: ExtractionType | None) -> TopicKey:
-    """The position of a topic in the order by count."""
+    """Return the position of a topic in the order by count."""
     return topic.count(kind), safe_id(topic.name)
 
 
@@ -103,7 +111,7 @@ def most_frequent_query(
 
 
 def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
-    """Topics whose names start with a prefix."""
+    """Query topics whose names start with a prefix."""
     return (
         client.collection(TOPICS)
         .where(filter=FieldFilter("name", ">=", prefix))
@@ -115,7 +123,7 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     for kind in (None, *ExtractionType):
         yield most_frequent_query(client, 1, kind, None)
         yield most_frequent_query(client, 1, kind, (1, "a"))

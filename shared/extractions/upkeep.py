@@ -90,7 +90,7 @@ class ExtractionUpkeep:
         return counts
 
     async def count_deletions(self) -> int:
-        """The number of deletion markers."""
+        """Count the deletion markers."""
         return await self._database.count(markers_query(self._database.client))
 
     async def _are_back(self, markers: Sequence[Snapshot]) -> list[bool]:
@@ -101,7 +101,7 @@ class ExtractionUpkeep:
         return [marker.id in ids for marker in markers]
 
     async def _duplicates(self, extraction_id: str) -> list[Snapshot]:
-        """The duplicates of an extraction, in descending order of confidence."""
+        """Return the duplicates of an extraction, in descending order of confidence."""
         query = duplicates_query(self._database.client, extraction_id)
         duplicates = await self._database.find(query)
         return sorted(duplicates, key=lambda snapshot: (-snapshot.get("confidence"), snapshot.id))
@@ -110,7 +110,7 @@ class ExtractionUpkeep:
         """Promote the first duplicate that its chunk lists, unless one is promoted already.
 
         If there are too many duplicates to read together, the marker stays and names the promoted
-        one for the next ones. If something changes meanwhile, nothing is written.
+        one for the next ones. If something changes in the meantime, nothing is written.
         """
         promoted_id = (marker.to_dict() or {}).get("heir")
         chunks = {} if promoted_id else await self._chunks(duplicates)
@@ -144,7 +144,7 @@ class ExtractionUpkeep:
         yield from topic_count_writes(self._database, before, after)
 
     async def page(self, after: str) -> list[Snapshot]:
-        """The next page of all extractions, by their ids. One round trip.
+        """Load the next page of all extractions, by their ids. Costs one Firestore round trip.
 
         Args:
             after: The id of the last extraction of the page before; empty for the first page.
@@ -152,12 +152,12 @@ class ExtractionUpkeep:
         return await self._database.find(every_query(self._database.client, after))
 
     async def find_orphans(self, page: Sequence[Snapshot]) -> list[Snapshot]:
-        """The extractions of a page that no chunk lists. One round trip."""
+        """Load the extractions of a page that no chunk lists. Costs one Firestore round trip."""
         chunks = await self._chunks(page)
         return [snapshot for snapshot in page if not _is_listed(snapshot, chunks)]
 
     async def delete_orphans(self, orphans: Sequence[Snapshot]) -> int:
-        """Delete orphans that have not changed since; return how many."""
+        """Delete orphans that have not changed since, and return how many."""
         writes = [combine_writes(list(self._orphan_writes(orphan))) for orphan in orphans]
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
@@ -170,13 +170,13 @@ class ExtractionUpkeep:
         yield from removal_writes(self._database, {orphan.id: entry})
 
     async def delete_empty_topics(self) -> int:
-        """Delete a page of topics without extractions; return how many. None: one read."""
+        """Delete a page of topics without extractions, and return how many. None: one read."""
         topics = await self._database.find(empty_topics_query(self._database.client))
         writes = list(map(_deletion, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
-        """The chunks of these extractions that exist, by id."""
+        """Return the chunks of these extractions that exist, by id."""
         ids = sorted({_chunk_id(snapshot) for snapshot in extractions} - {""})
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
         chunks = await self._database.get_all(references, ["extracted"])
@@ -184,19 +184,19 @@ class ExtractionUpkeep:
 
 
 def markers_query(client: AsyncClient) -> AsyncQuery:
-    """The deletion markers."""
+    """Query the deletion markers."""
     return client.collection(DELETION_MARKERS).order_by("__name__")
 
 
 def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
-    """The duplicates of an extraction."""
+    """Query the duplicates of an extraction."""
     same = FieldFilter("duplicate_of", "==", extraction_id)
     query = client.collection(COLLECTION).where(filter=same)
     return query.select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
 def every_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The next page of all extractions, by their ids."""
+    """Query the next page of all extractions, by their ids."""
     collection = client.collection(COLLECTION)
     query = collection.order_by("__name__").select(["chunk_id", "type", "topics", "duplicate_of"])
     query = query.start_after({"__name__": collection.document(after)}) if after else query
@@ -204,12 +204,12 @@ def every_query(client: AsyncClient, after: str) -> AsyncQuery:
 
 
 def empty_topics_query(client: AsyncClient) -> AsyncQuery:
-    """Topics without extractions."""
+    """Query topics without extractions."""
     return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE_SIZE)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield markers_query(client)
     yield duplicates_query(client, "a")
     yield every_query(client, "a")
@@ -221,7 +221,7 @@ def _chunk_id(extraction: Snapshot) -> str:
 
 
 def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
-    """Whether the chunk of an extraction exists and lists it."""
+    """Return whether the chunk of an extraction exists and lists it."""
     chunk = chunks.get(_chunk_id(extraction))
     return chunk is not None and extraction.id in _extracted(chunk)
 

@@ -115,7 +115,7 @@ class LookupAnswer(Result, Generic[ResultT]):
 def to_result(
     kind: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """An extraction as the result of a tool."""
+    """Return an extraction as the result of a tool."""
     return kind.model_validate(
         dict(extraction.content)
         | {

@@ -54,7 +54,7 @@ def detect_assigned_secrets(line: str) -> Iterator[Detection]:
 
 
 def _assigned_text(match: re.Match[str]) -> str:
-    """The assigned text; empty if the value is an expression."""
+    """Return the assigned text, or an empty one if the value is an expression."""
     quoted: str | None = match["quoted"]
     if quoted is not None:
         return quoted
@@ -107,7 +107,7 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 
 def _decode_base64(value: str) -> str:
-    """The decoded text; empty if it is not printable."""
+    """Return the decoded text, or an empty one if it is not printable."""
     try:
         text = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -173,7 +173,7 @@ _MAX_CHECKED: Final = 400
 
 
 def private_key_lines(lines: Sequence[str]) -> Iterator[int]:
-    """The indexes of the lines on which a private key begins.
+    """Return the indexes of the lines on which a private key begins.
 
     A header without a key, as in code that looks for one, is no secret.
     """

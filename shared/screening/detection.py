@@ -16,5 +16,5 @@ class Detection(NamedTuple):
     end: int
 
     def overlaps(self, other: Detection) -> bool:
-        """Whether the two have a character in common."""
+        """Return whether the two have a character in common."""
         return self.start < other.end and other.start < self.end

@@ -112,7 +112,7 @@ def detect_phone_numbers(line: str) -> Iterator[Detection]:
 
 
 def _may_be_personal(written: str) -> bool:
-    """Whether digits without `+` may be the phone number of a person."""
+    """Return whether digits without `+` may be the phone number of a person."""
     digits = "".join(filter(str.isdigit, written))
     if digits.startswith("00"):
         try:

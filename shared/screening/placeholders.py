@@ -41,12 +41,12 @@ _SAMPLE_PASSWORD: Final = re.compile(
 
 
 def is_sample(text: str) -> bool:
-    """Whether a text says that it is a sample: `<...>`, `xxxx`, `EXAMPLE`."""
+    """Return whether a text says that it is a sample: `<...>`, `xxxx`, `EXAMPLE`."""
     return bool(_TEMPLATE.search(text) or _SAMPLE.search(text))
 
 
 def is_placeholder(token: str) -> bool:
-    """Whether a token in a known format only shows the format."""
+    """Return whether a token in a known format only shows the format."""
     return is_sample(token) or len(set(token.lower())) < _MIN_DIFFERENT
 
 
@@ -57,7 +57,7 @@ def is_sample_password(password: str, user: str) -> bool:
 
 
 def is_secret(value: str) -> bool:
-    """Whether a value that is called a password or a key looks like a real one.
+    """Return whether a value that is called a password or a key looks like a real one.
 
     It has at least eight characters, no white space, and either letters and digits, or capitals
     within words. It is no placeholder, name in code (`settings.api_key2`, `gpt-4o-mini`), path or

@@ -57,7 +57,7 @@ def _scan_line(line: str) -> list[Detection]:
 
 
 def _plain_lines(text: str) -> list[str]:
-    """The lines of a text, numbered as in an editor, with disguises of characters removed.
+    """Return the lines of a text, numbered as in an editor, with disguises of characters removed.
 
     Full-width and mathematical letters and digits become plain ones: NFKC by character, where the
     result is one character, so that no line grows. Invisible characters are removed.

@@ -46,7 +46,7 @@ def screen_texts(texts: Mapping[str, str]) -> list[ScreeningFinding]:
 
 
 def refusal(findings: Sequence[ScreeningFinding]) -> InvalidInput:
-    """The error for the author of the texts: the lines and kinds, never the values."""
+    """Return the error for the author of the texts: the lines and kinds, never the values."""
     by_field: dict[str, list[str]] = {}
     for finding in findings:
         by_field.setdefault(finding.field, []).append(f"line {finding.line}: {finding.kind}")

@@ -46,7 +46,7 @@ class TaskOperation:
     Attributes:
         require: Checks the stored task: `require_active` or `require_existing`.
         apply: Returns the changed task, or the same one if there is nothing to change.
-        undo: Returns the call that turns the changed task (second) into the former one (first).
+        undo: Returns the call that turns the changed task (second) into the previous one (first).
     """
 
     require: Requirement
@@ -56,7 +56,7 @@ class TaskOperation:
     def run(
         self, stored: StoredTask | None, number: int, now: datetime
     ) -> tuple[ChangedTask, Task | None]:
-        """Change a task. The result, and the task to store; None if nothing changed.
+        """Change a task. Return the result, and the task to store or None if nothing changed.
 
         Raises:
             NotFound: The task does not meet the requirement.
@@ -103,12 +103,12 @@ async def change_task_as(
 
 
 def changed_fields(before: Task, after: Task) -> list[str]:
-    """The names of the fields, other than times, in which two states of a task differ."""
+    """Return the names of the fields, other than times, in which two states of a task differ."""
     return [name for name in CHANGEABLE_FIELDS if getattr(before, name) != getattr(after, name)]
 
 
 def undo_call(tool: str, number: int, **arguments: Any) -> Undo:
-    """An undo by a call of a tool on a task."""
+    """Return an undo by a call of a tool on a task."""
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
     return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
@@ -155,7 +155,7 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
 
 
 def completed_item(changed: ChangedTask) -> TaskItemResult:
-    """The result of an item that was done."""
+    """Return the result of an item that was done."""
     return TaskItemResult(success=True, error=None, **dict(changed))
 
 

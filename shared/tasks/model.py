@@ -71,11 +71,11 @@ class Task:
         return self.deleted_at and self.deleted_at + RESTORE_PERIOD
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether it can no longer be restored, even if the database still contains it."""
+        """Return whether it can no longer be restored, even if the database still contains it."""
         return self.purge_at is not None and self.purge_at <= now
 
     def is_overdue(self, today: date) -> bool:
-        """Whether it is open and was due before today."""
+        """Return whether it is open and was due before today."""
         is_late = self.due_date is not None and self.due_date < today
         return is_late and self.status is TaskStatus.OPEN
 

@@ -79,7 +79,10 @@ class Tasks:
         self._counters = f"users/{user_id}/counters"
 
     async def get_all(self, numbers: Iterable[int]) -> dict[int, StoredTask]:
-        """Load the tasks that exist among these, by number; deleted ones too. One round trip."""
+        """Load the tasks that exist among these, by number; deleted ones too.
+
+        Costs one Firestore round trip.
+        """
         references = [self._database.document(self._collection, str(number)) for number in numbers]
         snapshots = await self._database.get_all(references)
         return {
@@ -87,25 +90,28 @@ class Tasks:
         }
 
     async def get_counter(self) -> TaskCounter:
-        """Load the counter. One round trip."""
+        """Load the counter. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(self._counters, "tasks"))
         return TaskCounter(snapshot.get("last") if snapshot.exists else 0, snapshot)
 
     async def page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
-        """Load the newest tasks, or the next older ones after a number. One round trip."""
+        """Load the newest tasks, or the next older ones after a number.
+
+        Costs one Firestore round trip.
+        """
         client = self._database.client
         query = page_query(client, self._collection, task_filter, size, after)
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
     def create(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
-        """The writes that store tasks numbered from the counter's next number on."""
+        """Build the writes that store tasks numbered from the counter's next number on."""
         return [
             put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
             *(self._create(task) for task in tasks),
         ]
 
     def update(self, stored: StoredTask, task: Task) -> Write:
-        """The write that replaces a task."""
+        """Build the write that replaces a task."""
         return put_if_unchanged(stored.snapshot, _fields(task))
 
     def _create(self, task: Task) -> Write:
@@ -125,7 +131,7 @@ def _to_task(snapshot: DocumentSnapshot[Any]) -> Task:
 def page_query(
     client: AsyncClient, collection: str, task_filter: TaskFilter, size: int, after: int | None
 ) -> AsyncQuery:
-    """Tasks by descending number.
+    """Query tasks by descending number.
 
     Numbers are unique, so that the second order, by date, never decides. It lets the same indexes
     serve queries with and without a range of dates.
@@ -147,7 +153,7 @@ def page_query(
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every shape of query this module builds, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     day = date(2025, 1, 1)
     for statuses in ([TaskStatus.OPEN], [TaskStatus.OPEN, TaskStatus.COMPLETED]):
         for priority in (None, Priority.HIGH):

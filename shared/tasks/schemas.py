@@ -186,18 +186,18 @@ class TaskResults(TaskOutcome):
 
     @classmethod
     def one(cls, task: ChangedTask) -> Self:
-        """The result of a call with one task."""
+        """Return the result of a call with one task."""
         return cls(**dict(task), results=None, failed=None)
 
     @classmethod
     def many(cls, results: list[TaskItemResult]) -> Self:
-        """The result of a call with several tasks."""
+        """Return the result of a call with several tasks."""
         failed = sum(not result.success for result in results)
         return cls(task=None, changed=None, undo=None, results=results, failed=failed)
 
 
 def get_own_tasks(ctx: Context) -> Tasks:
-    """The repository of the caller's tasks.
+    """Return the repository of the caller's tasks.
 
     Raises:
         Unauthorized: The caller is not signed in.

@@ -34,7 +34,7 @@ SUGGESTION_POOL: Final = 100
 
 
 def trace_corpus(database: Database) -> DatedCorpus[Trace]:
-    """The corpus of all traces."""
+    """Return the corpus of all traces."""
     return DatedCorpus(Traces(database), InvertedIndex(database, TRACES))
 
 
@@ -49,7 +49,7 @@ class TraceSelection(Selection):
     include_flagged: bool = False
 
     def admits(self, document: Searchable) -> bool:
-        """Whether a trace is in the selection, by its own fields."""
+        """Return whether a trace is in the selection, by its own fields."""
         flagged = isinstance(document, Trace) and document.status is TraceStatus.FLAGGED
         return (self.include_flagged or not flagged) and super().admits(document)
 
@@ -88,6 +88,6 @@ async def index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
 
 
 def trace_indexed_state(trace: Trace) -> IndexedState:
-    """The terms, facets and date by which a trace is indexed."""
+    """Return the terms, facets and date by which a trace is indexed."""
     complete = indexed_state(trace)
     return replace(complete, terms=dict(Counter(complete.terms).most_common(MAX_TERMS)))

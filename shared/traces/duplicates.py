@@ -36,7 +36,10 @@ class SimilarTraces:
 
 
 async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> SimilarTraces:
-    """Compare a trace with its nearest neighbours, except the one it supersedes. One round trip."""
+    """Compare a trace with its nearest neighbours, except the one it supersedes.
+
+    Costs one Firestore round trip.
+    """
     hits = await Traces(ctx.database).nearest(entry.vector, MAX_CANDIDATES + 1)
     excluded = {trace.trace_id, trace.supersedes}
     others = [hit.document for hit in hits if hit.document.trace_id not in excluded]
@@ -45,7 +48,7 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
 
 
 async def require_no_duplicate(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> None:
-    """Refuse a change that would make a trace a duplicate. One round trip.
+    """Reject a change that would make a trace a duplicate. Costs one Firestore round trip.
 
     Raises:
         Conflict: Another trace already says the same.

@@ -50,21 +50,30 @@ class TraceErasure:
         self._database = database
 
     async def withdrawn(self, before: datetime, limit: int) -> list[str]:
-        """The ids of traces that were withdrawn before a time. One round trip."""
+        """Load the ids of traces that were withdrawn before a time.
+
+        Costs one Firestore round trip.
+        """
         query = withdrawn_query(self._database.client, before).select(["__name__"])
         return [snapshot.id for snapshot in await self._database.find(query.limit(limit))]
 
     async def count_withdrawn(self, before: datetime) -> int:
-        """The number of traces that were withdrawn before a time. One round trip."""
+        """Count the traces that were withdrawn before a time. Costs one Firestore round trip."""
         return await self._database.count(withdrawn_query(self._database.client, before))
 
     async def unfinished(self, limit: int) -> list[str]:
-        """The ids of traces whose erasure was begun and not finished. One round trip."""
+        """Load the ids of traces whose erasure was begun and not finished.
+
+        Costs one Firestore round trip.
+        """
         query = names_query(self._database.client, ERASURES, limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
-        """The contributors of traces that supersede this one. One round trip."""
+        """Load the contributors of traces that supersede this one.
+
+        Costs one Firestore round trip.
+        """
         query = followers_query(self._database.client, trace_id, MAX_FOLLOWERS)
         return await self._database.find(query)
 
@@ -103,9 +112,9 @@ class TraceErasure:
         await self._database.commit([lambda batch: batch.delete(record)])
 
     async def _vote_counts(self, trace_id: str) -> Mapping[VoteType, int]:
-        """The number of votes of each type.
+        """Count the votes of each type.
 
-        A vote that is cast meanwhile changes the trace, so that the commit fails.
+        A vote that is cast in the meantime changes the trace, so that the commit fails.
         """
         client = self._database.client
         queries = [votes_query(client, trace_id, kind) for kind in VoteType]
@@ -122,23 +131,23 @@ class TraceErasure:
 
 
 def set_superseded_by(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
-    """The write that stores which trace superseded one that is not in the index."""
+    """Build the write that stores which trace superseded one that is not in the index."""
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
 def set_supersedes(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
-    """The write that stores which trace one supersedes."""
+    """Build the write that stores which trace one supersedes."""
     return put_if_unchanged(snapshot, {"supersedes": trace_id})
 
 
 def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """Traces that were withdrawn before a time, the earliest first."""
+    """Query traces that were withdrawn before a time, the earliest first."""
     withdrawn = FieldFilter("withdrawn_at", "<", before)
     return client.collection(COLLECTION).where(filter=withdrawn).order_by("withdrawn_at")
 
 
 def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Traces that supersede one, with their contributors only."""
+    """Query traces that supersede one, with their contributors only."""
     following = FieldFilter("supersedes", "==", trace_id)
     return (
         client.collection(COLLECTION).where(filter=following).select(["contributor"]).limit(limit)
@@ -146,18 +155,18 @@ def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuer
 
 
 def votes_query(client: AsyncClient, trace_id: str, kind: VoteType) -> AsyncQuery:
-    """Votes of one type on a trace."""
+    """Query votes of one type on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.where(filter=FieldFilter("vote", "==", kind.value))
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """The names of documents of a collection."""
+    """Query the names of documents of a collection."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every shape of query this module builds, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield withdrawn_query(client, utc_now()).limit(1)
     yield followers_query(client, "a", 1)
     yield votes_query(client, "a", VoteType.UP)

@@ -117,7 +117,7 @@ class Trace:
         return self.content.facets
 
     def counts(self, vote: Vote, revision: int) -> bool:
-        """Whether a vote counts that was given on this revision.
+        """Return whether a vote counts that was given on this revision.
 
         A vote for a trace counts for the texts it was given on. A vote against it counts until its
         voter changes it: otherwise a trivial edit would clear a warning.

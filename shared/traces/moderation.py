@@ -60,7 +60,7 @@ class ScoredHit(Protocol):
 def moderate_scores(
     hits: Sequence[ScoredHit], traces: Mapping[str, Trace], now: datetime
 ) -> dict[str, float]:
-    """The scores by which traces are ordered.
+    """Return the scores by which traces are ordered.
 
     Args:
         hits: All hits of a search. The spread of their similarities scales the scores.
@@ -78,7 +78,7 @@ def moderate_scores(
 
 
 def moderation_factor(trace: Trace, now: datetime) -> float:
-    """The factor for the relevance of a trace, from `MIN_FACTOR` to `MAX_FACTOR`."""
+    """Return the factor for the relevance of a trace, from `MIN_FACTOR` to `MAX_FACTOR`."""
     seconds = max((now - trace.updated_at).total_seconds(), 0.0)
     age = 1 - math.exp2(-seconds / HALF_LIFE_SECONDS)
     votes = trace.tally.trust - trace.tally.doubt

@@ -89,7 +89,7 @@ class TraceTerms:
 
 
 def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
-    """Whether two traces say the same. The order of the arguments does not matter."""
+    """Return whether two traces say the same. The order of the arguments does not matter."""
     solutions = resemblance(one.solution, other.solution)
     problems = resemblance(one.problem, other.problem)
     if min(solutions, problems) >= _MIN_COPY:
@@ -103,5 +103,5 @@ def is_near_duplicate(one: TraceTerms, other: TraceTerms) -> bool:
 
 
 def _names(text: str) -> frozenset[str]:
-    """The names in a text, in lower case."""
+    """Return the names in a text, in lower case."""
     return frozenset(word.casefold() for word in _JOINED.findall(text) if _NAME.match(word))

@@ -75,7 +75,7 @@ class TraceIndexEntry:
     indexed: IndexedState
 
     def fields(self, trace: Trace) -> dict[str, Any]:
-        """The stored fields that search reads."""
+        """Return the stored fields that search reads."""
         return {
             "embedding": FirestoreVector(list(self.vector)),
             "embedding_model": self.model,
@@ -142,7 +142,7 @@ class Traces(Documents[Trace]):
         super().__init__(database, COLLECTION, READ_FIELDS, _to_listed)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
-        """Load a trace, even if it is withdrawn. One round trip."""
+        """Load a trace, even if it is withdrawn. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._reference(trace_id))
         if not snapshot.exists:
             return None
@@ -150,12 +150,12 @@ class Traces(Documents[Trace]):
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
-        """Load what a trace said in an earlier revision. One round trip."""
+        """Load what a trace said in an earlier revision. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._revision_reference(trace_id, number))
         return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def get_vote(self, trace_id: str, user_id: str) -> StoredVote:
-        """Load a user's vote on any revision of a trace. One round trip."""
+        """Load a user's vote on any revision of a trace. Costs one Firestore round trip."""
         path = f"{COLLECTION}/{trace_id}/{VOTES}"
         snapshot = await self._database.get(self._database.document(path, user_id))
         data = snapshot.to_dict() or {}
@@ -163,17 +163,17 @@ class Traces(Documents[Trace]):
         return StoredVote(vote, data.get("text"), data.get("revision", 0), snapshot)
 
     async def latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
-        """Load the latest feedback on any revision of a trace. One round trip."""
+        """Load the latest feedback on any revision of a trace. Costs one Firestore round trip."""
         query = feedback_query(self._database.client, trace_id, limit)
         return [_to_feedback(snapshot) for snapshot in await self._database.find(query)]
 
     async def get_record(self, user_id: str) -> ContributorRecord:
-        """Load the sums of the votes on a user's traces. One round trip."""
+        """Load the sums of the votes on a user's traces. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
     def create(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
-        """The writes that store and index a new trace."""
+        """Build the writes that store and index a new trace."""
         reference = self._reference(trace.trace_id)
         data = TRACE.write(trace) | entry.fields(trace)
         postings = self._postings(trace, NOT_INDEXED, entry.indexed)
@@ -182,11 +182,11 @@ class Traces(Documents[Trace]):
     def update(
         self, stored: StoredTrace, trace: Trace, entry: TraceIndexEntry | None
     ) -> list[Write]:
-        """The writes that replace a trace and its postings.
+        """Build the writes that replace a trace and its postings.
 
         Args:
             stored: The trace as it was read.
-            trace: The trace as it is to be.
+            trace: The new trace.
             entry: Its index data from now on; None to take it out of the index.
         """
         index_fields = entry.fields(trace) if entry else _UNINDEXED_FIELDS
@@ -197,23 +197,23 @@ class Traces(Documents[Trace]):
         ]
 
     def keep_revision(self, stored: StoredTrace) -> Write:
-        """The write that keeps what a trace says, so that it can be brought back."""
+        """Build the write that keeps what a trace says, so that it can be brought back."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
         reference = self._revision_reference(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(reference, data)
 
     def set_tally(self, stored: StoredTrace, tally: VoteTally) -> Write:
-        """The write that stores the sums of the votes on a trace."""
+        """Build the write that stores the sums of the votes on a trace."""
         return put_if_unchanged(stored.snapshot, {"tally": asdict(tally)})
 
     def set_vote(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
     ) -> Write:
-        """The write that stores a vote in place of the one that was read.
+        """Build the write that stores a vote in place of the one that was read.
 
         Args:
             stored: The vote as it was read.
-            vote: The vote as it is to be.
+            vote: The new vote.
             text: The voter's feedback in words.
             revision: The revision of the trace that it is given on.
             now: The time to store.
@@ -227,12 +227,12 @@ class Traces(Documents[Trace]):
         return put_if_unchanged(stored.snapshot, data)
 
     def delete_vote(self, stored: StoredVote) -> Write:
-        """The write that deletes a vote."""
+        """Build the write that deletes a vote."""
         option = LastUpdateOption(stored.snapshot.update_time)
         return lambda batch: batch.delete(stored.snapshot.reference, option)
 
     def credit(self, user_id: str, before: Vote | None, after: Vote | None) -> list[Write]:
-        """The write, if any, by which a changed vote changes the contributor's record."""
+        """Return the write, if any, by which a changed vote changes the contributor's record."""
         changes = {
             kind.value: (after is not None and after.type is kind)
             - (before is not None and before.type is kind)
@@ -265,20 +265,20 @@ _UNINDEXED_FIELDS: Final = {
 
 
 def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
-    """Votes with words on a trace, the latest first."""
+    """Query votes with words on a trace, the latest first."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
     return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every shape of query this module builds, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield from vector_shapes(client.collection(COLLECTION))
     yield from date_shapes(client.collection(COLLECTION))
     yield feedback_query(client, "a", 1)
 
 
 def _to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
-    """Read a trace from its document; None if it was taken out of the index meanwhile."""
+    """Read a trace from its document, or None if it has since left the index."""
     trace = to_trace(trace_id, data)
     return trace if trace.is_listed else None
 

@@ -71,7 +71,7 @@ ALARM_TAGS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
 
 
 def wilson(part: float, total: float) -> float:
-    """The lower bound of the Wilson score interval; 0 where `total` is 0.
+    """Return the lower bound of the Wilson score interval; 0 where `total` is 0.
 
     Raises:
         ValueError: Not `0 <= part <= total`.

@@ -1,4 +1,4 @@
-"""Traces as tools show them, and the checks of who may read or change one."""
+"""Views of traces in tool results, and the checks of who may read or change one."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
 
 class TraceSummary(Result):
-    """A trace without its texts, and the votes on it."""
+    """A trace and its votes, but not its problem and solution texts."""
 
     trace_id: str = Field(description="Its id, for get_trace and vote_trace.")
     title: str = Field(description="The problem in one line.")
     tags: list[str] = Field(description="Its tags.")
     status: TraceStatus = Field(
         description="pending: few votes, or voters disagree; validated: voters confirm it; flagged:"
-        " voters warn of it; withdrawn: its contributor withdrew it."
+        " voters warn against it; withdrawn: its contributor withdrew it."
     )
     trust: float = Field(
-        description="Confidence that the votes are for it, 0 to 1; 0 without votes."
+        description="Confidence that the trace is good, judged from its votes: 0 to 1, and 0 if it"
+        " has none."
     )
     upvotes: int = Field(description="Number of votes for it.")
     downvotes: int = Field(description="Number of votes against it.")
     date: str = Field(description="When it was contributed or last amended: YYYY-MM-DD, in UTC.")
 
 
-def votes_in_words(summary: TraceSummary) -> str:
-    """The votes in words, so that no votes do not read like no trust."""
+def format_votes(summary: TraceSummary) -> str:
+    """Format the votes, and say so if there are none yet."""
     if not (summary.upvotes or summary.downvotes):
         return "no votes yet"
     return f"{summary.upvotes} up, {summary.downvotes} down"
@@ -45,9 +46,9 @@ def votes_in_words(summary: TraceSummary) -> str:
 SummaryT = TypeVar("SummaryT", bound=TraceSummary)
 
 
-def trace_view(view: type[SummaryT], trace: Trace, **given: Any) -> SummaryT:
-    """Show a trace as a view that extends `TraceSummary`."""
-    return view.of(
+def build_trace_view(view_type: type[SummaryT], trace: Trace, **extra_fields: Any) -> SummaryT:
+    """Build a view of a trace, of a type that extends `TraceSummary`."""
+    return view_type.of(
         trace,
         title=trace.content.title,
         tags=trace.content.tags,
@@ -55,7 +56,7 @@ def trace_view(view: type[SummaryT], trace: Trace, **given: Any) -> SummaryT:
         upvotes=trace.tally.upvotes,
         downvotes=trace.tally.downvotes,
         date=f"{trace.updated_at:%Y-%m-%d}",
-        **given,
+        **extra_fields,
     )
 
 
@@ -65,7 +66,7 @@ async def get_readable_trace(trace_id: str, ctx: Context) -> StoredTrace:
     One round trip.
 
     Raises:
-        NotFound: The trace does not exist, or was withdrawn by someone else.
+        NotFound: The trace does not exist, or another user contributed and withdrew it.
     """
     stored = await Traces(ctx.database).get(trace_id)
     if stored is None or (stored.trace.withdrawn_at and not is_contributor(stored, ctx)):
@@ -78,22 +79,22 @@ async def get_readable_trace(trace_id: str, ctx: Context) -> StoredTrace:
 
 
 async def get_own_trace(trace_id: str, ctx: Context) -> StoredTrace:
-    """Load a trace that the caller contributed. One round trip.
+    """Load a trace that the caller contributed. Costs one Firestore round trip.
 
     Raises:
-        NotFound: The trace does not exist, or was withdrawn by someone else.
+        NotFound: The trace does not exist, or another user contributed and withdrew it.
         Forbidden: Someone else contributed it.
     """
     stored = await get_readable_trace(trace_id, ctx)
     if not is_contributor(stored, ctx):
         raise Forbidden(
             "Only its contributor can amend or withdraw a trace. Vote on it with vote_trace, or"
-            " contribute a better one with contribute_trace and supersedes.",
+            " contribute a better one by calling contribute_trace with its id as supersedes.",
             details={"trace_id": trace_id},
         )
     return stored
 
 
 def is_contributor(stored: StoredTrace, ctx: Context) -> bool:
-    """Whether the caller contributed the trace."""
+    """Return whether the caller contributed the trace."""
     return stored.trace.contributor == ctx.caller.user_id

@@ -2,7 +2,7 @@
 
 A vote changes three documents in one commit: the vote, its trace and the contributor's record. A
 correction is written only if the trace, or the record, is unchanged since before its votes were
-read, so that it never undoes a vote that was cast meanwhile.
+read, so that it never undoes a vote that was cast in the meantime.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class VoteRecount:
         self._database = database
 
     async def next_contributor(self, user_id: str) -> str | None:
-        """The contributor who follows this one in the order of user ids. One round trip."""
+        """Load the contributor who follows this one in the order of user ids.
+
+        Costs one Firestore round trip.
+        """
         query = contributors_query(self._database.client, user_id).limit(1)
         snapshots = await self._database.find(query)
         return str(snapshots[0].get("contributor")) if snapshots else None
@@ -77,12 +80,12 @@ class VoteRecount:
                 yield snapshot
 
     async def traces(self, trace_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
-        """Read the traces that exist among these. One round trip."""
+        """Read the traces that exist among these. Costs one Firestore round trip."""
         references = [self._database.document(COLLECTION, trace_id) for trace_id in trace_ids]
         return await self._database.get_all(references, READ_FIELDS)
 
     async def count_remaining(self, user_id: str) -> int:
-        """The number of traces of contributors who follow this one. One round trip."""
+        """Count the traces of contributors who follow this one. Costs one Firestore round trip."""
         return await self._database.count(contributors_query(self._database.client, user_id))
 
     async def voted_since(self, since: datetime) -> AsyncIterator[dict[str, datetime]]:
@@ -112,7 +115,7 @@ class VoteRecount:
         return bool(await self._database.commit_skipping_conflicts([correction]))
 
     async def get_record(self, user_id: str) -> DocumentSnapshot[Any]:
-        """Read the document of a contributor's record. One round trip."""
+        """Read the document of a contributor's record. Costs one Firestore round trip."""
         return await self._database.get(self._database.document(CONTRIBUTORS, user_id))
 
     async def correct_record(
@@ -126,7 +129,7 @@ class VoteRecount:
         )
 
     async def get_progress(self) -> datetime | None:
-        """The time up to which the latest votes were read. One round trip."""
+        """Load the time up to which the latest votes were read. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(*_PROGRESS))
         return (snapshot.to_dict() or {}).get("seen_until")
 
@@ -149,7 +152,7 @@ class VoteRecount:
 def expected_record(
     snapshot: DocumentSnapshot[Any], by_type: Counter[VoteType]
 ) -> ContributorRecord:
-    """The record that follows from the votes on existing traces and on erased ones.
+    """Return the record that follows from the votes on existing traces and on erased ones.
 
     Args:
         snapshot: The contributor's document, with the votes on erased traces.
@@ -161,38 +164,38 @@ def expected_record(
 
 
 def stored_record(snapshot: DocumentSnapshot[Any]) -> ContributorRecord:
-    """The record in a contributor's document."""
+    """Return the record in a contributor's document."""
     return RECORD.load(snapshot.to_dict() or {})
 
 
 def contributors_query(client: AsyncClient, after: str) -> AsyncQuery:
-    """The traces of all contributors after one, in the order of user ids."""
+    """Query the traces of all contributors after one, in the order of user ids."""
     later = FieldFilter("contributor", ">", after)
     query = client.collection(COLLECTION).where(filter=later).order_by("contributor")
     return query.select(["contributor"])
 
 
 def contributed_by_query(client: AsyncClient, user_id: str) -> AsyncQuery:
-    """The traces of a contributor."""
+    """Query the traces of a contributor."""
     own = FieldFilter("contributor", "==", user_id)
     return client.collection(COLLECTION).where(filter=own).order_by("__name__").select(READ_FIELDS)
 
 
 def votes_query(client: AsyncClient, trace_id: str) -> AsyncQuery:
-    """All votes on a trace."""
+    """Query all votes on a trace."""
     votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}").order_by("__name__")
     return votes.select(["vote", "tag", "weight", "revision"])
 
 
 def votes_since_query(client: AsyncClient, since: datetime) -> AsyncQuery:
-    """The votes on any trace since a time, the earliest first."""
+    """Query the votes on any trace since a time, the earliest first."""
     later = FieldFilter("given_at", ">", since)
     query = client.collection_group(VOTES).where(filter=later).order_by("given_at")
     return query.select(["given_at"])
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every shape of query this module builds, to prove that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield contributors_query(client, "a").limit(1)
     yield contributed_by_query(client, "a").limit(1)
     yield votes_query(client, "a").limit(1)

@@ -64,7 +64,7 @@ async def embed_stored(  # noqa: PLR0913 - each is needed
     Raises:
         RefusedPassage: The model refuses a passage. Those before it are stored.
         Unavailable: The embedding provider or the database is down. Earlier batches are stored.
-        DocumentErased: The document was erased meanwhile.
+        DocumentErased: The document has since been erased.
     """
     left = list(passage_ids)
 
@@ -107,7 +107,7 @@ async def embed_passages(  # noqa: PLR0913 - each is needed
     Raises:
         RefusedPassage: The model refuses a passage. Those before it are stored.
         Unavailable: The embedding provider or the database is down. Earlier batches are stored.
-        DocumentErased: The document was erased meanwhile.
+        DocumentErased: The document has since been erased.
     """
     vectors: dict[str, Vector] = {}
     left = list(texts)

@@ -105,12 +105,12 @@ class WorkspaceErasure:
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
-    """The first documents of a collection, without their fields."""
+    """Query the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield names_query(client, f"users/a/{WORKSPACES}/b/{PASSAGES}", 1)
 
 
@@ -119,6 +119,6 @@ def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
 
 
 def _guarded_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    """A deletion that is refused if the document changed since it was read."""
+    """Return a deletion that is refused if the document changed since it was read."""
     option = LastUpdateOption(snapshot.update_time)
     return lambda batch: batch.delete(snapshot.reference, option)

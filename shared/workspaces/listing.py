@@ -43,7 +43,7 @@ class UserWorkspaces:
         self._path = f"users/{user_id}/{WORKSPACES}"
 
     async def latest(self, limit: int) -> list[WorkspaceSummary]:
-        """The workspaces used last, the latest first. One round trip."""
+        """Load the workspaces used last, the latest first. Costs one Firestore round trip."""
         query = latest_query(self._database.client, self._path, limit)
         fields = {
             snapshot.id: snapshot.to_dict() or {} for snapshot in await self._database.find(query)
@@ -54,7 +54,10 @@ class UserWorkspaces:
         ]
 
     async def document_counts(self, task_ids: Sequence[str]) -> list[int]:
-        """The number of documents in each workspace, incomplete ones included. One round trip."""
+        """Count the documents in each workspace, incomplete ones included.
+
+        Costs one Firestore round trip.
+        """
         return await asyncio.gather(*map(self._count, task_ids))
 
     async def _count(self, task_id: str) -> int:
@@ -63,11 +66,11 @@ class UserWorkspaces:
 
 
 def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
-    """The workspaces used last, the latest first."""
+    """Query the workspaces used last, the latest first."""
     workspaces = client.collection(path).select(["touched_at", "erasing"])
     return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield latest_query(client, f"users/a/{WORKSPACES}", 1)

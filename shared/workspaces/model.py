@@ -124,7 +124,7 @@ class WorkspacePassage:
 
 
 def content_id(text: str) -> str:
-    """The id of a document, from its text, or of a passage, from its cleaned text."""
+    """Return the id of a document, from its text, or of a passage, from its cleaned text."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:_ID_DIGITS]
 
@@ -201,7 +201,7 @@ class DocumentPart:
     terms: dict[str, list[int]]
 
     def to_bytes(self) -> bytes:
-        """The stored form: compressed JSON."""
+        """Return the stored form: compressed JSON."""
         fields = [self.ids, self.spans, self.lengths, list(self.texts.items()), self.terms]
         return zlib.compress(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
 
@@ -218,7 +218,7 @@ class DocumentPart:
         )
 
     def passage_spans(self) -> Iterator[tuple[str, PassageSpan]]:
-        """The id and the span of each passage."""
+        """Return the id and the span of each passage."""
         for index, (passage_id, span) in enumerate(zip(self.ids, self.spans, strict=True)):
             yield passage_id, PassageSpan(*span, self.texts.get(index))
 
@@ -240,7 +240,7 @@ def build_parts(passages: Sequence[ParsedPassage]) -> list[DocumentPart]:
 def term_postings(
     parts: Iterable[DocumentPart], terms: Iterable[str]
 ) -> tuple[dict[str, Postings], Totals]:
-    """The postings of each of these terms, and the totals of all passages.
+    """Return the postings of each of these terms, and the totals of all passages.
 
     A passage that occurs in several documents counts once.
     """
@@ -277,7 +277,7 @@ def _add(passage: ParsedPassage, part: DocumentPart) -> None:
 
 
 def _size_in_part(passage: ParsedPassage) -> int:
-    """An upper bound of what a passage takes as JSON, in bytes."""
+    """Return an upper bound of what a passage takes as JSON, in bytes."""
     text = 0
     if passage.text != passage.cleaned:
         text = len(json.dumps(passage.text, ensure_ascii=False).encode())

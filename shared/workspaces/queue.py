@@ -28,49 +28,55 @@ class WorkspaceQueue:
         self._database = database
 
     async def due(self, now: datetime, limit: int) -> list[tuple[Workspace, WorkspaceDocument]]:
-        """The documents that are due for embedding, the longest due first. One round trip."""
+        """Load the documents that are due for embedding, the longest due first.
+
+        Costs one Firestore round trip.
+        """
         query = due_query(self._database.client, now).limit(limit)
         snapshots = await self._database.find(query)
         return [(self._workspace(snapshot), to_document(snapshot)) for snapshot in snapshots]
 
     async def count_waiting(self) -> int:
-        """The number of documents that wait for vectors, due or not. One round trip."""
+        """Count the documents that wait for vectors, due or not. Costs one Firestore round trip."""
         return await self._database.count(waiting_query(self._database.client))
 
     async def idle(self, before: datetime, limit: int) -> list[Workspace]:
-        """The workspaces last used before a moment, or partly erased. One round trip."""
+        """Load the workspaces last used before a moment, or partly erased.
+
+        Costs one Firestore round trip.
+        """
         query = idle_query(self._database.client, before).limit(limit)
         return [self._workspace(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_idle(self, before: datetime) -> int:
-        """The number of workspaces last used before a moment. One round trip."""
+        """Count the workspaces last used before a moment. Costs one Firestore round trip."""
         return await self._database.count(idle_query(self._database.client, before))
 
     def _workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
-        """The workspace that a Firestore document is, or belongs to."""
+        """Return the workspace that a Firestore document is, or belongs to."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """The documents that wait for vectors, due or not, by when they are due."""
+    """Query the documents that wait for vectors, due or not, by when they are due."""
     waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection_group(DOCUMENTS).where(filter=waiting).order_by("next_at")
 
 
 def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
-    """The documents that are due for embedding, the longest due first."""
+    """Query the documents that are due for embedding, the longest due first."""
     return waiting_query(client).where(filter=FieldFilter("next_at", "<=", now))
 
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
-    """The workspaces last used before a moment, the longest unused first."""
+    """Query the workspaces last used before a moment, the longest unused first."""
     idle = FieldFilter("touched_at", "<", before)
     return client.collection_group(WORKSPACES).where(filter=idle).order_by("touched_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     yield waiting_query(client).limit(1)
     yield due_query(client, utc_now()).limit(1)
     yield idle_query(client, utc_now()).limit(1)

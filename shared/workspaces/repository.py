@@ -86,7 +86,7 @@ _CODEC: Final = Codec(
 
 
 class DocumentErased(Conflict):
-    """The document that a call or a job works on was erased meanwhile."""
+    """The document that a call or a job works on has since been erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class PassageIndex(Documents[WorkspacePassage]):
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
     ) -> list[Neighbour[WorkspacePassage]]:
-        """The nearest passages. One round trip, with one request for each 30 documents."""
+        """Load the nearest passages. One round trip, with one request for each 30 documents."""
         nearest = super().nearest
         blocks = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         by_id = {neighbour.document.id: neighbour for block in blocks for neighbour in block}
@@ -175,13 +175,13 @@ class Workspace:
         self.path = f"{self._parent}/{task_id}"
 
     async def load(self) -> WorkspaceRecord:
-        """Read the workspace. One round trip."""
+        """Read the workspace. Costs one Firestore round trip."""
         snapshot = await self._database.get(self.reference)
         fields = snapshot.to_dict() or {}
         return WorkspaceRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
 
     async def load_document(self, document_id: str) -> DocumentRecord:
-        """Read the workspace and one of its documents. One round trip."""
+        """Read the workspace and one of its documents. Costs one Firestore round trip."""
         workspace, snapshot = await asyncio.gather(
             self.load(), self._database.get(self._reference(DOCUMENTS, document_id))
         )
@@ -189,18 +189,24 @@ class Workspace:
         return DocumentRecord(workspace, document, snapshot)
 
     async def list_ready(self, profile: IndexProfile, limit: int) -> list[WorkspaceDocument]:
-        """The documents that can be searched, the latest first. One round trip."""
+        """Load the documents that can be searched, the latest first.
+
+        Costs one Firestore round trip.
+        """
         query = ready_query(self._database.client, self.path, profile, limit)
         return [to_document(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
-        """How many documents still wait for vectors. One round trip."""
+        """How many documents still wait for vectors. Costs one Firestore round trip."""
         return await self._database.count(waiting_query(self._database.client, self.path))
 
     async def load_parts(
         self, documents: Sequence[WorkspaceDocument]
     ) -> dict[str, list[DocumentPart]]:
-        """Read the parts of documents that exist, by document id. One round trip."""
+        """Read the parts of documents that exist, by document id.
+
+        Costs one Firestore round trip.
+        """
         names = {document.document_id: part_names(document) for document in documents}
         references = [
             self._reference(PARTS, name) for part_list in names.values() for name in part_list
@@ -216,7 +222,7 @@ class Workspace:
         }
 
     async def load_contents(self, document: WorkspaceDocument) -> list[DocumentPart]:
-        """Read all parts of a document. One round trip.
+        """Read all parts of a document. Costs one Firestore round trip.
 
         Raises:
             DocumentErased: Some of them no longer exist.
@@ -231,7 +237,10 @@ class Workspace:
     async def stored_passages(
         self, passage_ids: Sequence[str], document: WorkspaceDocument
     ) -> StoredPassages:
-        """Find out what is stored of these passages of a document. One round trip."""
+        """Find out what is stored of these passages of a document.
+
+        Costs one Firestore round trip.
+        """
         fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
         vectors = {name: _to_vector(data, document.profile) for name, data in fields.items()}
         facet = upload_facet(document)
@@ -243,7 +252,10 @@ class Workspace:
     async def texts_without_vector(
         self, passage_ids: Sequence[str], profile: IndexProfile
     ) -> dict[str, str]:
-        """The texts of those of these passages that still need a vector. One round trip."""
+        """Load the texts of those of these passages that still need a vector.
+
+        Costs one Firestore round trip.
+        """
         fields = await self._passages(passage_ids, ["text", "embedding", "embedding_model"])
         return {
             name: data["text"] for name, data in fields.items() if _to_vector(data, profile) is None
@@ -252,7 +264,7 @@ class Workspace:
     def upload_writes(
         self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
     ) -> list[Write]:
-        """The writes that begin an upload. They are refused if the document changed since."""
+        """Build the writes that begin an upload. They are refused if the document changed since."""
         workspace = {"touched_at": now}
         if record.workspace.touched_at is None:
             workspace["created_at"] = now
@@ -284,11 +296,14 @@ class Workspace:
         return _put(record, status=status, next_at=now, tries=0, reason=None, prepaid=payment)
 
     def spend_prepayment_write(self, record: DocumentRecord) -> Write:
-        """The write that records that the paid call was answered; it succeeds once."""
+        """Build the write that records that the paid call was answered; it succeeds once."""
         return _put(record, prepaid=None)
 
     async def mark_failed(self, record: DocumentRecord, reason: str) -> None:
-        """Record that a document cannot be embedded, unless it changed. One round trip."""
+        """Record that a document cannot be embedded, unless it changed.
+
+        Costs one Firestore round trip.
+        """
         write = _put(record, status=DocumentStatus.FAILED, reason=reason)
         await self._database.commit_skipping_conflicts([write])
 
@@ -298,10 +313,12 @@ class Workspace:
         texts: Mapping[str, str],
         vectors: Mapping[str, Vector],
     ) -> None:
-        """Store passages of a document, with the vectors that exist. One round trip.
+        """Store passages of a document, with the vectors that exist.
+
+        Costs one Firestore round trip.
 
         Raises:
-            DocumentErased: The document was erased meanwhile.
+            DocumentErased: The document has since been erased.
         """
         facet = upload_facet(document)
         writes: list[Write] = []
@@ -317,7 +334,7 @@ class Workspace:
         """Store the contents of a document. One round trip for each three parts.
 
         Raises:
-            DocumentErased: The document was erased meanwhile.
+            DocumentErased: The document has since been erased.
         """
         data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         writes = [
@@ -328,29 +345,32 @@ class Workspace:
             await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
 
     async def update(self, document: WorkspaceDocument, **changes: Any) -> WorkspaceDocument:
-        """Change fields of a document, and return it as it is then. One round trip.
+        """Change fields of a document, and return it as it is then. Costs one Firestore round trip.
 
         Raises:
-            DocumentErased: The document was erased meanwhile.
+            DocumentErased: The document has since been erased.
         """
         reference = self._reference(DOCUMENTS, document.document_id)
         await self._commit(document, [lambda batch: batch.update(reference, _stored(changes))])
         return replace(document, **changes)
 
     def existence_guard(self, document: WorkspaceDocument) -> Write:
-        """A write that makes its commit fail if the document was erased."""
+        """Build a write that makes its commit fail if the document was erased."""
         marker = self._marker(document)
         return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
 
     async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
-        """Whether none of these documents was erased, not even partly. One round trip."""
+        """Return whether none of these documents was erased, not even partly.
+
+        Costs one Firestore round trip.
+        """
         markers = [self._marker(document) for document in documents]
         references = [self._reference(DOCUMENTS, document.document_id) for document in documents]
         snapshots = await self._database.get_all([*markers, *references], ["arrival"])
         return len(snapshots) == 2 * len(documents)
 
     def passages_of(self, documents: Sequence[WorkspaceDocument]) -> PassageIndex:
-        """The passages of these documents, for a search."""
+        """Return the passages of these documents, for a search."""
         return PassageIndex(self._database, self.path, documents)
 
     @property
@@ -376,7 +396,7 @@ class Workspace:
     async def _passages(
         self, passage_ids: Sequence[str], fields: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
-        """The fields of passages that exist, by passage id."""
+        """Return the fields of passages that exist, by passage id."""
         references = [self._reference(PASSAGES, name) for name in passage_ids]
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
@@ -403,12 +423,12 @@ def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
 
 
 def part_names(document: WorkspaceDocument) -> list[str]:
-    """The names of a document's parts, in order."""
+    """Return the names of a document's parts, in order."""
     return [f"{document.document_id}.{document.upload_id}.{n}" for n in range(document.parts)]
 
 
 def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: int) -> AsyncQuery:
-    """The documents of a workspace that can be searched, the latest first."""
+    """Query the documents of a workspace that can be searched, the latest first."""
     ready = (
         client.collection(f"{path}/{DOCUMENTS}")
         .where(filter=FieldFilter("status", "==", DocumentStatus.READY.value))
@@ -418,13 +438,13 @@ def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: in
 
 
 def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
-    """The documents of a workspace that wait for vectors."""
+    """Query the documents of a workspace that wait for vectors."""
     waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection(f"{path}/{DOCUMENTS}").where(filter=waiting)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Every query this file can build, for the proof that each has its index."""
+    """Yield every shape of query this module builds, to prove that each has its index."""
     workspace = f"users/a/{WORKSPACES}/b"
     passages = client.collection(f"{workspace}/{PASSAGES}")
     yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
@@ -432,7 +452,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
 
 
 def _to_vector(data: Mapping[str, Any], profile: IndexProfile) -> Vector | None:
-    """The stored vector of a passage, if it is of this profile."""
+    """Return the stored vector of a passage, if it is of this profile."""
     stored = data.get("embedding")
     if stored is None or data.get("embedding_model") != profile.model:
         return None
@@ -445,7 +465,7 @@ def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
 
 
 def _put(record: DocumentRecord, **changes: Any) -> Write:
-    """A write of some fields; refused if the document changed since it was read."""
+    """Build a write of some fields that is rejected if the document changed since it was read."""
     return put_if_unchanged(record.snapshot, _stored(changes))
 
 

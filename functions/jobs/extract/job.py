@@ -52,7 +52,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """The number of chunks in the queue; 0 if there is no language model."""
+    """Count the chunks in the queue; 0 if there is no language model."""
     return 0 if ctx.generator is None else await ChunkQueue(ctx.database).count_pending(STEP)
 
 

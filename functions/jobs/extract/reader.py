@@ -114,7 +114,7 @@ class PassageReader:
         await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
     async def _extract(self, chunk: PendingChunk) -> list[Extraction]:
-        """The extractions whose quotes are in the passage."""
+        """Return the extractions whose quotes are in the passage."""
         if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
@@ -134,7 +134,7 @@ class PassageReader:
         return await count_tokens(findings, self._context.meter)
 
     async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
-        """Extractions with their vectors, without duplicates in the passage itself."""
+        """Return extractions with their vectors, without duplicates in the passage itself."""
         if not extractions:
             return []
         embedder = self._context.embedder
@@ -143,7 +143,7 @@ class PassageReader:
         return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
 
     async def _neighbours(self, embedded: Embedded) -> list[Similar]:
-        """The similar extractions in the database, without those about to be replaced."""
+        """Return the similar extractions in the database, without those about to be replaced."""
         extraction, vector = embedded
         neighbours = await Extractions(self._context.database).nearest_above(
             vector,

@@ -128,7 +128,7 @@ async def _defer(
 async def _give_up(
     workspace: Workspace, document: WorkspaceDocument, reason: str, report: Report
 ) -> None:
-    """Mark a document as failed, unless a call has embedded it meanwhile."""
+    """Mark a document as failed, unless a call has since embedded it."""
     record = await workspace.load_document(document.document_id)
     latest = record.document
     if (
@@ -142,7 +142,7 @@ async def _give_up(
 
 
 async def count_waiting(ctx: Context) -> int:
-    """The number of documents that wait to be embedded."""
+    """Count the documents that wait to be embedded."""
     return await WorkspaceQueue(ctx.database).count_waiting()
 
 

@@ -36,8 +36,8 @@ async def trust(ctx: Context, budget: Budget) -> Report:
 
     Trust and status are computed from the tallies when they are read, so nothing else needs an
     update. Every vote keeps the tallies exact; this job repairs damage of other origin. A tally
-    that changes meanwhile is left to the next run, so that no vote is lost. A run that is killed is
-    continued by the next one.
+    that changes in the meantime is left to the next run, so that no vote is lost. A run that is
+    killed is continued by the next one.
     """
     report, started = Report(), ctx.clock()
     recount = VoteRecount(ctx.database)
@@ -116,7 +116,7 @@ async def _recount_trace(
 
 
 async def count_pending(ctx: Context) -> int:
-    """The number of traces that the due round still has to recount; 0 if none is due."""
+    """Count the traces that the due round still has to recount; 0 if none is due."""
     position = await SweepProgress(ctx.database, NAME).due(ROUND, ctx.clock(), ROUND_INTERVAL)
     if position is None:
         return 0

@@ -193,7 +193,7 @@ async def _read(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], in
 
 
 def _task_filter(args: In, today: date) -> TaskFilter:
-    """The conditions that the database applies.
+    """Return the conditions that the database applies.
 
     Raises:
         InvalidInput: `due_from` is later than `due_to`.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _not_given() -> Any:
-    """The value of a field that is not given; `In.changes` leaves such fields out."""
+    """Return the value of a field that is not given; `In.changes` leaves such fields out."""
     return None
 
 

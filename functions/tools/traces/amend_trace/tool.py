@@ -162,7 +162,7 @@ def _out(trace: Trace, changed: list[str]) -> Out:
 
 
 def in_words(out: Out) -> str:
-    """The result as text."""
+    """Return the result as text."""
     if not out.changed:
         return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) already says that.'
     undo = out.undo.in_words() if out.undo else ""

@@ -119,7 +119,7 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
 def _blocking_duplicate(
     duplicates: Sequence[Trace], superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
-    """The duplicate, if any, for which the new trace is not stored.
+    """Return the duplicate, if any, for which the new trace is not stored.
 
     With `supersedes` a duplicate is stored, unless the duplicate is the caller's own flagged trace:
     a copy would clear the warnings.
@@ -179,7 +179,7 @@ def _out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: bool) -
 
 
 def in_words(out: Out) -> str:
-    """The result as text."""
+    """Return the result as text."""
     if out.duplicate:
         next_step = (
             "Voters warn of that trace: read why with get_trace before you contribute it again."

@@ -14,10 +14,10 @@ from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, TraceStatus, VoteType
 from shared.traces.views import (
     TraceSummary,
+    build_trace_view,
+    format_votes,
     get_readable_trace,
     is_contributor,
-    trace_view,
-    votes_in_words,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _out(
     context, solution = trace.content.context_text, trace.content.solution_text
     end = offset + MAX_CHARACTERS
     counts = own_vote and vote and trace.counts(vote, own_vote.revision)
-    return trace_view(
+    return build_trace_view(
         Out,
         trace,
         context_text=context[offset:end],
@@ -123,11 +123,11 @@ def _out(
 
 
 def in_words(out: Out) -> str:
-    """The result as text."""
+    """Return the result as text."""
     lines = [
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
-        f"Votes: {votes_in_words(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
+        f"Votes: {format_votes(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
         *_notes(out),
         *(["Feedback:"] if out.feedback else []),
         *map(_feedback_line, out.feedback),

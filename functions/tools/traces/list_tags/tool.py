@@ -70,7 +70,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
 
 
 def in_words(out: Out) -> str:
-    """The tags on one line."""
+    """Return the tags on one line."""
     if not out.total:
         return "Available tags (0 total): no trace has any yet."
     if not out.tags:

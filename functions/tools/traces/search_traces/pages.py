@@ -17,7 +17,7 @@ from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
-from shared.traces.views import TraceSummary, trace_view
+from shared.traces.views import TraceSummary, build_trace_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
 
 
 def _hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
-    return trace_view(
+    return build_trace_view(
         TraceHit,
         trace,
         rank=rank,

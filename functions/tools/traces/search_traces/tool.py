@@ -22,7 +22,7 @@ from shared.search.listing import FINGERPRINTS
 from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import with_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
-from shared.traces.views import votes_in_words
+from shared.traces.views import format_votes
 
 if TYPE_CHECKING:
     from functions.tools.traces.search_traces.pages import TracePage
@@ -93,7 +93,7 @@ def _out(args: In, page: TracePage) -> Out:
 
 
 def in_words(out: Out) -> str:
-    """The hits as text."""
+    """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
     if out.results:
         paragraphs.append(_heading(out))
@@ -113,7 +113,7 @@ def _heading(out: Out) -> str:
 
 def _hit_in_words(hit: TraceHit) -> str:
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
-    scores += [f"trust: {hit.trust:.2f}", votes_in_words(hit)]
+    scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
     scores += [hit.status] if hit.status != "pending" else []
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"

@@ -18,7 +18,7 @@ from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable_texts
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
-from shared.traces.views import TraceSummary, get_readable_trace, is_contributor, trace_view
+from shared.traces.views import TraceSummary, build_trace_view, get_readable_trace, is_contributor
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -152,7 +152,7 @@ def _moved(tally: VoteTally, before: Vote | None, after: Vote | None) -> VoteTal
 
 
 def _out(stored: StoredTrace, before: Vote | None, after: Vote | None, undo: Undo | None) -> Out:
-    return trace_view(
+    return build_trace_view(
         Out,
         stored.trace,
         vote=after.type if after else None,
@@ -173,7 +173,7 @@ def _undo(trace_id: str, before: Vote | None, text: str | None) -> Undo:
 
 
 def in_words(out: Out) -> str:
-    """The result as text."""
+    """Return the result as text."""
     if not out.changed:
         state = f"your vote already is {out.vote}" if out.vote else "you have no vote on it"
         return f"Nothing changed on trace {out.trace_id}: {state}."

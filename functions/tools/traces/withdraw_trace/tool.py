@@ -118,7 +118,7 @@ def _out(trace: Trace, *, changed: bool) -> Out:
 
 
 def in_words(out: Out) -> str:
-    """The result as text."""
+    """Return the result as text."""
     trace = f'the trace "{out.title}" (ID: {out.trace_id})'
     if out.status is TraceStatus.WITHDRAWN:
         state = "withdrawn"

@@ -133,13 +133,13 @@ def read_request(args: In, ctx: Context) -> Request:
 
 
 def invalid(field: str, problem: str) -> InvalidInput:
-    """An argument that `extract_key_info` cannot work with."""
+    """Return an argument that `extract_key_info` cannot work with."""
     message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
     return InvalidInput(message, details={field: problem})
 
 
 def task_id_of(args: In, caller: Caller) -> str:
-    """The id of the workspace: of the arguments, else of the caller's key, else the default.
+    """Return the id of the workspace: of the arguments, else of the caller's key, else the default.
 
     Raises:
         InvalidInput: The name is blank.

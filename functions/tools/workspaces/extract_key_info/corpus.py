@@ -72,7 +72,10 @@ class WorkspaceCorpus:
         self._contents: Contents = {}
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002 - there are none
-        """Read the postings of these terms, together with the spans of passages. One round trip."""
+        """Read the postings of these terms, together with the spans of passages.
+
+        Costs one Firestore round trip.
+        """
         self._contents = await self._load_contents()
         parts = [part for parts in self._contents.values() for part in parts]
         postings, totals = term_postings(parts, terms)
@@ -106,7 +109,7 @@ class PassagesInMemory:
         self._vectors = vectors
 
     async def get_all(self, ids: Sequence[str]) -> list[WorkspacePassage]:
-        """The passages of these ids that exist, in this order."""
+        """Return the passages of these ids that exist, in this order."""
         return [WorkspacePassage(name, self._texts[name]) for name in ids if name in self._texts]
 
     async def nearest(
@@ -115,13 +118,13 @@ class PassagesInMemory:
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - workspaces are searched without filters
     ) -> list[Neighbour[WorkspacePassage]]:
-        """The nearest passages, best first."""
+        """Return the nearest passages, best first."""
         return (await self.similarities(vector, list(self._texts)))[:limit]
 
     async def similarities(
         self, vector: Vector, ids: Sequence[str]
     ) -> list[Neighbour[WorkspacePassage]]:
-        """The passages of these ids, compared with a vector, best first."""
+        """Return the passages of these ids, compared with a vector, best first."""
         neighbours = [
             compare(passage, vector, self._vectors[passage.id])
             for passage in await self.get_all(ids)
@@ -135,7 +138,7 @@ def corpus_in_memory(
     texts: Mapping[str, str],
     vectors: Mapping[str, Vector],
 ) -> WorkspaceCorpus:
-    """A document that was just uploaded: it is searched without a round trip."""
+    """Return a document that was just uploaded: it is searched without a round trip."""
 
     async def contents() -> Contents:
         return {document.document_id: parts}

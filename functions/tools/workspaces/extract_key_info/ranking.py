@@ -71,7 +71,7 @@ async def rank_passages(
     Of equal scores, passages of the latest document come first, then by their order in the text.
 
     Raises:
-        DocumentErased: A document was erased meanwhile.
+        DocumentErased: A document has since been erased.
         Unavailable: The database is down.
     """
     weight = ctx.settings.extract_semantic_weight
@@ -102,7 +102,7 @@ async def rank_passages(
 async def _texts(
     hits: Sequence[Candidate[WorkspacePassage]], searched: WorkspaceCorpus
 ) -> dict[str, str]:
-    """The cleaned texts of passages. One round trip for those that only words found."""
+    """Load the cleaned texts of passages. One round trip for those that only words found."""
     texts = {hit.id: hit.document.text for hit in hits if hit.document}
     missing = [hit.id for hit in hits if hit.id not in texts]
     passages = await searched.corpus.documents.get_all(missing)

@@ -68,7 +68,7 @@ class Out(Result):
 
 
 def passage_result(passage: RankedPassage) -> PassageResult:
-    """A passage as the answer shows it."""
+    """Return a passage as the answer shows it."""
     hit, location = passage.hit, passage.location
     return PassageResult(
         document=location.document.document_id,

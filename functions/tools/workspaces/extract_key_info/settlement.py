@@ -40,7 +40,7 @@ async def settle_answer(
     request: Request,
     ctx: Context,
 ) -> Outcome[Out]:
-    """The outcome of an answered call.
+    """Return the outcome of an answered call.
 
     It is free if an earlier call paid for the document without getting an answer. It is stored for
     repetition only while the quoted documents exist.
@@ -135,7 +135,7 @@ async def _commit(
 async def defer(
     requested: RequestedDocument, request: Request, ctx: Context
 ) -> Outcome[Out] | None:
-    """Leave the remaining passages to a job; None if they are embedded by now.
+    """Leave the remaining passages to a job. Return None if they are embedded by now.
 
     One commit marks the document as waiting and records which call has paid. The call that defers
     it pays, and one later answer is free. Calls that find it deferred pay nothing.
@@ -167,7 +167,7 @@ async def defer(
 
 
 def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[Out]:
-    """The outcome that tells the caller when to ask again."""
+    """Return the outcome that tells the caller when to ask again."""
     document = requested.document
     seconds = MIN_RETRY_SECONDS + math.ceil(requested.seconds_left)
     out = Out(

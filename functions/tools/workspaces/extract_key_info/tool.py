@@ -111,7 +111,7 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
 async def _corpus(
     requested: RequestedDocument | None, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
-    """The documents to search: the requested one, or all of the workspace."""
+    """Return the documents to search: the requested one, or all of the workspace."""
     record = requested.record if requested else None
     if requested is None or request.scope is SearchScope.TASK:
         workspace = record.workspace if record else await request.workspace.load()
@@ -128,7 +128,7 @@ async def _corpus(
 async def _whole_workspace(
     workspace: WorkspaceRecord, request: Request, ctx: Context
 ) -> WorkspaceCorpus:
-    """All documents of the workspace, up to `MAX_DOCUMENTS`.
+    """Return all documents of the workspace, up to `MAX_DOCUMENTS`.
 
     Raises:
         NotFound: None of them can be searched.

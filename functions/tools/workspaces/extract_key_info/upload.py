@@ -130,7 +130,7 @@ async def upload(
     Raises:
         InvalidInput: The text is empty, has too many passages, or one that the model refuses.
         Unavailable: The embedding provider or the database is down. What is done stays stored.
-        Conflict: The document was erased meanwhile, or the base is embedded with another model.
+        Conflict: The document has since been erased, or the base is embedded with another model.
     """
     characters = ctx.settings.extract_passage_characters
     passages = await asyncio.to_thread(parse_passages, text, characters)
@@ -170,7 +170,7 @@ async def resume(
     Raises:
         InvalidInput: The model refuses a passage.
         Unavailable: The embedding provider or the database is down. What is done stays stored.
-        DocumentErased: The document was erased meanwhile.
+        DocumentErased: The document has since been erased.
     """
     if document.status is DocumentStatus.READY:
         return RequestedDocument(document=document, record=record)
@@ -255,7 +255,7 @@ async def _begin(
 
 
 def _is_same_build(one: WorkspaceDocument, other: WorkspaceDocument) -> bool:
-    """Whether two uploads of a text were split and indexed alike."""
+    """Return whether two uploads of a text were split and indexed alike."""
     return one.profile == other.profile and _splitting(one) == _splitting(other)
 
 
@@ -355,13 +355,13 @@ class EmbeddingTimer:
         return is_warming_up or now + self.seconds_left < self._end
 
     def has_time_for_batch(self, passages: int) -> bool:
-        """Whether there is time for another batch, with so many passages remaining."""
+        """Return whether there is time for another batch, with so many passages remaining."""
         now, per_passage = self._measure()
         self.seconds_left = passages * per_passage
         return now + BATCH * per_passage < self._end
 
     def _measure(self) -> tuple[float, float]:
-        """The time, and how long a passage takes. Called once before each batch."""
+        """Return the time, and how long a passage takes. Called once before each batch."""
         now, embedded = time.monotonic(), self._batches * BATCH
         self._batches += 1
         return now, (now - self._started) / embedded if embedded else DEFAULT_SECONDS
