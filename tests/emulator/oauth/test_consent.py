@@ -126,7 +126,7 @@ async def test_a_key_that_allows_nothing_of_it_is_told_so(
     address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
     answer = await send(browser, await form_in(browser, address) | {"key": key})
     assert 403 == answer.status_code
-    assert "has none of the scopes that the program asks for" in answer.text
+    assert "has none of the scopes that the program requests" in answer.text
     assert 0 == await sign_in_app.count_grants()
 
 
