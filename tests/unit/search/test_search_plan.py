@@ -131,7 +131,7 @@ def test_without_filters_a_plan_has_no_dates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "known", "nothing"),
+    ("selection", "existing", "nothing"),
     [
         (Selection(), [], False),
         (selected(list(TAGS[:2])), [TAGS[0]], False),
