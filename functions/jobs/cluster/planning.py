@@ -1,4 +1,4 @@
-"""Recognising clusters of a former run, and planning what is stored of each cluster."""
+"""Matching new clusters with those of the previous run, and planning the clusters to store."""
 
 from __future__ import annotations
 
@@ -21,44 +21,48 @@ if TYPE_CHECKING:
     from shared.clustering.clusters import VectorCluster
     from shared.knowledge.clustering_repository import AssignedChunk
 
-CENTRAL: Final = 30
-"""A cluster is named by this many of its passages, the most central."""
+NAMING_SAMPLE_SIZE: Final = 30
+"""Number of passages, the most central ones, by which a cluster is named."""
 MIN_OVERLAP: Final = 0.5
-"""A cluster keeps its name if it shares at least this much with what it was, and with the passages
-by which it was named."""
+"""Least overlap with which a cluster keeps its name.
+
+Two ratios must reach it: the similarity of its members to the previous members, and the share of
+the naming sample that is still in the cluster.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A cluster as it is to be stored.
+    """A plan for storing one cluster.
 
     Attributes:
-        vectors: The centroid, reach and members that were found.
+        new_cluster: The new centroid and members, and the radius `reach`: the least similarity to
+            the centroid at which a passage joins the cluster.
         members: The ids of its passages, the most central first.
         position: Its position on the map.
-        cluster_id: Its id: that of the stored cluster, if it was recognised.
-        stored: The stored cluster, if it was recognised.
-        description: Its present description; None if it needs a new one.
+        cluster_id: The id of the previous cluster, or a new one if there is none.
+        previous: The matching cluster of the previous run, or None if it is new.
+        description: Its current description, or None if it needs a new one.
     """
 
-    vectors: VectorCluster
+    new_cluster: VectorCluster
     members: tuple[str, ...]
     position: tuple[float, float]
     cluster_id: str
-    stored: ClusterWithCentroid | None
+    previous: ClusterWithCentroid | None
     description: ClusterDescription | None
 
     def cluster(
         self, description: ClusterDescription, run_id: str, now: datetime
     ) -> ClusterWithCentroid:
-        """The cluster to store.
+        """Return the cluster to store.
 
         Args:
             description: Its name and description.
             run_id: The run that found it.
             now: The time of writing.
         """
-        named = self.stored if self.description else None
+        named = self.previous if self.description else None
         x, y = self.position
         return ClusterWithCentroid(
             cluster=Cluster(
@@ -70,13 +74,13 @@ class ClusterPlan:
                 x=x,
                 y=y,
                 run_id=run_id,
-                created_at=self.stored.cluster.created_at if self.stored else now,
+                created_at=self.previous.cluster.created_at if self.previous else now,
             ),
-            centroid=tuple(self.vectors.centroid.tolist()),
-            reach=self.vectors.reach,
+            centroid=tuple(self.new_cluster.centroid.tolist()),
+            reach=self.new_cluster.reach,
             named_by=named.named_by if named else BY_WORDS,
-            central=(named.central if named else ()) or self.members[:CENTRAL],
-            members_hash=hash_of(self.members),
+            central=(named.central if named else ()) or self.members[:NAMING_SAMPLE_SIZE],
+            members_hash=hash_members(self.members),
         )
 
 
@@ -85,53 +89,61 @@ def plan_clusters(
     chunks: Sequence[AssignedChunk],
     clusters: Sequence[ClusterWithCentroid],
 ) -> list[ClusterPlan]:
-    """Match new clusters with stored ones.
+    """Match new clusters with previous ones, and plan the clusters to store.
 
     Args:
         new_clusters: The new clusters; their rows are positions in `chunks`.
-        chunks: All passages, with their present clusters.
-        clusters: The stored clusters.
+        chunks: All passages, with their current clusters.
+        clusters: The stored clusters of previous runs.
     """
-    stored = {entry.cluster.cluster_id: entry for entry in clusters}
+    previous = {cluster.cluster.cluster_id: cluster for cluster in clusters}
     members = [tuple(chunks[row].chunk_id for row in cluster.members) for cluster in new_clusters]
     positions = project([cluster.centroid for cluster in new_clusters])
     plans: list[ClusterPlan] = []
-    used = set(stored)
-    rows = zip(new_clusters, positions, members, _match(members, chunks, stored), strict=True)
-    for vectors, position, chunk_ids, match in rows:
+    used = set(previous)
+    rows = zip(new_clusters, positions, members, _match(members, chunks, previous), strict=True)
+    for new_cluster, position, chunk_ids, match in rows:
         cluster_id = match.cluster_id if match else _new_id(chunk_ids, used)
         used.add(cluster_id)
-        former = stored.get(cluster_id)
-        description = _kept_description(former, match, chunk_ids) if former and match else None
-        plans.append(ClusterPlan(vectors, chunk_ids, position, cluster_id, former, description))
+        previous_cluster = previous.get(cluster_id)
+        description = (
+            _current_description(previous_cluster, match, chunk_ids)
+            if previous_cluster and match
+            else None
+        )
+        plans.append(
+            ClusterPlan(new_cluster, chunk_ids, position, cluster_id, previous_cluster, description)
+        )
     return plans
 
 
-def hash_of(members: Collection[str]) -> str:
-    """A hash of the members, whatever their order."""
+def hash_members(members: Collection[str]) -> str:
+    """Hash the members; their order does not matter."""
     return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()
 
 
 def _match(
     new_members: Sequence[Sequence[str]],
     chunks: Sequence[AssignedChunk],
-    stored: Mapping[str, ClusterWithCentroid],
+    previous: Mapping[str, ClusterWithCentroid],
 ) -> list[ClusterMatch | None]:
-    """Match each new cluster with a stored one, if possible.
+    """Match each new cluster with a previous one, if possible.
 
-    A cluster with exactly the members that a former run planned for a stored one is that cluster:
-    so a run that was killed while it moved passages is understood by the next.
+    A new cluster whose members have the stored hash of a previous cluster is that cluster. This way
+    the next run can complete one that was killed while it assigned passages.
     """
     by_hash = {
-        entry.members_hash: cluster_id for cluster_id, entry in stored.items() if entry.members_hash
+        cluster.members_hash: cluster_id
+        for cluster_id, cluster in previous.items()
+        if cluster.members_hash
     }
-    exact = [by_hash.get(hash_of(members)) for members in new_members]
-    unmatched = [number for number, cluster_id in enumerate(exact) if cluster_id is None]
-    former_members = _members_of(stored.keys() - set(exact), chunks)
+    exact = [by_hash.get(hash_members(members)) for members in new_members]
+    unmatched = [index for index, cluster_id in enumerate(exact) if cluster_id is None]
+    previous_members = _members_of(previous.keys() - set(exact), chunks)
     result = [ClusterMatch(cluster_id, 1.0) if cluster_id else None for cluster_id in exact]
-    similar = match_clusters([new_members[number] for number in unmatched], former_members)
-    for number, match in zip(unmatched, similar, strict=True):
-        result[number] = match
+    similar = match_clusters([new_members[index] for index in unmatched], previous_members)
+    for index, match in zip(unmatched, similar, strict=True):
+        result[index] = match
     return result
 
 
@@ -146,20 +158,20 @@ def _members_of(
     return members
 
 
-def _kept_description(
-    stored: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
+def _current_description(
+    previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
-    """The description of a stored cluster, if it still fits: clusters drift with every run."""
-    remaining = set(stored.central) & set(members)
-    if match.similarity < MIN_OVERLAP or len(remaining) < MIN_OVERLAP * len(stored.central):
+    """Return the description of a previous cluster, or None if the cluster drifted too far."""
+    remaining = set(previous.central) & set(members)
+    if match.similarity < MIN_OVERLAP or len(remaining) < MIN_OVERLAP * len(previous.central):
         return None
-    cluster = stored.cluster
+    cluster = previous.cluster
     return ClusterDescription(cluster.name, cluster.description or "", cluster.keywords)
 
 
 def _new_id(members: Sequence[str], used: Collection[str]) -> str:
-    """An unused id. The prefix `topic-` is part of stored ids."""
-    base = f"topic-{hash_of(members)[:12]}"
+    """Return an unused id. The prefix `topic-` is part of stored ids."""
+    base = f"topic-{hash_members(members)[:12]}"
     if base not in used:
         return base
     return next(name for n in count(2) if (name := f"{base}-{n}") not in used)

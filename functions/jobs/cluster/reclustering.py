@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from functions.jobs.cluster.planning import CENTRAL, plan_clusters
+from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters
 from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
@@ -37,7 +37,7 @@ READING_SHARE: Final = 0.6
 """A run stops reading after this share of its time, to assign at least the new passages."""
 NO_TIME: Final = (
     "There was no time to read all passages, so they were not clustered again. New passages are"
-    " assigned to the present clusters, if there are any."
+    " assigned to the current clusters, if there are any."
 )
 
 
@@ -57,7 +57,8 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     completed by the next run: it reads all passages, finds the same clusters, recognises them by
     their members, and writes what is left.
 
-    Every passage is read once, and the `CENTRAL` ones of each cluster again if one needs a name.
+    Every passage is read once. If a cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
+    passages of each cluster are read again.
 
     Returns:
         Whether there was time to read all passages; if not, the report says so.
@@ -115,7 +116,7 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
     kept = [plan.description for plan in plans]
     if all(kept):
         return [description for description in kept if description]
-    central = [plan.members[:CENTRAL] for plan in plans]
+    central = [plan.members[:NAMING_SAMPLE_SIZE] for plan in plans]
     chunk_ids = [chunk_id for members in central for chunk_id in members]
     texts = await Clusterings(ctx.database).texts(chunk_ids)
     passages = [

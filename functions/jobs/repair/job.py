@@ -24,8 +24,8 @@ async def repair(ctx: Context, budget: Budget) -> Report:
     The index job keeps the postings of chunks exact, and each trace those that it is in; this job
     repairs damage of other origin, and restores the best entries of truncated postings. It reads
     all documents for as many postings as fit in memory, and again for the next part. The index job
-    does not run meanwhile: the two share a lease. After a run that was killed, the next one starts
-    from the beginning; after one that ran out of time, it continues.
+    does not run at the same time, because the two share a lease. After a run that was killed, the
+    next one starts from the beginning; after one that ran out of time, it continues.
 
     Every postings document is read once, and every document once for each part.
     """
@@ -46,7 +46,7 @@ async def repair_within(limits: RebuildLimits, ctx: Context, budget: Budget) -> 
             corpus_repair = CorpusRepair(corpus, limits, ctx, report)
             rebuilt = await corpus_repair.rebuild(after)
             await corpus_repair.compare(rebuilt, budget)
-            after = rebuilt.until
+            after = rebuilt.end_at
     if unfinished:
         await progress.save(None)
     return report
@@ -58,23 +58,23 @@ class CorpusRepair:
     def __init__(
         self, corpus: IndexedCorpus, limits: RebuildLimits, ctx: Context, report: Report
     ) -> None:
-        """Repair this corpus."""
+        """Store the corpus and its limits. Nothing is read yet."""
         self._corpus = corpus
         self._limits = limits
         self._report = report
         self._store = IndexRepair(ctx.database, corpus)
 
     async def rebuild(
-        self, after: PostingsRef, only: Collection[PostingsRef] | None = None
+        self, after: PostingsRef, only_refs: Collection[PostingsRef] | None = None
     ) -> RebuiltPostings:
         """Rebuild postings from a position on, after the totals, on which truncation depends."""
         while True:
             stored = await self._store.totals()
             average = stored.totals.average
-            rebuilt = RebuiltPostings(self._corpus.names, after, average, self._limits, only)
+            rebuilt = RebuiltPostings(self._corpus.names, after, average, self._limits, only_refs)
             async for document_id, state in self._store.indexed_states():
-                rebuilt.add(document_id, state)
-            # Totals that changed meanwhile are right; the indexed states may be older.
+                rebuilt.add_document(document_id, state)
+            # Totals that changed in the meantime are right; the indexed states may be older.
             if rebuilt.totals == stored.totals:
                 return rebuilt
             if not await self._store.correct_totals(stored, rebuilt.totals):
@@ -85,7 +85,7 @@ class CorpusRepair:
         """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
         missing = set(rebuilt.refs())
         suspect: set[PostingsRef] = set()
-        async for stored in self._store.postings(rebuilt.after, rebuilt.until):
+        async for stored in self._store.postings(rebuilt.start_after, rebuilt.end_at):
             differing = _differing(rebuilt, stored)
             if self._corpus.exclusive:
                 await self._replace(differing)
@@ -97,9 +97,9 @@ class CorpusRepair:
             refs = sorted(missing)
             for start in range(0, len(refs), PAGE):
                 page = refs[start : start + PAGE]
-                await self._replace({ref: rebuilt.document(ref, None) for ref in page})
+                await self._replace({ref: rebuilt.posting_data(ref, None) for ref in page})
         elif suspect or missing:
-            await self._compare_again(rebuilt.after, sorted(suspect | missing))
+            await self._compare_again(rebuilt.start_after, sorted(suspect | missing))
 
     async def _compare_again(self, after: PostingsRef, refs: list[PostingsRef]) -> None:
         """Replace what differs from indexed states that were read after the postings.
@@ -112,7 +112,9 @@ class CorpusRepair:
         rebuilt = await self.rebuild(after, frozenset(refs))
         stored = {ref: snapshot.to_dict() or {} for ref, snapshot in snapshots.items()}
         wrong = _differing(rebuilt, stored)
-        wrong |= {ref: rebuilt.document(ref, None) for ref in rebuilt.refs() if ref not in stored}
+        wrong |= {
+            ref: rebuilt.posting_data(ref, None) for ref in rebuilt.refs() if ref not in stored
+        }
         for count, removed in (("repaired", False), ("removed", True)):
             postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
             replaced = await self._store.replace_unchanged(postings, snapshots)
@@ -127,8 +129,8 @@ class CorpusRepair:
 def _differing(
     rebuilt: RebuiltPostings, stored: Mapping[PostingsRef, Mapping[str, Any]]
 ) -> dict[PostingsRef, dict[str, Any] | None]:
-    """The stored postings that differ, as they should be; None for those to delete."""
-    correct = {ref: rebuilt.document(ref, data.get("name")) for ref, data in stored.items()}
+    """Return the correct fields of each stored posting list that differs, or None to delete it."""
+    correct = {ref: rebuilt.posting_data(ref, data.get("name")) for ref, data in stored.items()}
     return {ref: data for ref, data in correct.items() if _differs(data, stored[ref])}
 
 

@@ -1,4 +1,4 @@
-"""Postings rebuilt from the indexed states of documents, as many at once as fit in memory."""
+"""Posting lists rebuilt from the indexed states of documents, as many as fit in memory."""
 
 from __future__ import annotations
 
@@ -17,65 +17,65 @@ if TYPE_CHECKING:
     from shared.index.postings import IndexCollections, PostingsRef
 
 _OVERHEAD: Final = 3
-"""The memory of postings without entries, as a number of entries."""
+"""Memory of an empty posting list, counted in entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildLimits:
-    """Limits of postings, and of memory.
+    """Limits of a posting list and of memory.
 
     Attributes:
-        cap: The number of entries of truncated postings.
-        most: Postings with this many entries are truncated.
-        room: The number of entries in memory, with three for each postings document. A million take
-            some 75 MiB: 9,000 abstracts are one part, 60,000 are six.
+        cap: The number of entries that a posting list keeps when it is truncated.
+        truncate_at: A posting list with this many entries is truncated.
+        memory_budget: The number of entries in memory; each posting list counts as three more. A
+            million entries take about 75 MiB. 9,000 abstracts fit into one part, 60,000 need six.
     """
 
     cap: int = CAP
-    most: int = CAP + SLACK
-    room: int = 1_000_000
+    truncate_at: int = CAP + SLACK
+    memory_budget: int = 1_000_000
 
 
 class RebuiltPostings:
-    """The postings of a range, as many as there is room for.
+    """The posting lists of a range, as many as fit in memory.
 
-    When there is no more room, the range is shortened: its last postings, about half of what is in
-    memory, are left to the next part.
+    When the memory budget is used up, the range is shortened. Its last posting lists, about half of
+    the entries in memory, are left to the next part.
 
     Attributes:
-        after: The position before the first postings.
-        until: The last postings; None if there are none after them.
-        documents: The number of documents that have terms.
-        length: The number of their terms.
+        start_after: The position before the first posting list.
+        end_at: The last posting list, or None if the range has no end.
+        document_count: The number of documents that have terms.
+        total_length: The number of terms of these documents.
     """
 
     def __init__(
         self,
         names: IndexCollections,
-        after: PostingsRef,
+        start_after: PostingsRef,
         average: float,
         limits: RebuildLimits,
-        only: Collection[PostingsRef] | None = None,
+        only_refs: Collection[PostingsRef] | None = None,
     ) -> None:
-        """Begin without entries.
+        """Begin with no posting lists.
 
         Args:
             names: The collections of the index.
-            after: The position before the first postings.
+            start_after: The position before the first posting list.
             average: The mean length of a document, which truncation depends on.
-            limits: The limits of postings and of memory.
-            only: Rebuild only these postings; None for all.
+            limits: The limits of a posting list and of memory.
+            only_refs: The only posting lists to rebuild, or None to rebuild all of them.
         """
         self._names = names
         self._policies = truncation_policies(names)
-        self._only = only
-        self.after = after
-        self.until: PostingsRef | None = None
-        self.documents = 0
-        self.length = 0
+        self._only_refs = only_refs
+        self.start_after = start_after
+        self.end_at: PostingsRef | None = None
+        self.document_count = 0
+        self.total_length = 0
         self._average = average
         self._limits = limits
-        self._size = 0
+        self._entry_count = 0
         self._entries: dict[PostingsRef, dict[str, int]] = {}
         self._dropped: Counter[PostingsRef] = Counter()
         self._spellings: dict[PostingsRef, Counter[str]] = {}
@@ -83,78 +83,85 @@ class RebuiltPostings:
     @property
     def totals(self) -> Totals:
         """The totals of all documents that were added."""
-        return Totals(self.documents, self.length)
+        return Totals(self.document_count, self.total_length)
 
-    def add(self, document_id: str, state: IndexedState) -> None:
+    def add_document(self, document_id: str, state: IndexedState) -> None:
         """Add the entries of a document."""
-        self.documents += state.length > 0
-        self.length += state.length
+        self.document_count += state.length > 0
+        self.total_length += state.length
         for ref, entry in state.entries(self._names):
             if self._in_range(ref):
-                self._add(ref, document_id, entry)
-                if ref[0] == self._names.facets:
-                    self._spellings[ref][state.facets[ref[1]]] += 1
-        while self._size > self._limits.room and len(self._entries) > 1:
+                collection, list_id = ref
+                self._add_entry(ref, document_id, entry)
+                if collection == self._names.facets:
+                    self._spellings[ref][state.facets[list_id]] += 1
+        while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 
     def refs(self) -> list[PostingsRef]:
-        """The rebuilt postings, in order."""
+        """Return the references of the rebuilt posting lists, in order."""
         return sorted(self._entries)
 
-    def document(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
-        """The document of postings as it should be.
+    def posting_data(self, ref: PostingsRef, spelling: str | None) -> dict[str, Any] | None:
+        """Return the correct stored fields of a posting list.
+
+        `df` is the document frequency, `postings` the entries, and `held` an upper bound of their
+        number. `since` is the first date from which a truncated list of a facet is complete.
 
         Args:
-            ref: The postings.
-            spelling: The present spelling of a facet; it is kept if a document uses it.
+            ref: The posting list.
+            spelling: The current spelling of a facet, which stays if a document uses it.
 
         Returns:
-            None if the postings should not exist.
+            The fields, or None if the posting list should not exist.
         """
         if ref not in self._entries:
             return None
         entries, df = self._entries[ref], len(self._entries[ref]) + self._dropped[ref]
-        kept = entries if df < self._limits.most else self._truncated(ref, self._limits.cap)
-        data: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
+        stored = entries if df < self._limits.truncate_at else self._truncate(ref, self._limits.cap)
+        data: dict[str, Any] = {"df": df, "postings": stored, "held": len(stored)}
         if ref[0] == self._names.facets:
             data |= self._facet_fields(ref, spelling)
-            if len(kept) < len(entries):
-                data["since"] = 1 + max(date for key, date in entries.items() if key not in kept)
+            if len(stored) < len(entries):
+                # Entries of a facet are dates. Some of the latest dropped date may be missing, so
+                # the list is complete only from the next one on.
+                dropped = (date for key, date in entries.items() if key not in stored)
+                data["since"] = 1 + max(dropped)
         return data
 
     def _in_range(self, ref: PostingsRef) -> bool:
-        if self._only is not None:
-            return ref in self._only
-        return self.after < ref and (self.until is None or ref <= self.until)
+        if self._only_refs is not None:
+            return ref in self._only_refs
+        return self.start_after < ref and (self.end_at is None or ref <= self.end_at)
 
-    def _add(self, ref: PostingsRef, document_id: str, entry: int) -> None:
+    def _add_entry(self, ref: PostingsRef, document_id: str, entry: int) -> None:
         if ref not in self._entries:
             self._entries[ref] = {}
-            self._size += _OVERHEAD
+            self._entry_count += _OVERHEAD
             if ref[0] == self._names.facets:
                 self._spellings[ref] = Counter()
         entries = self._entries[ref]
         entries[document_id] = entry
-        self._size += 1
-        if len(entries) > 2 * self._limits.most:
-            self._entries[ref] = self._truncated(ref, self._limits.most)
-            dropped = len(entries) - self._limits.most
+        self._entry_count += 1
+        if len(entries) > 2 * self._limits.truncate_at:
+            self._entries[ref] = self._truncate(ref, self._limits.truncate_at)
+            dropped = len(entries) - self._limits.truncate_at
             self._dropped[ref] += dropped
-            self._size -= dropped
+            self._entry_count -= dropped
 
-    def _truncated(self, ref: PostingsRef, limit: int) -> dict[str, int]:
+    def _truncate(self, ref: PostingsRef, limit: int) -> dict[str, int]:
         return dict(self._policies[ref[0]](self._entries[ref], self._average, limit))
 
     def _shorten_range(self) -> None:
-        """Leave the last postings, about half of what is in memory, to the next part."""
+        """Leave the last posting lists, about half of the entries in memory, to the next part."""
         refs = self.refs()
-        size = self._size
-        while size > self._limits.room // 2 and len(refs) > 1:
+        size = self._entry_count
+        while size > self._limits.memory_budget // 2 and len(refs) > 1:
             ref = refs.pop()
             size -= _OVERHEAD + len(self._entries.pop(ref))
             self._dropped.pop(ref, None)
             self._spellings.pop(ref, None)
-        self._size, self.until = size, refs[-1]
+        self._entry_count, self.end_at = size, refs[-1]
 
     def _facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:
         spellings = self._spellings[ref]

@@ -101,7 +101,7 @@ class _MoveRun:
         """Embed the documents that no other job embeds; return whether it is done."""
         for corpus in CORPORA:
             step = partial(self._embed_page, corpus)
-            if corpus.text and not await self._walk(f"embed_{corpus.name}", step):
+            if corpus.text_to_embed and not await self._walk(f"embed_{corpus.name}", step):
                 return False
         return True
 

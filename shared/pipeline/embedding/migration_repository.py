@@ -1,8 +1,8 @@
-"""Moving the knowledge base to another embedding model: a walk through all documents with vectors.
+"""The documents that a migration to another embedding model changes.
 
-A first walk through each corpus removes the old vectors: passages wait for the step `embed` again,
-workspace documents for their job, and other documents just lose theirs. A second walk embeds those
-other documents. Repeating a page changes nothing; the position of a walk is in `meta/embedding`.
+A first pass over each corpus removes the old vectors. It queues passages for the step `embed`, and
+workspace documents for their job. A second pass embeds the documents of the other corpora. A page
+can be repeated safely. The position of each pass is stored in `meta/embedding`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.index.embedding_space import SpaceMigration
 
-Fields = Mapping[str, Any]
+DocumentData = Mapping[str, Any]
 
-PAGE: Final = MAX_WRITES
-WRITERS: Final = ("cluster", "extract", "ingest_materials")
-"""The leases of other jobs that read or store vectors; these jobs do not begin during a move."""
+PAGE_SIZE: Final = MAX_WRITES
+BLOCKED_JOBS: Final = ("cluster", "extract", "ingest_materials")
+"""The leases of other jobs that read or store vectors. They do not begin during a migration."""
 _NO_VECTOR: Final = {"embedding": DELETE_FIELD, "embedding_model": DELETE_FIELD}
 
 
@@ -46,18 +46,18 @@ class EmbeddedCorpus:
     """Documents that have vectors, or name the model of the vectors below them.
 
     Attributes:
-        name: The name in the positions of walks.
-        query: All documents, ordered by name.
+        name: The name under which the positions of its passes are stored.
+        query: All documents, ordered by path.
         fields: The fields to read.
-        cleared: The change that removes an old vector; None if there is none to remove.
-        text: The text that a walk embeds; None where another job embeds the documents.
+        clear_vector: Returns the change that removes an old vector, or None if there is none.
+        text_to_embed: Returns the text of a document. None if another job embeds the documents.
     """
 
     name: str
     query: Callable[[AsyncClient], AsyncQuery]
     fields: tuple[str, ...]
-    cleared: Callable[[Fields, SpaceMigration, datetime], dict[str, Any] | None]
-    text: Callable[[str, Fields], str | None] | None = None
+    clear_vector: Callable[[DocumentData, SpaceMigration, datetime], dict[str, Any] | None]
+    text_to_embed: Callable[[str, DocumentData], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +72,32 @@ class ReembeddingStore:
     """Removes the old vectors, and stores the new ones."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database."""
+        """Store the database. Nothing is read yet."""
         self._database = database
 
     async def busy_jobs(self, now: datetime) -> list[str]:
-        """The jobs that began before the move and may still store vectors. One round trip."""
-        references = [self._database.document("leases", name) for name in WRITERS]
+        """Return the jobs that began before the migration and may still store vectors.
+
+        Costs one Firestore round trip.
+        """
+        references = [self._database.document("leases", name) for name in BLOCKED_JOBS]
         leases = await self._database.get_all(references, ["expires_at"])
         return [lease.id for lease in leases if lease.get("expires_at") > now]
 
     async def clear_page(
         self, corpus: EmbeddedCorpus, after: str, move: SpaceMigration, now: datetime
     ) -> str | None:
-        """Remove the old vectors of a page; return its last path, or None at the end.
+        """Remove the old vectors of a page.
 
-        Documents that are changed meanwhile are read again.
+        Documents that are changed in the meantime are read again.
+
+        Returns:
+            The last path of the page, or None at the end.
         """
         while True:
             page = await self._page(corpus, after)
             changes = [
-                (document, corpus.cleared(_fields(document), move, now)) for document in page
+                (document, corpus.clear_vector(_data(document), move, now)) for document in page
             ]
             writes = [put_if_unchanged(document, change) for document, change in changes if change]
             if await self._database.commit_skipping_conflicts(writes) == len(writes):
@@ -100,21 +106,21 @@ class ReembeddingStore:
     async def unembedded_page(
         self, corpus: EmbeddedCorpus, after: str
     ) -> tuple[list[UnembeddedDocument], str | None]:
-        """The documents of a page that lack a vector, and its last path, or None at the end."""
+        """Load the documents of a page without a vector, and its last path, or None at the end."""
         page = await self._page(corpus, after)
         documents = [
             UnembeddedDocument(document, text)
             for document in page
-            if corpus.text
-            and "embedding_model" not in _fields(document)
-            and (text := corpus.text(document.id, _fields(document)))
+            if corpus.text_to_embed
+            and "embedding_model" not in _data(document)
+            and (text := corpus.text_to_embed(document.id, _data(document)))
         ]
         return documents, _position(page)
 
     async def store_vectors(
         self, vectors: Sequence[tuple[UnembeddedDocument, Vector]], model: str
     ) -> int:
-        """Store the vectors of documents that were not changed meanwhile; return how many."""
+        """Store the vectors of documents that have not changed since, and return their number."""
         writes = [
             put_if_unchanged(
                 document.snapshot,
@@ -125,7 +131,10 @@ class ReembeddingStore:
         return await self._database.commit_skipping_conflicts(writes)
 
     async def count(self) -> int:
-        """Count the documents to embed, except those of workspaces, which another job embeds."""
+        """Count all documents of the corpora, embedded or not, except those of workspaces.
+
+        Another job embeds the documents of workspaces.
+        """
         client = self._database.client
         corpora = [corpus for corpus in CORPORA if corpus.name != "materials"]
         return sum([await self._database.count(corpus.query(client)) for corpus in corpora])
@@ -135,8 +144,8 @@ class ReembeddingStore:
 
 
 def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
-    """A page of the documents of a corpus after a path."""
-    query = corpus.query(client).select(corpus.fields).limit(PAGE)
+    """Return the query for the page of a corpus after a path."""
+    query = corpus.query(client).select(corpus.fields).limit(PAGE_SIZE)
     return query.start_after({"__name__": client.document(after)}) if after else query
 
 
@@ -148,38 +157,42 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield corpus.query(client)
 
 
-def _clear_passage(data: Fields, _move: SpaceMigration, now: datetime) -> dict[str, Any] | None:
+def _clear_passage(
+    data: DocumentData, _move: SpaceMigration, now: datetime
+) -> dict[str, Any] | None:
     is_pending = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or is_pending:
         return None
-    again = chunk_repository.step_pending("embed", now)
-    return _NO_VECTOR | chunk_repository.step_done("cluster") | again
+    requeue = chunk_repository.step_pending("embed", now)
+    return _NO_VECTOR | chunk_repository.step_done("cluster") | requeue
 
 
-def _clear_vector(data: Fields, _move: SpaceMigration, _now: datetime) -> dict[str, Any] | None:
+def _clear_vector(
+    data: DocumentData, _move: SpaceMigration, _now: datetime
+) -> dict[str, Any] | None:
     return _NO_VECTOR if "embedding_model" in data else None
 
 
 def _clear_workspace_document(
-    data: Fields, move: SpaceMigration, now: datetime
+    data: DocumentData, move: SpaceMigration, now: datetime
 ) -> dict[str, Any] | None:
-    """Complete documents wait for new vectors; the caller uploads incomplete ones again."""
+    """Queue a complete document for new vectors; the caller uploads an incomplete one again."""
     model, dimension = move.target
-    making = data.get("making", {})
+    embedding_job = data.get("making", {})
     complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if not complete or (making.get("model"), making.get("dimension")) == move.target:
+    if not complete or (embedding_job.get("model"), embedding_job.get("dimension")) == move.target:
         return None
-    made = {"making": {**making, "model": model, "dimension": dimension}}
-    waits = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}
-    return made | waits | {"reason": None, "worked_until": None}
+    job_update = {"making": {**embedding_job, "model": model, "dimension": dimension}}
+    queue_update = {"status": DocumentStatus.WAITING.value, "next_at": now, "tries": 0}
+    return job_update | queue_update | {"reason": None, "worked_until": None}
 
 
-def _trace_text(trace_id: str, data: Fields) -> str | None:
+def _trace_text(trace_id: str, data: DocumentData) -> str | None:
     trace = trace_repository.to_trace(trace_id, dict(data))
     return trace.content.embedding_text if trace.is_listed else None
 
 
-def _extraction_text(_name: str, data: Fields) -> str | None:
+def _extraction_text(_name: str, data: DocumentData) -> str | None:
     return extraction_repository.to_content(dict(data)).text
 
 
@@ -188,34 +201,34 @@ CORPORA: Final = (
         name="chunks",
         query=lambda client: client.collection(chunk_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "pending", "deleted_at"),
-        cleared=_clear_passage,
+        clear_vector=_clear_passage,
     ),
     EmbeddedCorpus(
         name="materials",
         query=lambda client: client.collection_group(DOCUMENTS).order_by("__name__"),
         fields=("making", "status"),
-        cleared=_clear_workspace_document,
+        clear_vector=_clear_workspace_document,
     ),
     EmbeddedCorpus(
         name="traces",
         query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", *trace_repository.READ_FIELDS),
-        cleared=_clear_vector,
-        text=_trace_text,
+        clear_vector=_clear_vector,
+        text_to_embed=_trace_text,
     ),
     EmbeddedCorpus(
         name="extractions",
         query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),
-        cleared=_clear_vector,
-        text=_extraction_text,
+        clear_vector=_clear_vector,
+        text_to_embed=_extraction_text,
     ),
 )
 
 
 def _position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
-    return page[-1].reference.path if len(page) == PAGE else None
+    return page[-1].reference.path if len(page) == PAGE_SIZE else None
 
 
-def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+def _data(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
     return snapshot.to_dict() or {}

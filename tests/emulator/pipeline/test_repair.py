@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CAP: Final = {"cap": 4, "slack": 2}
-SMALL: Final = RebuildLimits(cap=4, most=6, room=40)
-SMALL_UNCUT: Final = RebuildLimits(room=40)
+SMALL: Final = RebuildLimits(cap=4, truncate_at=6, memory_budget=40)
+SMALL_UNCUT: Final = RebuildLimits(memory_budget=40)
 SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
@@ -109,7 +109,7 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
     average = Totals(**expected.totals).average
     for name, data in (await stored_postings(ctx)).items():
         entries = expected.entries[name]
-        if data["df"] >= SMALL.most:
+        if data["df"] >= SMALL.truncate_at:
             keep = best if name[0] == "lexicon" else newest_entries
             entries = keep(entries, average, SMALL.cap)
         assert entries == data["postings"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 COLLECTIONS: Final = (TRACES.facets, TRACES.lexicon)
-SMALL: Final = RebuildLimits(room=200)
+SMALL: Final = RebuildLimits(memory_budget=200)
 
 
 @pytest.fixture

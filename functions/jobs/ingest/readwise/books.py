@@ -21,14 +21,14 @@ _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
 
 def id_of(book: Any) -> str | None:
-    """The id by which an unvalidated book can be requested; None if it has no valid one."""
+    """Return the id by which an unvalidated book can be requested, or None if it is not valid."""
     value = book.get("user_book_id") if isinstance(book, dict) else None
     book_id = str(value).strip() if isinstance(value, str | int) else ""
     return book_id if _ID.fullmatch(book_id) else None
 
 
 def count_highlights(book: Any) -> int:
-    """The number of highlights in an unvalidated book."""
+    """Count the highlights in an unvalidated book."""
     highlights = book.get("highlights") if isinstance(book, dict) else None
     return len(highlights) if isinstance(highlights, list) else 0
 
@@ -53,7 +53,7 @@ class BookChange:
 
 
 def change_of(book_id: str, book: dict[str, Any]) -> BookChange:
-    """The entry of a page for a book."""
+    """Return the change that a page lists for a book."""
     highlights = book.get("highlights")
     return BookChange(
         name_of(book) or book_id,
@@ -84,12 +84,12 @@ class BookParts:
             return
         for highlight in highlights or ():
             key = _key(highlight)
-            former = self.highlights.get(key)
-            if former is None or _updated_at(highlight) >= _updated_at(former):
+            previous = self.highlights.get(key)
+            if previous is None or _updated_at(highlight) >= _updated_at(previous):
                 self.highlights[key] = highlight
 
     def whole(self) -> dict[str, Any]:
-        """The book with all its highlights."""
+        """Return the book with all its highlights."""
         if self.highlights is None:
             return self.book
         return self.book | {"highlights": list(self.highlights.values())}
@@ -111,7 +111,7 @@ def read_books(
 
 
 def _read_book(book_id: str, change: BookChange, parts: BookParts | None) -> ChunkedSource | str:
-    """Chunk a book; nothing is deleted only because an answer lacks it."""
+    """Chunk a book. A book or highlight missing from the answer is not deleted."""
     if parts is None and change.deleted:
         return deleted_source(source_id_of(book_id))
     if parts is None:
@@ -130,13 +130,13 @@ def _is_present(highlight: Any) -> bool:
 
 
 def _key(highlight: Any) -> str:
-    """The identity of a highlight: its id, or all of it if it has none."""
+    """Return the id of a highlight, or its whole text if it has none."""
     has_id = isinstance(highlight, dict) and highlight.get("id") is not None
     return f"id {highlight['id']}" if has_id else repr(highlight)
 
 
 def _updated_at(highlight: Any) -> float:
-    """The time of its last change, in seconds since 1970; infinity if it is not given."""
+    """Return the time of the last change in seconds since 1970, or infinity if it is missing."""
     try:
         return datetime.fromisoformat(highlight["updated_at"]).timestamp()
     except (KeyError, TypeError, ValueError, OverflowError):

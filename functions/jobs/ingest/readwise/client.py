@@ -29,7 +29,7 @@ ATTEMPT_SECONDS: Final = 60.0
 """The time limit of one request; Readwise needs seconds for a large page."""
 RETRY_SECONDS: Final = 180.0
 """The time limit of all requests for one page."""
-_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_REJECTED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _RENEW: Final = "renew READWISE_TOKEN with one from https://readwise.io/access_token"
 
 
@@ -73,7 +73,7 @@ class ReadwiseClient:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Connect to nothing yet.
+        """Create the HTTP client. Nothing is requested yet.
 
         Args:
             url: The address of the API, up to `/export/`.
@@ -112,7 +112,7 @@ class ReadwiseClient:
 
         Raises:
             OutOfTime: The deadline comes before the page, or before Readwise allows a retry.
-            InvalidInput: Readwise refuses the token, or there is no export at the address.
+            InvalidInput: Readwise rejects the token, or there is no export at the address.
             Unavailable: Readwise does not answer, or the answer is not an export.
         """
         filters = {"includeDeleted": "true", "ids": ",".join(ids)}
@@ -190,12 +190,12 @@ class ReadwiseClient:
         raise failure
 
     def _error(self, response: httpx2.Response) -> CarrelError:
-        """The error for an unsuccessful response."""
+        """Return the error for an unsuccessful response."""
         status = response.status_code
         wait = parse_retry_after(response.headers.get("retry-after", ""), self._clock())
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return RateLimited("Readwise asks us to wait: try again later.", retry_after=wait)
-        if status in _REFUSED:
+        if status in _REJECTED_STATUSES:
             return InvalidInput(f"Readwise refuses the access token ({status}): {_RENEW}.")
         if response.is_server_error or status == HTTPStatus.REQUEST_TIMEOUT:
             return Unavailable(f"Readwise fails ({status}): try again later.", retry_after=wait)
@@ -213,7 +213,7 @@ async def _content(response: httpx2.Response) -> bytes:
     """Read the body piece by piece: a compressed megabyte may decode to a thousand.
 
     Raises:
-        InvalidInput: It is larger than an export can be.
+        InvalidInput: The body is larger than an export can be.
     """
     content = await read_at_most(MAX_BYTES, response.aiter_bytes())
     if content is None:

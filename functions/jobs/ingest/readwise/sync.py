@@ -55,7 +55,7 @@ async def sync_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     books that were saved: the next run lists the changes again, and skips the books before.
 
     Raises:
-        InvalidInput: Readwise refuses the access token.
+        InvalidInput: Readwise rejects the access token.
         Unavailable: Readwise does not answer.
     """
     token = ctx.settings.readwise_token
@@ -161,7 +161,7 @@ class _SyncRun:
     async def _process(
         self, batch: Mapping[str, BookChange], progress: SyncProgress, began_at: datetime
     ) -> SyncProgress:
-        """Read and save some books; return the new progress."""
+        """Read and save some books, and return the new progress."""
         parts = await self._request(batch)
         reasons = await self._save(await asyncio.to_thread(read_books, batch, parts))
         self._budget.progress(len(batch))
@@ -176,7 +176,7 @@ class _SyncRun:
         return replace(progress, missed=failed, under_way=UnfinishedRun(began_at, list(batch)[-1]))
 
     async def _save(self, books: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
-        """Save the books that could be read; return why each was not saved, or None if it was."""
+        """Save the readable books, and return for each the reason if it was not saved, or None."""
         sources = [book for book in books.values() if not isinstance(book, str)]
         saved = await Ingestion(self._context.database).save_each(sources, self._context.clock())
         self._report.counts += saved.counts
@@ -209,13 +209,13 @@ def _failure(name: str, reason: str) -> Failure:
 
 
 def _order(book_id: str) -> tuple[int, str]:
-    """A sort key that orders numbers by value."""
+    """Return a sort key that orders numbers by value."""
     return len(book_id), book_id
 
 
-def _failed_book(name: str, reason: str, former: FailedBook | None) -> FailedBook:
+def _failed_book(name: str, reason: str, previous: FailedBook | None) -> FailedBook:
     """Count one more try; a dead-lettered book is only read after a change, so it starts again."""
-    tries = former.tries if former and not former.dead_lettered else 0
+    tries = previous.tries if previous and not previous.dead_lettered else 0
     return FailedBook(name, headline(reason, _MAX_REASON), tries + 1)
 
 
@@ -227,7 +227,7 @@ def _completed(progress: SyncProgress, began_at: datetime) -> SyncProgress:
 
 
 async def _dead_letters(ctx: Context, limit: int) -> list[Failure]:
-    """Some of the books that are not read again until they change."""
+    """Load some of the books that are not read again until they change."""
     books = await ReadwiseSync(ctx.database).dead_letters()
     return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
 
