@@ -31,7 +31,7 @@ async def assign_pending(
             then stay where they are.
         ctx: The context of the run.
         budget: The time of the run.
-        report: Counts the passages that were `assigned`.
+        report: Counts the passages that were `placed`.
     """
     clusters = await Clusters(ctx.database).every() if clustering else []
     while page := await Clusterings(ctx.database).pending(PAGE):
@@ -39,7 +39,7 @@ async def assign_pending(
             report.finished = False
             return
         assignments = _assignments(page, clustering, clusters)
-        report.counts["assigned"] += await Clusterings(ctx.database).assign(
+        report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments, ctx.clock(), since=clustering is not None
         )
         budget.progress(len(page))

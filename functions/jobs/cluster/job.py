@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 async def cluster(ctx: Context, budget: Budget) -> Report:
     """Bring the clusters up to date with the passages.
 
+    The report counts new clusters as `topics` and assigned passages as `placed`. Run records store
+    these names.
+
     If little has changed, new passages are assigned to the present clusters. If enough has changed,
     or anything long ago, all passages are clustered again; if there is no time to read them all,
     new passages are assigned to the present clusters instead. Then cluster sizes are counted, empty
@@ -52,7 +55,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
 async def _count_sizes(before: ClusteringState, ctx: Context, report: Report) -> None:
     """Count how many passages each cluster has, if that may have changed."""
-    if before.outdated_sizes or report.counts["assigned"] or report.counts["clusters"]:
+    if before.outdated_sizes or report.counts["placed"] or report.counts["topics"]:
         clustering = await Clusterings(ctx.database).present()
         if clustering:
             await Clusterings(ctx.database).recount(clustering)

@@ -73,7 +73,7 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     clusters = await asyncio.to_thread(find_clusters, embeddings.vectors)
     plans = plan_clusters(clusters, chunks, await Clusters(ctx.database).every())
     clustering = await _write_clusters(plans, state.model, len(chunks), ctx)
-    report.counts["clusters"] += len(plans)
+    report.counts["topics"] += len(plans)
     if await _assign_all(chunks, plans, ctx, budget, report):
         await Clusterings(ctx.database).save(replace(clustering, unfinished=False))
     return True
@@ -144,7 +144,7 @@ async def _assign_all(
             return False
         page = chunks[start : start + PAGE]
         assignments = [_assignment(chunk, cluster_ids[chunk.chunk_id]) for chunk in page]
-        report.counts["assigned"] += await Clusterings(ctx.database).assign(
+        report.counts["placed"] += await Clusterings(ctx.database).assign(
             assignments, ctx.clock(), since=False
         )
         budget.progress(sum(chunk.waiting for chunk in page))

@@ -79,7 +79,8 @@ class CorpusRepair:
                 return rebuilt
             if not await self._store.correct_totals(stored, rebuilt.totals):
                 return rebuilt
-            self._report.counts["repaired"] += 1
+            # Run records store the name `mended` for what was repaired.
+            self._report.counts["mended"] += 1
 
     async def compare(self, rebuilt: RebuiltPostings, budget: Budget) -> None:
         """Replace the stored postings that differ, add missing ones, and delete obsolete ones."""
@@ -115,7 +116,7 @@ class CorpusRepair:
         wrong |= {
             ref: rebuilt.posting_data(ref, None) for ref in rebuilt.refs() if ref not in stored
         }
-        for count, removed in (("repaired", False), ("removed", True)):
+        for count, removed in (("mended", False), ("removed", True)):
             postings = {ref: data for ref, data in wrong.items() if (data is None) is removed}
             replaced = await self._store.replace_unchanged(postings, snapshots)
             self._report.counts += Counter({count: replaced})
@@ -123,7 +124,7 @@ class CorpusRepair:
     async def _replace(self, postings: Mapping[PostingsRef, dict[str, Any] | None]) -> None:
         await self._store.replace(postings)
         removed = sum(data is None for data in postings.values())
-        self._report.counts += Counter(repaired=len(postings) - removed, removed=removed)
+        self._report.counts += Counter(mended=len(postings) - removed, removed=removed)
 
 
 def _differing(

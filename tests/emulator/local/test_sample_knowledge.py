@@ -177,7 +177,7 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     await add_knowledge(ctx, sample)
     await own_note(ctx)
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert (await cluster(ctx, ample())).counts["clusters"]
+    assert (await cluster(ctx, ample())).counts["topics"]
     before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
     assert (before, writes) == (await stored_documents(ctx), meter.documents_written)

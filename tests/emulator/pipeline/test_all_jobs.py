@@ -193,7 +193,7 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
         report = await completed(REPAIR, app)
-        assert report.counts["repaired"] > 0
+        assert report.counts["mended"] > 0
         await assert_exact(ctx)
 
 

@@ -149,9 +149,9 @@ async def test_a_new_passage_joins_its_cluster_and_a_stray_joins_none(ctx: Conte
     await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(4))
     report = await run(ctx)
     stored_sizes, counted = await cluster_sizes(ctx)
-    assert (2, counted) == (report.counts["assigned"], stored_sizes)
+    assert (2, counted) == (report.counts["placed"], stored_sizes)
     assert {before: {"boats"}}.items() <= (await sources_by_cluster(ctx)).items()
-    assert 0 == report.counts["clusters"]
+    assert 0 == report.counts["topics"]
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -182,7 +182,7 @@ async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
     await add_sources(ctx, themed_source("clouds"))
     report = await run(ctx)
     after = await documents(ctx, "clusters")
-    assert (5, 5) == (report.counts["clusters"], len(after))
+    assert (5, 5) == (report.counts["topics"], len(after))
     assert before.keys() < after.keys()
     fields = ("name", "description", "keywords", "created_at")
     for name, data in before.items():
@@ -198,11 +198,11 @@ async def test_without_time_to_read_all_new_passages_find_their_clusters(
     report = await cluster(ctx, hasty_budget())
     stored_sizes, counted = await cluster_sizes(ctx)
     assert (False, NO_TIME, 0, 12) == (
-        report.finished, report.note, report.counts["clusters"], report.counts["assigned"],
+        report.finished, report.note, report.counts["topics"], report.counts["placed"],
     )  # fmt: skip
     assert (counted, 0) == (stored_sizes, await count_pending_chunks(ctx))
     assert counted[before] > SIZE
-    assert 5 == (await run(ctx)).counts["clusters"]
+    assert 5 == (await run(ctx)).counts["topics"]
 
 
 async def test_without_time_for_first_clusters_passages_go_on_waiting(ctx: Context) -> None:
@@ -227,9 +227,9 @@ async def test_after_a_week_any_change_makes_the_clusters_again(
     ctx: Context, clock: SettableClock
 ) -> None:
     await add_sources(ctx, themed_source("boats", range(SIZE + 1)))
-    assert 0 == (await run(ctx)).counts["clusters"]
+    assert 0 == (await run(ctx)).counts["topics"]
     clock.now += timedelta(days=7)
-    assert 5 == (await run(ctx)).counts["clusters"]
+    assert 5 == (await run(ctx)).counts["topics"]
     clock.now += timedelta(days=7)
     assert Report() == await run(ctx)
 
@@ -243,7 +243,7 @@ async def test_making_clusters_again_of_the_same_passages_moves_nothing(
     clock.now += timedelta(days=7)
     report = await run(ctx)
     after = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
-    assert (before, 0) == (after, report.counts["assigned"])
+    assert (before, 0) == (after, report.counts["placed"])
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -265,11 +265,11 @@ async def test_the_order_in_which_passages_came_makes_no_difference(
 async def test_out_of_time_it_goes_on_where_it_stopped(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(140))
     first = await cluster(ctx, one_step())
-    assert (False, 200) == (first.finished, first.counts["assigned"])
+    assert (False, 200) == (first.finished, first.counts["placed"])
     second = await run(ctx)
     stored_sizes, counted = await cluster_sizes(ctx)
     assert (True, 15, counted, 0) == (
-        second.finished, second.counts["assigned"], stored_sizes, await count_pending_chunks(ctx),
+        second.finished, second.counts["placed"], stored_sizes, await count_pending_chunks(ctx),
     )  # fmt: skip
 
 
@@ -304,7 +304,7 @@ async def test_after_a_move_clusters_are_made_again_and_keep_their_ids(
     for chunk_id in await documents(ctx, "chunks"):
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
-    assert 5 == (await run(ctx)).counts["clusters"]
+    assert 5 == (await run(ctx)).counts["topics"]
     assert (before, 0) == (await sources_by_cluster(ctx), await count_pending_chunks(ctx))
     assert "other words" == (await documents(ctx, "meta"))["clustering"]["model"]
 
@@ -330,7 +330,7 @@ async def test_clusters_of_the_sample_stay_until_enough_has_changed(ctx: Context
     await add_knowledge(ctx)
     before = await documents(ctx, "clusters")
     report = await run(ctx)
-    assert (0, 0) == (report.counts["clusters"], await count_pending_chunks(ctx))
+    assert (0, 0) == (report.counts["topics"], await count_pending_chunks(ctx))
     assert before == await documents(ctx, "clusters")
 
 
@@ -341,7 +341,7 @@ async def test_a_cluster_of_the_sample_keeps_name_and_passages(ctx: Context) -> 
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert 5 == (await run(ctx)).counts["clusters"]
+    assert 5 == (await run(ctx)).counts["topics"]
     named = (await documents(ctx, "clusters"))[bread]
     assert ("Bread at home", "hand", SIZE) == (
         named["name"],

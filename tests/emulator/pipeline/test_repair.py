@@ -157,7 +157,7 @@ async def test_lists_that_are_gone_are_made_again(ctx: Context) -> None:
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
     report = await repair(ctx, ample())
-    assert report == Report(Counter(repaired=len(before)))
+    assert report == Report(Counter(mended=len(before)))
     assert before == await stored_postings(ctx)
 
 
