@@ -63,13 +63,13 @@ class _Counts:
                     self.pairs[term].add(pair)
 
     def spelling(self, phrase: Phrase) -> str:
-        """The most frequent spelling."""
+        """Return the most frequent spelling."""
         spellings = self.spellings[phrase]
         return min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
 
 
 def distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> list[list[str]]:
-    """The words that distinguish each cluster from the others, the most distinctive first.
+    """Return the words that distinguish each cluster from the others, the most distinctive first.
 
     No two phrases of a cluster share a term. Two words that are mostly adjacent form a phrase.
 
@@ -100,7 +100,7 @@ def _keywords(counts: _Counts, weight: Weight, limit: int) -> list[str]:
 
 
 def _sort_key(counts: _Counts, overall: Counter[Phrase], average: float) -> Weight:
-    """A sort key for the phrases of a cluster, the most distinctive first."""
+    """Return a sort key for the phrases of a cluster, the most distinctive first."""
 
     def weight(phrase: Phrase) -> tuple[float, Phrase]:
         return -counts.passages[phrase] * log(1 + average / overall[phrase]), phrase
@@ -109,7 +109,7 @@ def _sort_key(counts: _Counts, overall: Counter[Phrase], average: float) -> Weig
 
 
 def _with_neighbour(word: Phrase, counts: _Counts, used: set[str], weight: Weight) -> Phrase:
-    """The word with a mostly adjacent one, if there is one."""
+    """Return the word with a mostly adjacent one, if there is one."""
     often = max(2, PAIR_SHARE * counts.passages[word])
     pairs = [
         pair
@@ -120,7 +120,7 @@ def _with_neighbour(word: Phrase, counts: _Counts, used: set[str], weight: Weigh
 
 
 def _phrases(text: str) -> Iterator[tuple[Phrase, str]]:
-    """The significant words of a text, and pairs of them separated by one space, with spellings."""
+    """Yield the significant words of a text and pairs of neighbours, with their spellings."""
     significant = set(terms(text)) - INSIGNIFICANT
     words = [
         (term, start, end)

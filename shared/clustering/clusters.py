@@ -103,14 +103,14 @@ def find_clusters(vectors: Matrix) -> list[VectorCluster]:
 
 
 def min_core_size(size: int) -> int:
-    """The smallest size of a core among this many passages."""
+    """Return the smallest size of a core among this many passages."""
     return max(MIN_CORE, int(2 + sqrt(size) / 5))
 
 
 def nearest_clusters(
     vectors: Matrix, centroids: Matrix, reaches: NDArray[np.float64]
 ) -> NDArray[np.intp]:
-    """The number of the cluster nearest to each vector, or `NOISE` if none is near enough.
+    """Return the number of the cluster nearest to each vector, or `NOISE` if none is near enough.
 
     Args:
         vectors: Unit vectors, `(n, dimension)`.
@@ -129,19 +129,19 @@ def nearest_clusters(
 
 
 def centroid_of(vectors: Matrix) -> Matrix:
-    """The normalised mean."""
+    """Return the normalised mean."""
     total = vectors.sum(axis=0, dtype=np.float64)
     centroid: Matrix = (total / np.linalg.norm(total)).astype(np.float32)
     return centroid
 
 
 def reach_of(vectors: Matrix) -> float:
-    """The similarity to the centroid of a core from which on another vector joins it."""
+    """Return the similarity to the centroid of a core from which on another vector joins it."""
     return float(np.quantile(_cohesion(vectors), OUTER_SHARE)) if len(vectors) > 1 else 1.0
 
 
 def _cohesion(vectors: Matrix) -> NDArray[np.float64]:
-    """The similarity of each vector to the centroid of the others.
+    """Return the similarity of each vector to the centroid of the others.
 
     A vector is part of its own centroid, which would make it look nearer than one that joins later.
     """
@@ -168,7 +168,7 @@ def _remove_outliers(labels: NDArray[np.intp], vectors: Matrix) -> None:
 
 
 def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows of different vectors, in a fixed order, and the index of each row among them.
+    """Return the rows of different vectors, in a fixed order, and the index of each row among them.
 
     Copies of one vector would be a dense region of their own.
     """
@@ -182,7 +182,7 @@ def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 def by_centrality(
     vectors: Matrix, centroid: Matrix, is_member: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """The rows of the members of a cluster, the most central first."""
+    """Return the rows of the members of a cluster, the most central first."""
     rows = np.flatnonzero(is_member)
     order = np.argsort(-(vectors[rows] @ centroid), kind="stable")
     return rows[order]

@@ -46,7 +46,7 @@ def dense_regions(points: NDArray[np.float64], smallest: int) -> NDArray[np.intp
 
 
 def _distances(points: NDArray[np.float64]) -> Any:
-    """The distances of near points, and long edges that connect the components of the graph."""
+    """Return a connected graph: the distances of near points, and long edges between its parts."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
     from sklearn.neighbors import KDTree

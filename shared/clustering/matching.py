@@ -56,7 +56,7 @@ def match_clusters(
 def _jaccard(
     new: Sequence[Collection[str]], former: Sequence[Collection[str]]
 ) -> NDArray[np.float64]:
-    """The Jaccard index of every pair."""
+    """Return the Jaccard index of every pair."""
     columns: defaultdict[str, list[int]] = defaultdict(list)
     for column, members in enumerate(former):
         for member in set(members):

@@ -47,7 +47,7 @@ def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDA
 
 
 def _mean_similarity(vectors: NDArray[np.float32]) -> float:
-    """The mean similarity of two different vectors."""
+    """Return the mean similarity of two different vectors."""
     size, total = len(vectors), vectors.sum(axis=0, dtype=np.float64)
     return float((total @ total - size) / (size * (size - 1)))
 
@@ -55,7 +55,7 @@ def _mean_similarity(vectors: NDArray[np.float32]) -> float:
 def _similarity(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], baseline: float
 ) -> NDArray[np.float64]:
-    """The similarity of every two regions, from their sums of vectors and their sizes."""
+    """Return the similarity of every two regions, from their sums of vectors and their sizes."""
     products = sums @ sums.T
     within = (np.diag(products) - sizes) / (sizes * (sizes - 1)) - baseline
     between = products / np.outer(sizes, sizes) - baseline

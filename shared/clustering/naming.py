@@ -93,7 +93,7 @@ def _description(passages: Sequence[TitledText], keywords: Sequence[str]) -> str
 
 
 def _short(title: str) -> str:
-    """A title as part of a sentence."""
+    """Return a title as part of a sentence."""
     return textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder=" ...").rstrip(" .") or "a source"
 
 

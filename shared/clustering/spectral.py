@@ -42,7 +42,7 @@ def spectral_map(near: Neighbours) -> NDArray[np.float64]:
 
 
 def _graph(near: Neighbours) -> Any:
-    """The weights of edges between neighbours, as a symmetric sparse matrix."""
+    """Return the weights of edges between neighbours, as a symmetric sparse matrix."""
     from scipy.sparse import csr_array
 
     size, count = near.rows.shape
@@ -57,7 +57,9 @@ def _graph(near: Neighbours) -> Any:
 def _leading(
     matrix: Any, trivial: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The largest eigenvalues of a symmetric matrix, descending, and the eigenvectors as columns.
+    """Return the leading eigenvalues and eigenvectors of a symmetric matrix.
+
+    Eigenvalues are in descending order, eigenvectors in columns.
 
     Args:
         matrix: The matrix.

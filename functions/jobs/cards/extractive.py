@@ -1,7 +1,7 @@
-"""Knowledge cards without a language model, made of the sentences of the passage.
+"""Knowledge cards that consist of sentences of the chunk, made without a language model.
 
 - A text no longer than a summary is its own summary, without takeaways. So each highlight has a
-  card, and nothing is said twice.
+  card that does not repeat itself.
 - The summary of a longer text is its best sentences, up to 400 characters and two fifths of the
   text. The takeaways are the best of the other sentences: three, or up to five for a long text, or
   fewer if there are no more.
@@ -59,7 +59,7 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
 
 
 def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
-    """The sentences that are not too similar to a better one."""
+    """Return the sentences that are not too similar to one ranked above them."""
     distinct: list[KeySentence] = []
     for sentence in ranked:
         if all(sentence.similarities[better.position] < MAX_SIMILARITY for better in distinct):
@@ -68,7 +68,7 @@ def _distinct(ranked: Sequence[KeySentence]) -> list[KeySentence]:
 
 
 def _summary(ranked: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """The best sentence, and those of the next three that fit beside it."""
+    """Return the best sentence, and those of the next three that fit beside it."""
     summary = [ranked[0]]
     left = length - len(ranked[0].text)
     for sentence in ranked[1 : MIN_TAKEAWAYS + 1]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
 
 MIN_LENGTH: Final = 200
-"""A passage of fewer characters is its own summary, and the model is not asked."""
+"""A chunk of fewer characters is its own summary, and the model is not asked."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
@@ -33,7 +33,7 @@ Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1,
 
 
 class GeneratedCard(BaseModel):
-    """The answer of the model: a summary of a passage, and takeaways."""
+    """The answer of the model: a summary of a chunk, and takeaways."""
 
     summary: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)
@@ -58,7 +58,7 @@ class GeneratedCard(BaseModel):
 async def generate_card(
     generator: Generator, title: str, content: str, meter: Meter
 ) -> KnowledgeCard:
-    """Have the model write the card of a passage, and count the tokens.
+    """Have the model write the card of a chunk, and count the tokens.
 
     Raises:
         CarrelError: See `Generator.generate`.
@@ -71,6 +71,6 @@ async def probe(generator: Generator, meter: Meter) -> None:
     """Have the model write a card that any model can write.
 
     Raises:
-        CarrelError: The model would fail for any passage.
+        CarrelError: The model would fail for any chunk.
     """
     await generate_card(generator, "On Carrels", PROBE, meter)

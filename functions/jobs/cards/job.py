@@ -38,7 +38,7 @@ BY_EXTRACTION: Final = "extractive"
 async def cards(ctx: Context, budget: Budget) -> Report:
     """Make the pending cards, with the language model if one is configured.
 
-    A chunk whose text changes gets a new card. A passage that the model refuses, or cannot handle
+    A chunk whose text changes gets a new card. A chunk that the model refuses, or cannot handle
     in five runs, gets an extractive card.
 
     Raises:
@@ -58,7 +58,7 @@ async def cards(ctx: Context, budget: Budget) -> Report:
 
 
 async def renew(ctx: Context) -> int:
-    """Queue the cards again that were made by another model than the present one."""
+    """Queue the chunks again whose cards were made by another model than the current one."""
     return await Cards(ctx.database).renew(partial(_model_for, ctx=ctx), ctx.clock())
 
 
@@ -68,7 +68,7 @@ def _model_for(content: str, ctx: Context) -> str:
 
 
 def _generator_for(content: str, ctx: Context) -> Generator | None:
-    """The language model; None if there is none, or the passage is too short for it."""
+    """Return the language model, or None if there is none, or the chunk is too short for it."""
     return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
 
 
@@ -87,7 +87,7 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
 async def _generate(
     chunk: PendingChunk, generator: Generator, ctx: Context
 ) -> KnowledgeCard | None:
-    """Have the model write a card; None if it fails for this text alone, for good."""
+    """Have the model write a card. Return None if it fails permanently for this text alone."""
     try:
         return await generate_card(generator, chunk.title, chunk.content, ctx.meter)
     except (InvalidInput, InvalidAnswer) as error:

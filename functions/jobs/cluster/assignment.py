@@ -1,4 +1,4 @@
-"""Assigning new passages to the nearest cluster, between two runs that cluster again."""
+"""Assign new chunks to the nearest cluster, between two runs that cluster all chunks again."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 async def assign_pending(
     clustering: Clustering | None, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    """Assign the pending passages to the present clusters, page by page.
+    """Assign the pending chunks to the current clusters, page by page.
 
     Args:
-        clustering: The present clustering; None if there is none to compare passages with. They
-            then stay where they are.
+        clustering: The current clustering, or None if there is none to compare the chunks with.
+            The chunks then stay in their clusters.
         ctx: The context of the run.
         budget: The time of the run.
-        report: Counts the passages that were `placed`.
+        report: Counts the chunks that were `placed`.
     """
     clusters = await Clusters(ctx.database).every() if clustering else []
     while page := await Clusterings(ctx.database).pending(PAGE):
@@ -50,12 +50,15 @@ def _assignments(
     clustering: Clustering | None,
     clusters: Sequence[ClusterWithCentroid],
 ) -> list[ClusterAssignment]:
-    """The assignments of a page; passages embedded with another model stay where they are."""
+    """Return the assignments of a page.
+
+    Chunks that were embedded with another model stay in their clusters.
+    """
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
-    present = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
+    current = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
     comparable = [chunk for chunk in page if chunk.model == clustering.model]
-    nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), present)
+    nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), current)
     cluster_ids = {chunk.chunk_id: ids for chunk, ids in zip(comparable, nearest, strict=True)}
     return [
         ClusterAssignment(chunk, cluster_ids.get(chunk.chunk_id, chunk.cluster_ids))
@@ -66,7 +69,7 @@ def _assignments(
 def _nearest(
     vectors: NDArray[np.float32], clusters: Sequence[ClusterWithCentroid]
 ) -> list[tuple[str, ...]]:
-    """The nearest cluster of each vector, if that is near enough."""
+    """Return the nearest cluster of each vector, or nothing for a vector that is too far away."""
     centroids = np.array([entry.centroid for entry in clusters], np.float32)
     reaches = np.array([entry.reach for entry in clusters])
     rows = nearest_clusters(vectors, centroids, reaches)

@@ -1,4 +1,4 @@
-"""Maintain the clusters of the knowledge base: rebuild them when due, and assign new passages."""
+"""Maintain the clusters of the knowledge base: rebuild them when due, and assign new chunks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 async def cluster(ctx: Context, budget: Budget) -> Report:
-    """Bring the clusters up to date with the passages.
+    """Bring the clusters up to date with the chunks.
 
-    The report counts new clusters as `topics` and assigned passages as `placed`. Run records store
+    The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
     these names.
 
-    If little has changed, new passages are assigned to the present clusters. If enough has changed,
-    or anything long ago, all passages are clustered again; if there is no time to read them all,
-    new passages are assigned to the present clusters instead. Then cluster sizes are counted, empty
-    clusters are deleted, and new ones are named by the language model.
+    If little has changed, new chunks are assigned to the current clusters. If the clustering is
+    outdated, all chunks are clustered again. If there is no time to read them all, new chunks are
+    assigned to the current clusters instead. Then cluster sizes are counted, empty clusters are
+    deleted, and new ones are named by the language model.
 
-    The next run continues where one was killed; to cluster, it reads all passages again. With
-    nothing to do, a run costs four reads, five with a language model, and one for every thousand
-    passages in clusters.
+    After a run that was killed, the next one continues, but reads all chunks again if it has to
+    cluster them. With nothing to do, a run costs four reads, five with a language model, and one
+    for every thousand chunks in clusters.
     """
-    # NumPy and what builds on it are imported only if the job runs.
+    # NumPy and the modules that use it are imported only when the job runs.
     from functions.jobs.cluster.assignment import assign_pending
     from functions.jobs.cluster.reclustering import recluster
     from functions.jobs.cluster.schedule import REEMBEDDING, is_due, load_state
@@ -54,7 +54,7 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
 
 
 async def _count_sizes(before: ClusteringState, ctx: Context, report: Report) -> None:
-    """Count how many passages each cluster has, if that may have changed."""
+    """Count how many chunks each cluster has, if that may have changed."""
     if before.outdated_sizes or report.counts["placed"] or report.counts["topics"]:
         clustering = await Clusterings(ctx.database).present()
         if clustering:
@@ -62,7 +62,7 @@ async def _count_sizes(before: ClusteringState, ctx: Context, report: Report) ->
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the passages that wait to be assigned to a cluster."""
+    """Count the chunks that wait to be assigned to a cluster."""
     return await ChunkQueue(ctx.database).count_pending("cluster")
 
 

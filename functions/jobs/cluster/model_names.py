@@ -1,4 +1,4 @@
-"""Naming clusters by a language model; until then they are named by their words."""
+"""Have a language model name clusters, which are first named by their words."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
 CONCURRENCY: Final = 4
-"""This many clusters are named concurrently."""
+"""The number of clusters that are named at the same time."""
 MAX_PASSAGES: Final = 8
-"""The model gets at most this many passages, the most central."""
+"""The model gets at most this many chunks, the most central."""
 MAX_PASSAGE_LENGTH: Final = 700
 """Passages are cut to this many characters."""
 MIN_WORDS, MAX_WORDS = 3, 6
-REFUSALS: Final = (InvalidAnswer, InvalidInput)
-"""These errors concern one cluster; others would hit any cluster."""
+SINGLE_CLUSTER_ERRORS: Final = (InvalidAnswer, InvalidInput)
+"""Errors that concern one cluster. Any other error would occur for every cluster."""
 INSTRUCTION: Final = (
     "These passages from somebody's notes were found to be about one topic. Name it: what do they"
     " have in common that other notes have not? Write in the language that most of the passages are"
@@ -38,21 +38,21 @@ INSTRUCTION: Final = (
 )
 
 
-def _few_words(name: str) -> str:
+def _check_length(name: str) -> str:
     words = name.strip().rstrip(".").split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS:
         raise ValueError("a name has three to six words")
     return " ".join(words)
 
 
-def _distinct(words: list[str]) -> list[str]:
+def _drop_repeats(words: list[str]) -> list[str]:
     return list({word.casefold(): word.strip() for word in words if word.strip()}.values())
 
 
 class ClusterName(BaseModel):
     """The answer of the model: the name of a cluster, a description and keywords."""
 
-    name: Annotated[str, AfterValidator(_few_words)] = Field(
+    name: Annotated[str, AfterValidator(_check_length)] = Field(
         description="Its name, as a heading: three to six words."
     )
     description: str = Field(
@@ -60,7 +60,7 @@ class ClusterName(BaseModel):
         max_length=400,
         description="What it is about: one or two sentences. Do not begin with 'This topic'.",
     )
-    keywords: Annotated[list[str], AfterValidator(_distinct)] = Field(
+    keywords: Annotated[list[str], AfterValidator(_drop_repeats)] = Field(
         min_length=3,
         max_length=8,
         description="Five to eight keywords of a word or two, the most telling first.",
@@ -70,9 +70,9 @@ class ClusterName(BaseModel):
 async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
     """Have the language model name the clusters that are named by their words.
 
-    Each name is stored at once, so that a killed run loses nothing that was paid for. A cluster
-    that the model refuses to name keeps its name, and the model is not asked again. If the model
-    cannot be reached, the other clusters wait for the next run.
+    Each name is stored at once, so a killed run loses no name that was paid for. A cluster that
+    the model refuses to name keeps its name, and the model is not asked again. If the model cannot
+    be reached, the other clusters wait for the next run.
     """
     generator = ctx.generator
     if generator is None:
@@ -89,7 +89,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
                 renamed = _rename(entry.cluster, answer, names)
                 await Clusters(ctx.database).rename(renamed, generator.model)
                 report.counts["named"] += 1
-            elif isinstance(answer, REFUSALS):
+            elif isinstance(answer, SINGLE_CLUSTER_ERRORS):
                 await Clusters(ctx.database).rename(entry.cluster, BY_WORDS_ALONE)
                 report.failures.append(Failure.of(entry.cluster.cluster_id, answer))
         if outage := next((answer for answer in answers if _is_outage(answer)), None):
@@ -98,7 +98,7 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
 
 
 async def _names(ctx: Context) -> dict[str, str]:
-    """The names of all clusters, by their ids."""
+    """Return the names of all clusters, by their ids."""
     return {
         entry.cluster.cluster_id: entry.cluster.name.casefold()
         for entry in await Clusters(ctx.database).every()
@@ -120,7 +120,7 @@ async def _ask(
 
 
 def _rename(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Cluster:
-    """The cluster with its new name; if another cluster has that name, it keeps its own."""
+    """Return the renamed cluster. It keeps its name if another cluster has the new one."""
     others = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
     name = cluster.name if answer.name.casefold() in others else answer.name
     names[cluster.cluster_id] = name.casefold()
@@ -129,4 +129,4 @@ def _rename(cluster: Cluster, answer: ClusterName, names: dict[str, str]) -> Clu
 
 
 def _is_outage(answer: ClusterName | CarrelError) -> TypeGuard[CarrelError]:
-    return isinstance(answer, CarrelError) and not isinstance(answer, REFUSALS)
+    return isinstance(answer, CarrelError) and not isinstance(answer, SINGLE_CLUSTER_ERRORS)

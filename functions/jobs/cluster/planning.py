@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.knowledge.clustering_repository import AssignedChunk
 
 NAMING_SAMPLE_SIZE: Final = 30
-"""Number of passages, the most central ones, by which a cluster is named."""
+"""Number of chunks, the most central ones, by which a cluster is named."""
 MIN_OVERLAP: Final = 0.5
 """Least overlap with which a cluster keeps its name.
 
@@ -37,8 +37,8 @@ class ClusterPlan:
 
     Attributes:
         new_cluster: The new centroid and members, and the radius `reach`: the least similarity to
-            the centroid at which a passage joins the cluster.
-        members: The ids of its passages, the most central first.
+            the centroid at which a chunk joins the cluster.
+        members: The ids of its chunks, the most central first.
         position: Its position on the map.
         cluster_id: The id of the previous cluster, or a new one if there is none.
         previous: The matching cluster of the previous run, or None if it is new.
@@ -93,7 +93,7 @@ def plan_clusters(
 
     Args:
         new_clusters: The new clusters; their rows are positions in `chunks`.
-        chunks: All passages, with their current clusters.
+        chunks: All chunks, with their current clusters.
         clusters: The stored clusters of previous runs.
     """
     previous = {cluster.cluster.cluster_id: cluster for cluster in clusters}
@@ -130,7 +130,7 @@ def _match(
     """Match each new cluster with a previous one, if possible.
 
     A new cluster whose members have the stored hash of a previous cluster is that cluster. This way
-    the next run can complete one that was killed while it assigned passages.
+    the next run can complete one that was killed while it assigned chunks.
     """
     by_hash = {
         cluster.members_hash: cluster_id

@@ -1,4 +1,4 @@
-"""Clustering all passages again."""
+"""Cluster all chunks again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 READING_SHARE: Final = 0.6
-"""A run stops reading after this share of its time, to assign at least the new passages."""
+"""A run stops reading after this share of its time, to assign at least the new chunks."""
 NO_TIME: Final = (
     "There was no time to read all passages, so they were not clustered again. New passages are"
     " assigned to the current clusters, if there are any."
@@ -50,18 +50,17 @@ class _Embeddings:
 
 
 async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report: Report) -> bool:
-    """Find clusters, describe the new ones, and assign every passage.
+    """Find clusters, describe the new ones, and assign every chunk.
 
-    Clusters are written before passages. A run that is killed before, or has no time to read all
-    passages, leaves nothing behind. One that is killed after that, or runs out of time, is
-    completed by the next run: it reads all passages, finds the same clusters, recognises them by
-    their members, and writes what is left.
+    Clusters are written before chunks. A run that ends before, killed or out of time, changes
+    nothing. A run that ends later is completed by the next one, which reads all chunks, finds the
+    same clusters, recognises them by their members, and writes the remaining assignments.
 
-    Every passage is read once. If a cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
-    passages of each cluster are read again.
+    Every chunk is read once. If a cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
+    chunks of each cluster are read again.
 
     Returns:
-        Whether there was time to read all passages; if not, the report says so.
+        Whether there was time to read all chunks. If not, the report says so.
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
@@ -80,7 +79,7 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
 
 
 async def _read_all(model: str, ctx: Context, budget: Budget) -> _Embeddings | None:
-    """Read all embedded chunks page by page; None if there is no time for that."""
+    """Read all embedded chunks page by page. Return None if time runs out."""
     chunks: list[AssignedChunk] = []
     blocks: list[NDArray[np.float32]] = []
     async for page in Clusterings(ctx.database).embedded_pages(model):
@@ -112,10 +111,13 @@ async def _write_clusters(
 
 
 async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterDescription]:
-    """Names and descriptions: those that still fit, or new ones by the most distinctive words."""
-    kept = [plan.description for plan in plans]
-    if all(kept):
-        return [description for description in kept if description]
+    """Return the names and descriptions: those that still fit, and new ones for other clusters.
+
+    New ones consist of the most distinctive words.
+    """
+    current = [plan.description for plan in plans]
+    if all(current):
+        return [description for description in current if description]
     central = [plan.members[:NAMING_SAMPLE_SIZE] for plan in plans]
     chunk_ids = [chunk_id for members in central for chunk_id in members]
     texts = await Clusterings(ctx.database).texts(chunk_ids)
@@ -123,7 +125,7 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
         [TitledText(*texts[chunk_id]) for chunk_id in members if chunk_id in texts]
         for members in central
     ]
-    return await asyncio.to_thread(describe_clusters, passages, kept)
+    return await asyncio.to_thread(describe_clusters, passages, current)
 
 
 async def _assign_all(
@@ -133,7 +135,7 @@ async def _assign_all(
     budget: Budget,
     report: Report,
 ) -> bool:
-    """Assign every passage to its clusters; return whether there was time for all."""
+    """Assign every chunk to its clusters. Return whether there was time for all."""
     cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
     for plan in plans:
         for chunk_id in plan.members:
@@ -152,6 +154,6 @@ async def _assign_all(
 
 
 def _assignment(chunk: AssignedChunk, cluster_ids: Sequence[str]) -> ClusterAssignment:
-    """The clusters of a passage; those that it stays in keep their order."""
+    """Return the clusters of a chunk, first those that it is in already, in their order."""
     unchanged = [cluster_id for cluster_id in chunk.cluster_ids if cluster_id in cluster_ids]
     return ClusterAssignment(chunk, tuple(dict.fromkeys([*unchanged, *cluster_ids])))

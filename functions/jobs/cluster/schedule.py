@@ -1,4 +1,4 @@
-"""When the knowledge base is clustered again. To find out costs a handful of reads."""
+"""Decide whether to cluster the knowledge base again. The decision costs a handful of reads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 MAX_PASSAGES: Final = 200_000
-"""The job clusters at most this many passages: their vectors of 768 numbers take 600 MB, twice."""
+"""The job clusters at most this many chunks. Two copies of their vectors take 1.2 GB."""
 CHANGED_SHARE: Final = 0.1
 """Passages are clustered again at once when this share of them has changed."""
 MIN_CHANGED: Final = 10
-"""At least this many passages must have changed: in a small base a handful is soon a tenth."""
+"""At least this many chunks must have changed, since a few are a tenth of a small base."""
 MAX_AGE: Final = timedelta(days=7)
 """After this time, any change is enough to cluster again."""
 REEMBEDDING: Final = "The knowledge base is being embedded again; its clusters stay as they are."
@@ -36,13 +36,13 @@ TOO_MANY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClusteringState:
-    """The present clustering, and what has changed since.
+    """The current clustering, and the changes since.
 
     Attributes:
         model: The embedding model of the knowledge base.
         clustering: The last clustering, if there is one.
-        pending: The number of passages that wait to be assigned to a cluster.
-        members: The number of passages that belong to a cluster.
+        pending: The number of chunks that wait to be assigned to a cluster.
+        members: The number of chunks that belong to a cluster.
     """
 
     model: str
@@ -52,18 +52,23 @@ class ClusteringState:
 
     @property
     def outdated_sizes(self) -> bool:
-        """Whether clusters must be counted again: passages were added, moved or deleted."""
-        past = self.clustering
-        return past is not None and (past.uncounted or past.members != self.members)
+        """Whether clusters must be counted again: chunks were added, moved or deleted."""
+        clustering = self.clustering
+        return clustering is not None and (
+            clustering.uncounted or clustering.members != self.members
+        )
 
     @property
     def comparable(self) -> bool:
-        """Whether the clusters and new passages have vectors of the same model."""
+        """Whether the clusters and new chunks have vectors of the same model."""
         return self.clustering is not None and self.clustering.model == self.model
 
 
 async def load_state(model: str, ctx: Context) -> ClusteringState:
-    """Load the state: three reads, and one for every thousand passages pending or in a cluster."""
+    """Load the state.
+
+    Costs three reads, and one more for every thousand chunks that are pending or in a cluster.
+    """
     clustering, pending, members = await asyncio.gather(
         Clusterings(ctx.database).present(),
         ChunkQueue(ctx.database).count_pending("cluster"),
@@ -73,7 +78,10 @@ async def load_state(model: str, ctx: Context) -> ClusteringState:
 
 
 async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:
-    """Whether to cluster again now; if the number of passages forbids it, the report says so."""
+    """Return whether to cluster again now.
+
+    If there are too few or too many chunks for that, the report says so.
+    """
     if not has_changed(state, ctx.clock()):
         return False
     passages = await Clusterings(ctx.database).count_embedded(state.model)
@@ -85,10 +93,14 @@ async def is_due(state: ClusteringState, ctx: Context, report: Report) -> bool:
 
 
 def has_changed(state: ClusteringState, now: datetime) -> bool:
-    """Whether enough has changed since the last clustering, or anything at all long ago."""
-    past = state.clustering
-    if past is None or past.unfinished or past.model != state.model:
+    """Return whether the clustering is outdated.
+
+    It is when many chunks have changed since, or when it is old and any chunk has changed.
+    """
+    clustering = state.clustering
+    if clustering is None or clustering.unfinished or clustering.model != state.model:
         return True
-    changed = past.changed + state.pending + max(0, past.members - state.members)
-    is_enough = changed >= max(MIN_CHANGED, CHANGED_SHARE * past.passages)
-    return is_enough or (changed > 0 and now - past.made_at >= MAX_AGE)
+    deleted = max(0, clustering.members - state.members)
+    changed = clustering.changed + state.pending + deleted
+    is_enough = changed >= max(MIN_CHANGED, CHANGED_SHARE * clustering.passages)
+    return is_enough or (changed > 0 and now - clustering.made_at >= MAX_AGE)

@@ -1,4 +1,4 @@
-"""Extract decisions, patterns, warnings and methodologies from passages with a language model."""
+"""Extract decisions, patterns, warnings and methodologies from chunks with a language model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NO_MODEL: Final = (
 
 
 async def extract(ctx: Context, budget: Budget) -> Report:
-    """Read the passages in the queue, several at once.
+    """Read the chunks in the queue, several at once.
 
     The extractions of a chunk are replaced in the commit that takes it out of the queue, unless the
-    chunk was edited since it was read: a run that was killed anywhere is continued by the next one.
-    An extraction that says what another passage already says is stored as a hidden duplicate. When
-    the schema of extractions changes, all passages are read again.
+    chunk was edited since it was read. So the next run continues after one that was killed. An
+    extraction that repeats one of another chunk is stored as a hidden duplicate. When the schema of
+    extractions changes, all chunks are read again.
 
     Raises:
         Conflict: The database is embedded with another model.

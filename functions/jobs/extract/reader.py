@@ -1,4 +1,4 @@
-"""Read a passage: extract what a language model finds in it, verify it, and mark duplicates."""
+"""Read a chunk: extract findings with a language model, verify them, and mark duplicates."""
 
 from __future__ import annotations
 
@@ -32,89 +32,89 @@ if TYPE_CHECKING:
     from shared.runtime.job import Report
 
 MIN_CHARACTERS: Final = 80
-"""The length from which a passage is read: shorter ones explain and discuss nothing."""
+"""The length from which a chunk is read. Shorter ones rarely explain or discuss anything."""
 PROBE: Final = "Carrel is a small room for reading in a library."
-"""A passage that every working model can read, and in which there is nothing to find."""
+"""A text that every working model can read, and that contains no findings."""
 
 
 class ReadingOrder:
-    """The order in which passages that are read at the same time look for duplicates.
+    """The order in which the chunks of a batch look for duplicates.
 
-    They are stored together, so the database cannot find them yet. Each looks among the ones before
-    it, in the order in which they started, whichever the model answers first. So the same passages
-    give the same extractions, in however many runs they are read.
+    The extractions of a batch are stored together, so a chunk cannot find those of the others in
+    the database. Each chunk looks among the chunks that started before it, whichever the model
+    answers first. So the same chunks give the same extractions, however they are batched.
 
     Attributes:
-        visible: The visible extractions of the passages whose turn is over.
-        replaced: The ids of the stored extractions that the passages replace.
+        visible: The visible extractions of the chunks whose turn is over.
+        replaced: The ids of the stored extractions that the chunks replace.
     """
 
     def __init__(self) -> None:
-        """Start without passages."""
+        """Begin with an empty batch."""
         self.visible: list[tuple[Extraction, Vector]] = []
         self.replaced: set[str] = set()
-        self._size = 0
-        self._last = asyncio.Event()
-        self._last.set()
+        self._chunk_count = 0
+        self._last_turn = asyncio.Event()
+        self._last_turn.set()
 
     @asynccontextmanager
     async def join(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Take part for the block; yields a function that waits for the chunk's turn."""
-        if not self._size:
+        """Add the chunk to the batch for the block. Yield a function that waits for its turn."""
+        if not self._chunk_count:
             self.visible.clear()
             self.replaced.clear()
-        self._size += 1
+        self._chunk_count += 1
         self.replaced |= chunk.extracted.keys()
-        previous, own = self._last, asyncio.Event()
-        self._last = own
+        previous_turn, turn = self._last_turn, asyncio.Event()
+        self._last_turn = turn
         try:
             await asyncio.sleep(0)  # all chunks join before the first one continues
-            yield previous.wait
+            yield previous_turn.wait
         finally:
             try:
                 # A chunk that fails early must not let the next one overtake the previous one.
-                await previous.wait()
+                await previous_turn.wait()
             finally:  # a cancelled chunk must not block the others
-                self._size -= 1
-                own.set()
+                self._chunk_count -= 1
+                turn.set()
 
 
 class PassageReader:
-    """Reads passages, each with one request to the model."""
+    """A reader of chunks, which sends one request to the model for each."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
-        """Count what is found in `report`."""
+        """Begin to read; `report` receives the counts."""
         self._context = ctx
         self._generator = generator
         self._counts = report.counts
         self._order = ReadingOrder()
 
     async def read(self, chunk: PendingChunk) -> StepResult:
-        """Extract what a passage contains, to replace the extractions of its chunk.
+        """Extract the findings of a chunk, and return the write that stores them.
 
         Raises:
             CarrelError: The model or the embedder fails, or refuses this text.
         """
-        async with self._order.join(chunk) as turn:
+        async with self._order.join(chunk) as wait_for_turn:
             extractions = await self._embed(await self._extract(chunk))
             neighbours = await asyncio.gather(*map(self._neighbours, extractions))
-            await turn()
-            marked = list(map(self._mark_duplicate, extractions, neighbours))
+            await wait_for_turn()
+            extractions = list(map(self._mark_duplicate, extractions, neighbours))
         return Extractions(self._context.database).replacement(
-            chunk, marked, self._context.embedder.model
+            chunk, extractions, self._context.embedder.model
         )
 
     async def probe(self) -> None:
-        """Read and embed a harmless passage.
+        """Read and embed a harmless chunk.
 
         Raises:
-            CarrelError: Any passage would fail.
+            CarrelError: Any chunk would fail.
         """
         await self._generate(PROBE)
         await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
     async def _extract(self, chunk: PendingChunk) -> list[Extraction]:
-        """Return the extractions whose quotes are in the passage."""
+        """Return the extractions whose quotes are in the chunk."""
         if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
@@ -134,7 +134,7 @@ class PassageReader:
         return await count_tokens(findings, self._context.meter)
 
     async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
-        """Return extractions with their vectors, without duplicates in the passage itself."""
+        """Return extractions with their vectors, without duplicates in the chunk itself."""
         if not extractions:
             return []
         embedder = self._context.embedder

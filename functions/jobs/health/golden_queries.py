@@ -1,8 +1,8 @@
-"""Choosing golden queries for known-item search: each query has one chunk that answers it.
+"""Choose golden queries for known-item search: each query has one chunk that answers it.
 
-Users write no test queries for their own knowledge base. So a query is made of the knowledge card
-of a chunk, which says the same in other words, or else of one of the chunk's own sentences. The
-chunks are a uniform sample, and stay the same from night to night.
+Users write no test queries for their own knowledge base. So a query is taken from the knowledge
+card of a chunk, which says the same in other words, or else from the chunk itself. The chunks are a
+uniform sample, and stay the same from night to night.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 SET_SIZE: Final = 20
-"""The job chooses this many queries."""
+"""The number of queries that the job chooses."""
 MAX_QUERIES: Final = 25
-"""A night has at most this many queries, those of the user included."""
-EXTRA_TRIES: Final = 10
-"""This many more points of the sample are tried, because the chunks of some are used already."""
+"""The maximum number of queries in a night, those of the user included."""
+MAX_EXTRA_SAMPLES: Final = 10
+"""The number of samples that may be drawn in vain, because their chunks are in use already."""
 MIN_TERMS: Final = 3
 """A query has at least this many different terms."""
 MAX_LENGTH: Final = 300
@@ -50,28 +50,31 @@ async def golden_queries(ctx: Context) -> list[GoldenQuery]:
 
 
 async def _choose(count: int, used: set[str], health: SearchHealth) -> list[GoldenQuery]:
-    """Choose queries for chunks that are not used yet; give up after a number of tries."""
+    """Choose up to this many queries, for chunks that are not used yet."""
     chosen: list[GoldenQuery] = []
-    tries = 0
-    while len(chosen) < count and tries < count + EXTRA_TRIES:
-        sample = await _sample(tries, health)
+    for number in range(count + MAX_EXTRA_SAMPLES):
+        if len(chosen) == count:
+            break
+        sample = await _sample(number, health)
         if not sample:
             break
         if query := _best_query([chunk for chunk in sample if chunk.chunk_id not in used]):
             chosen.append(query)
             used.add(query.chunk_id)
-        tries += 1
     return chosen
 
 
 async def _sample(number: int, health: SearchHealth) -> list[Chunk]:
-    """The chunks after a point that is the same each night; the first chunks after the last one."""
+    """Return the chunks after a point that depends only on the number.
+
+    Return the first chunks if the point is after the last chunk.
+    """
     point = hashlib.sha256(str(number).encode()).hexdigest()
     return await health.chunks_from(point) or await health.chunks_from("")
 
 
 def _best_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
-    """A query for one of the chunks, if possible from a card that says it in other words."""
+    """Return a query for one of the chunks, if possible from a card that says it in other words."""
     for make_query in (query_from_card, query_from_text):
         for chunk in chunks:
             if query := make_query(chunk):
@@ -80,7 +83,7 @@ def _best_query(chunks: Sequence[Chunk]) -> GoldenQuery | None:
 
 
 def query_from_card(chunk: Chunk) -> str | None:
-    """A sentence of the card that is not in the text of the chunk, if there is one."""
+    """Return a sentence of the card that is not in the text of the chunk, if there is one."""
     card = chunk.knowledge_card
     if card is None:
         return None
@@ -94,12 +97,12 @@ def query_from_card(chunk: Chunk) -> str | None:
 
 
 def query_from_text(chunk: Chunk) -> str | None:
-    """The sentence of the chunk that has most different terms."""
+    """Return the sentence of the chunk that has most different terms."""
     return _richest(sentences(chunk.content))
 
 
 def _richest(texts: Sequence[str]) -> str | None:
-    """The text with most different terms, if it has enough of them."""
+    """Return the text with most different terms, if it has enough of them."""
     candidates = [" ".join(text.split())[:MAX_LENGTH] for text in texts]
     best = max(candidates, key=lambda text: len(set(terms(text))), default="")
     return best if len(set(terms(best))) >= MIN_TERMS else None

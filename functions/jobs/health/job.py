@@ -1,4 +1,4 @@
-"""Measure every night how well search finds the passages of golden queries."""
+"""Measure every night how well search finds the chunks of golden queries."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget
 
 MAX_LOSS: Final = 0.1
-"""A warning is logged if recall@10 falls by more than this in a week: by two queries of twenty."""
+"""A warning is logged if recall@10 falls by more than this in a week, that is, by more than two of
+twenty queries."""
 
 
 async def health(ctx: Context, budget: Budget) -> Report:
-    """Run the golden queries, and store the ranks of their passages for `get_stats`.
+    """Run the golden queries, and store the ranks of their chunks for `get_stats`.
 
     A query costs some hundred reads, as in `search_kb`, and its embedding. A second measurement on
     the same day replaces the first. Nothing is stored if semantic search is off, because nothing is
@@ -40,7 +41,7 @@ async def health(ctx: Context, budget: Budget) -> Report:
             report.finished = False
             return report
         began = time.perf_counter()
-        position = await _rank_of(golden, ctx)
+        position = await _search(golden, ctx)
         if position is None:
             report.note = "Semantic search is not available: nothing was measured."
             return report
@@ -56,8 +57,11 @@ async def health(ctx: Context, budget: Budget) -> Report:
     return report
 
 
-async def _rank_of(golden: GoldenQuery, ctx: Context) -> int | None:
-    """The rank of the passage among the first ten, or 0; None if semantic search is off."""
+async def _search(golden: GoldenQuery, ctx: Context) -> int | None:
+    """Return the rank of the chunk among the first ten hits, from 1, or 0 if it is not there.
+
+    Return None if semantic search is not available.
+    """
     question = SearchQuery(golden.query, Mode.HYBRID, Selection())
     ranking = await rank(question, knowledge(ctx.database), ctx)
     if ranking.is_lexical_only:
@@ -69,14 +73,14 @@ async def _rank_of(golden: GoldenQuery, ctx: Context) -> int | None:
 async def _store(score: NightlyScore, ctx: Context, report: Report) -> None:
     """Store the score, and warn if search finds less than before."""
     store = SearchHealth(ctx.database)
-    former = [night for night in await store.nights() if night.date != score.date]
-    await store.save([*former, score])
+    previous = [night for night in await store.nights() if night.date != score.date]
+    await store.save([*previous, score])
     report.counts["queries"] = len(score.ranks)
     report.counts["found"] = sum(position > 0 for position in score.ranks.values())
     report.note = (
         f"recall@10 {score.recall:.2f}, MRR@10 {score.mrr:.2f}, {score.milliseconds:.0f} ms a query"
     )
-    gain = gain_since_last_week(score, former)
+    gain = gain_since_last_week(score, previous)
     if gain is not None and gain < -MAX_LOSS:
         log.warning(
             "search_finds_less",

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 10
 """The number of documents that are read from the queue at once."""
 TURN_SECONDS: Final = 60.0
-"""How long to work on a document before others get their turn."""
+"""The time for which the job works on a document before it turns to the next one."""
 
 
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     """Embed waiting documents in turns, and publish each one when it is complete.
 
-    Each batch of vectors is a commit, and a passage with a vector is not embedded again: a run that
-    was killed anywhere is continued by the next one. A document that fails is deferred, each time
-    for longer, and given up after five tries; it never blocks others.
+    Each batch of vectors is a commit, and a passage with a vector is not embedded again. So the
+    next run continues after one that was killed. A document that fails is deferred, each time for
+    longer, and given up after five attempts. It never blocks other documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -109,7 +109,7 @@ async def _defer(
     """Try the document again later, unless the provider fails with any text.
 
     Raises:
-        CarrelError: `error`, if the provider is down: that is no failure of the document.
+        CarrelError: The provider is down. That is `error`, and no failure of the document.
     """
     try:
         await require_provider(ctx.embedder, error)

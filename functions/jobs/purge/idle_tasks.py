@@ -1,4 +1,4 @@
-"""Erasing workspaces that were not used for a long time."""
+"""Erase workspaces that were not used for a long time."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
     from shared.workspaces.repository import Workspace
 
-PAGE: Final = 20
-"""Workspaces are read in pages of this size."""
+PAGE_SIZE: Final = 20
+"""The number of workspaces read at once."""
 
 
 async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     """Erase idle workspaces, inner documents first.
 
-    A workspace that is used meanwhile stays. After a run that was killed, the next one begins with
-    the workspaces that are half erased.
+    A workspace that is used during the run stays. After a run that was killed, the next one begins
+    with the workspaces that are half erased.
     """
-    before, failed = _idle_before(ctx), set[str]()
-    while idle := await _idle(before, failed, ctx):
-        for workspace in idle:
-            work = _erase(workspace, before, ctx, budget, report)
+    cutoff, failed_paths = _idle_cutoff(ctx), set[str]()
+    while workspaces := await _idle_workspaces(cutoff, failed_paths, ctx):
+        for workspace in workspaces:
+            work = _erase(workspace, cutoff, ctx, budget, report)
             if not await run_isolated(workspace.name, work, ctx, report):
-                failed.add(workspace.path)
+                failed_paths.add(workspace.path)
             if budget.spent:
                 report.finished = False
                 return
 
 
-async def _idle(before: datetime, failed: Collection[str], ctx: Context) -> list[Workspace]:
-    page = await WorkspaceQueue(ctx.database).idle(before, PAGE + len(failed))
-    return [workspace for workspace in page if workspace.path not in failed]
+async def _idle_workspaces(
+    cutoff: datetime, failed_paths: Collection[str], ctx: Context
+) -> list[Workspace]:
+    page = await WorkspaceQueue(ctx.database).idle(cutoff, PAGE_SIZE + len(failed_paths))
+    return [workspace for workspace in page if workspace.path not in failed_paths]
 
 
 async def _erase(
-    workspace: Workspace, before: datetime, ctx: Context, budget: Budget, report: Report
+    workspace: Workspace, cutoff: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
     erasure = WorkspaceErasure(ctx.database, workspace)
-    if not await erasure.begin(idle_since=before):
+    if not await erasure.begin(idle_since=cutoff):
         return
     async for deleted in erasure.pages():
         report.counts += deleted
@@ -58,13 +60,14 @@ async def _erase(
     budget.progress(1)
 
 
-def _idle_before(ctx: Context) -> datetime:
-    """The time of last use is stored to the hour, so a workspace may have been used later."""
+def _idle_cutoff(ctx: Context) -> datetime:
+    """Return the time before which a workspace must have been used last to be idle."""
+    # The time of last use is stored to the hour, so a workspace may have been used later.
     return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCH_INTERVAL
 
 
 async def _count(ctx: Context) -> int:
-    return await WorkspaceQueue(ctx.database).count_idle(_idle_before(ctx))
+    return await WorkspaceQueue(ctx.database).count_idle(_idle_cutoff(ctx))
 
 
 IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

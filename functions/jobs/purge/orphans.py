@@ -1,4 +1,4 @@
-"""Deleting orphaned chunks and extractions, tombstones, and empty topics."""
+"""Delete orphaned chunks and extractions, tombstones, and empty topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def delete_orphaned_chunks(ctx: Context, budget: Budget, report: Report) -
 async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
     """Delete chunks that were marked as deleted long ago and dead-lettered by the index job.
 
-    Chunks that still wait for that job stay: it deletes them as soon as it runs.
+    Chunks that are still pending stay, because the index job deletes them when it runs.
     """
     chunks, before = OrphanedChunks(ctx.database), ctx.clock() - GRACE_PERIOD
     last: Document | None = None

@@ -1,4 +1,4 @@
-"""Sweeps: each deletes one kind of documents, which have expired or which a weekly round finds."""
+"""Sweeps of the purge job: each deletes the documents of one kind that have to go."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
     ProcessPage = Callable[[str], Awaitable[str | None]]
-    """Processes the page after a position; returns its last position, or None at the end."""
+    """A function that processes the page after a position. It returns the last position of that
+    page, or None at the end."""
     from shared.pipeline.expiry import ExpiringKind
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A part of the job.
+    """A part of the purge job, which deletes the documents of one kind.
 
     Attributes:
-        name: The kind of documents that it deletes.
+        name: The kind of documents.
         run: Deletes in small commits until nothing is left or the budget is spent.
-        count: Counts the documents to delete; None if they have to be searched for.
+        count: Counts the documents to delete. It is None where only reading every document can
+            tell.
     """
 
     name: str
@@ -60,7 +62,7 @@ async def continue_round(
 
 
 def expiry_sweep(kind: ExpiringKind) -> Sweep:
-    """The sweep that deletes the expired documents of a kind."""
+    """Return the sweep that deletes the expired documents of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:
         expiry = Expiry(ctx.database, kind)

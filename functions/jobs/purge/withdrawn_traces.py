@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 RESTORABLE: Final = timedelta(days=30)
 """A withdrawn trace can be restored for this long."""
-PAGE: Final = 20
-"""Traces are read in pages of this size."""
+PAGE_SIZE: Final = 20
+"""The number of traces read at once."""
 
 
 async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
-    """Erase traces one by one, first those that a killed run has half erased.
+    """Erase traces one by one, beginning with those that a killed run left half erased.
 
-    A trace that is restored meanwhile stays.
+    A trace that is restored during the run stays.
     """
     erasure = TraceErasure(ctx.database)
-    for trace_id in await erasure.unfinished(PAGE):
+    for trace_id in await erasure.unfinished(PAGE_SIZE):
         await run_isolated(
             f"traces/{trace_id}", _finish(trace_id, ctx, budget, report), ctx, report
         )
@@ -57,7 +57,7 @@ async def erase_withdrawn(ctx: Context, budget: Budget, report: Report) -> None:
 
 async def _withdrawn(before: datetime, failed: Collection[str], ctx: Context) -> list[str]:
     erasure = TraceErasure(ctx.database)
-    page = await erasure.withdrawn(before, PAGE + len(failed))
+    page = await erasure.withdrawn(before, PAGE_SIZE + len(failed))
     return [trace_id for trace_id in page if trace_id not in failed]
 
 
@@ -81,9 +81,9 @@ async def _finish(trace_id: str, ctx: Context, budget: Budget, report: Report) -
 
 
 async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
-    """Delete the trace itself, and link the traces before and after it in a row of replacements."""
+    """Delete the trace itself, and link its predecessor with its successors."""
     erasure, stored = TraceErasure(ctx.database), await Traces(ctx.database).get(trace_id)
-    if stored is None or not _may_go(stored, before):
+    if stored is None or not _was_withdrawn_before(stored, before):
         return False
     followers = await erasure.followers(trace_id)
     links = [set_supersedes(trace, _new_predecessor(trace, stored)) for trace in followers]
@@ -95,37 +95,40 @@ async def _begin(trace_id: str, before: datetime, ctx: Context) -> bool:
     return True
 
 
-def _may_go(stored: StoredTrace, before: datetime) -> bool:
+def _was_withdrawn_before(stored: StoredTrace, before: datetime) -> bool:
     withdrawn_at = stored.trace.withdrawn_at
     return withdrawn_at is not None and withdrawn_at < before
 
 
 def _new_predecessor(follower: Document, deleted: StoredTrace) -> str | None:
-    """The trace that a successor replaces from now on; None if it is of another contributor."""
-    own = follower.get("contributor") == deleted.trace.contributor
-    return deleted.trace.supersedes if own else None
+    """Return the id of the trace that a successor replaces once `deleted` is gone.
+
+    Return None if the successor is by another contributor.
+    """
+    same_contributor = follower.get("contributor") == deleted.trace.contributor
+    return deleted.trace.supersedes if same_contributor else None
 
 
 async def _predecessor_writes(deleted: StoredTrace, ctx: Context) -> list[Write]:
-    """The writes to the trace that the deleted one replaced.
+    """Return the writes to the predecessor, the trace that the deleted one replaced.
 
-    From now on the successor of the deleted trace replaces it. Without a successor, it is listed
-    again.
+    The predecessor is linked to the successor of the deleted trace. Without a successor, the
+    predecessor is listed again.
     """
-    former = (
+    predecessor = (
         await Traces(ctx.database).get(deleted.trace.supersedes)
         if deleted.trace.supersedes
         else None
     )
-    if former is None or former.trace.superseded_by != deleted.trace.trace_id:
+    if predecessor is None or predecessor.trace.superseded_by != deleted.trace.trace_id:
         return []
     if deleted.trace.superseded_by:
-        return [set_superseded_by(former.snapshot, deleted.trace.superseded_by)]
+        return [set_superseded_by(predecessor.snapshot, deleted.trace.superseded_by)]
     from shared.traces.corpus import index_entry
 
-    trace = replace(former.trace, superseded_by=None)
+    trace = replace(predecessor.trace, superseded_by=None)
     entry = await index_entry(trace, ctx) if trace.is_listed else None
-    return Traces(ctx.database).update(former, trace, entry)
+    return Traces(ctx.database).update(predecessor, trace, entry)
 
 
 async def _count(ctx: Context) -> int:

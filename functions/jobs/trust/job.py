@@ -26,18 +26,18 @@ ROUND: Final = "contributors"
 ROUND_INTERVAL: Final = timedelta(days=6, hours=12)
 """The time between two rounds: every seventh night, even if one starts a little early."""
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)
-"""How long after its time a vote may be written, clock differences included."""
+"""The longest time between the date of a vote and its commit, clock differences included."""
 CHECKPOINT_INTERVAL: Final = 20
-"""After how many contributors a round stores its progress: each time costs a write."""
+"""The number of contributors after which a round stores its progress, for one write."""
 
 
 async def trust(ctx: Context, budget: Budget) -> Report:
     """Recount traces with votes since the last run, and once a week all traces.
 
     Trust and status are computed from the tallies when they are read, so nothing else needs an
-    update. Every vote keeps the tallies exact; this job repairs damage of other origin. A tally
-    that changes in the meantime is left to the next run, so that no vote is lost. A run that is
-    killed is continued by the next one.
+    update. Every vote keeps the tallies exact, and this job repairs damage with other causes. A
+    tally that changes during the run is left to the next run, so that no vote is lost. The next run
+    continues after one that was killed.
     """
     report, started = Report(), ctx.clock()
     recount = VoteRecount(ctx.database)

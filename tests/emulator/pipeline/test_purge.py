@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.cloud.firestore import Client
 
-from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
-from functions.jobs.purge.idle_tasks import erase_idle
+from functions.jobs.purge.idle_tasks import PAGE_SIZE, erase_idle
 from functions.jobs.purge.job import count_pending, purge
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
@@ -240,10 +239,10 @@ async def test_more_tasks_than_are_read_at_once_are_all_erased(
     ctx: Context, clock: SettableClock
 ) -> None:
     batch = ctx.database.client.batch()
-    for number in range(TASKS_AT_ONCE + 3):
+    for number in range(PAGE_SIZE + 3):
         task = workspace_of(ctx, "notes", f"user-{number}")
         batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)
-    assert TASKS_AT_ONCE + 3 == await count_pending(ctx)
-    assert Report(Counter(tasks=TASKS_AT_ONCE + 3)) == await purge(ctx, ample())
+    assert PAGE_SIZE + 3 == await count_pending(ctx)
+    assert Report(Counter(tasks=PAGE_SIZE + 3)) == await purge(ctx, ample())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.purge.job import count_pending, purge
-from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
+from functions.jobs.purge.withdrawn_traces import PAGE_SIZE, RESTORABLE
 from shared.runtime.job import Report
 from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
@@ -250,23 +250,23 @@ async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
     ctx = job_context(app)
     trace_id = await contribute(app)
     data = (await stored_documents(app, "traces"))[trace_id]
-    for number in range(PAGE + 3):
+    for number in range(PAGE_SIZE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
-    assert Counter(traces=PAGE + 3) == await purged(app, days=31)
+    assert Counter(traces=PAGE_SIZE + 3) == await purged(app, days=31)
 
 
 async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     app: App,
 ) -> None:
     ctx = job_context(app)
-    for number in range(PAGE + 1):
+    for number in range(PAGE_SIZE + 1):
         broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
         await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     report = await purge(later(app, days=31), ample())
-    assert (1, PAGE + 1) == (report.counts["traces"], len(report.failures))
+    assert (1, PAGE_SIZE + 1) == (report.counts["traces"], len(report.failures))
     assert {"the document is malformed"} == {failure.reason for failure in report.failures}
     assert trace_id not in await stored_documents(app, "traces")
 

@@ -101,7 +101,7 @@ async def list_topics(args: In, ctx: Context) -> Out:
 
 
 async def _with_prefix(args: In, after: TopicKey | None, ctx: Context) -> tuple[list[Topic], bool]:
-    """The topics with a prefix after a key, in order, and whether there were too many to read.
+    """Return the topics with a prefix after a key, in order, and whether some are missing.
 
     If the whole prefix is an alias of a topic, that topic is found too.
     """

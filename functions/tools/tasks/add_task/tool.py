@@ -148,7 +148,7 @@ def _added(task: Task) -> ChangedTask:
 def _in_order(
     items: Sequence[NewTask | TaskItemResult], added: Iterable[ChangedTask]
 ) -> list[TaskItemResult]:
-    """The result of each item: its own if it was invalid, else that of the next added task."""
+    """Return the results in the order of the items: of invalid ones, and of added tasks."""
     remaining = iter(added)
     return [
         item if isinstance(item, TaskItemResult) else completed_item(next(remaining))

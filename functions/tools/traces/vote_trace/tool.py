@@ -140,7 +140,7 @@ def _vote(args: In, record: ContributorRecord) -> Vote | None:
 
 
 def _is_same(before: Vote | None, after: Vote | None) -> bool:
-    """Whether two votes say the same; a change of the voter's weight alone is no other vote."""
+    """Return whether two votes say the same, whatever the voter's weight was."""
     if before is None or after is None:
         return before is after
     return (before.type, before.tag) == (after.type, after.tag)

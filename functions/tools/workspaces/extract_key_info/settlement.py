@@ -55,7 +55,7 @@ async def settle_answer(
         task_id=request.task_id,
         document=document_id,
         considered=ranked.considered,
-        known=requested.is_known if requested else None,
+        known=requested.was_stored if requested else None,
         ask_again_after=None,
         message=" ".join(message for message in messages if message) or None,
     )
@@ -145,7 +145,7 @@ async def defer(
     """
     outcome = _pending_outcome(requested, request)
     free = replace(outcome, price=0)
-    if requested.is_known:
+    if requested.was_stored:
         return free
 
     async def attempt() -> Outcome[Out] | None:
@@ -178,7 +178,7 @@ def _pending_outcome(requested: RequestedDocument, request: Request) -> Outcome[
         task_id=request.task_id,
         document=document.document_id,
         considered=0,
-        known=requested.is_known,
+        known=requested.was_stored,
         ask_again_after=min(seconds, MAX_RETRY_SECONDS),
         message=f"The text is stored, and its {document.passages:,} passages are being embedded. Do"
         " not send it again: after ask_again_after seconds, call with document and the same"

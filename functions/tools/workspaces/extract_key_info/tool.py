@@ -74,7 +74,7 @@ async def _answer(request: Request, ctx: Context) -> Outcome[Out]:
 
 
 async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument | None:
-    """The document of the call, stored before or uploaded now; None if the call names none."""
+    """Return the document, stored before or uploaded now. Return None if the call names none."""
     if request.document_id is None:
         return None
     record = await request.workspace.load_document(request.document_id)
@@ -91,7 +91,7 @@ async def _load_or_upload(request: Request, ctx: Context) -> RequestedDocument |
 
 
 def _current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
-    """The stored document; None if it is missing, being erased, or indexed with another model."""
+    """Return the stored document, unless it is being erased or its vectors are outdated."""
     document = record.document
     if record.workspace.erasing or document is None or document.profile != current_profile(ctx):
         return None
@@ -99,7 +99,10 @@ def _current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument
 
 
 def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
-    """Whether a stored document serves a call that sent its text. A failed upload is retried."""
+    """Return whether a stored document serves a call that sent its text.
+
+    A failed upload is retried.
+    """
     return (
         document is not None
         and document.status in {DocumentStatus.WAITING, DocumentStatus.READY}

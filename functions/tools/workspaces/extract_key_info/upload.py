@@ -100,13 +100,13 @@ class RequestedDocument:
         return self.document.status is DocumentStatus.READY
 
     @property
-    def is_known(self) -> bool:
+    def was_stored(self) -> bool:
         """Whether it was stored before this call."""
         return self.contents is None
 
 
 def current_profile(ctx: Context) -> IndexProfile:
-    """What passages are indexed with now."""
+    """Return the profile with which passages are indexed now."""
     return IndexProfile(
         model=ctx.embedder.model,
         dimension=ctx.embedder.dimension,
@@ -117,9 +117,9 @@ def current_profile(ctx: Context) -> IndexProfile:
 async def upload(
     text: str, record: DocumentRecord, workspace: Workspace, ctx: Context
 ) -> RequestedDocument:
-    """Store a document, and embed its new passages if there is time; otherwise a job does.
+    """Store a document, and embed its new passages if there is time. Otherwise a job does.
 
-    Six round trips and one for each 32 passages, most of them during the embedding.
+    Costs six round trips and one for each 32 passages, most of them during the embedding.
 
     Args:
         text: The text of the document.
@@ -348,7 +348,7 @@ class EmbeddingTimer:
         self._batches = 0
 
     def has_time_for_all(self, passages: int) -> bool:
-        """Whether all remaining passages can be embedded: better to say early that they cannot."""
+        """Return whether there is time to embed all remaining passages."""
         now, per_passage = self._measure()
         self.seconds_left = passages * per_passage
         is_warming_up = now - self._started < WARM_UP_SECONDS
