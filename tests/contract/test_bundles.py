@@ -71,7 +71,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
 def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
     for function in functions():
         expected = CODE_OF_JOBS if function.kind == "job" else set()
-        assert expected == CODE_OF_JOBS & import_closure(function.main).files
+        assert CODE_OF_JOBS & import_closure(function.main).files == expected
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:
@@ -84,4 +84,4 @@ print(sum(path.endswith("catalog.json") for path in opened))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
     command = [sys.executable, "-c", code]
-    assert b"1\n" == subprocess.check_output(command, env=environment)
+    assert subprocess.check_output(command, env=environment) == b"1\n"

@@ -98,13 +98,13 @@ def test_settings_are_called_settings(folder: str) -> None:
         if isinstance(argument, ast.arg) and argument.annotation
         if "Settings" in ast.unparse(argument.annotation) and argument.arg != "settings"
     }
-    assert set() == others
+    assert others == set()
 
 
 @every_function
 def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
-    assert set() == settings_read_by(*modules_of(function)) - names
+    assert settings_read_by(*modules_of(function)) - names == set()
 
 
 @every_declaration
@@ -116,20 +116,20 @@ def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
-    assert settings_read_by(*modules_of(gateway)) == {name.lower() for name in gateway.settings}
+    assert {name.lower() for name in gateway.settings} == settings_read_by(*modules_of(gateway))
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
-    assert settings_read_by(COMPOSITION) == {
+    assert {
         *SETTINGS_OF_TOOLS,
         *settings_of(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
-    }
+    } == settings_read_by(COMPOSITION)
     assert settings_read_by(JOB) <= {*SETTINGS_OF_JOBS}
 
 
 def test_every_setting_has_a_reader_and_no_secret_is_plain() -> None:
     names = {name.lower() for function in functions() for name in function.settings}
-    assert FIELDS - SECRETS == names
+    assert names == FIELDS - SECRETS
 
 
 def test_only_embedding_functions_depend_on_the_model() -> None:
@@ -140,7 +140,7 @@ def test_only_embedding_functions_depend_on_the_model() -> None:
 
 
 def test_every_capability_has_its_settings() -> None:
-    assert ALL_CAPABILITIES == SETTINGS_OF_CAPABILITIES.keys()
+    assert SETTINGS_OF_CAPABILITIES.keys() == ALL_CAPABILITIES
 
 
 def test_every_imported_provider_has_a_capability() -> None:
@@ -151,7 +151,7 @@ def test_every_imported_provider_has_a_capability() -> None:
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shared.ai.")
     }
-    assert PROVIDERS.keys() == imported
+    assert imported == PROVIDERS.keys()
 
 
 def test_modules_that_read_files_declare_them() -> None:
@@ -161,7 +161,7 @@ def test_modules_that_read_files_declare_them() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "__file__" in path.read_text("utf-8")
     }
-    assert DATA_FILES.keys() == readers
+    assert readers == DATA_FILES.keys()
 
 
 def test_each_data_file_belongs_to_a_module() -> None:
@@ -171,4 +171,4 @@ def test_each_data_file_belongs_to_a_module() -> None:
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     }
-    assert files == {path for module in DATA_FILES for path in data_files_of(module)}
+    assert {path for module in DATA_FILES for path in data_files_of(module)} == files

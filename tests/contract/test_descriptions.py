@@ -29,17 +29,17 @@ def unknown_tools(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", VISIBLE)
 def test_a_declaration_names_existing_tools_only(name: str) -> None:
-    assert set() == unknown_tools(json.dumps(VISIBLE[name].declaration()))
+    assert unknown_tools(json.dumps(VISIBLE[name].declaration())) == set()
 
 
 def test_instructions_and_prompts_name_existing_tools_only() -> None:
-    assert set() == unknown_tools(INSTRUCTIONS)
-    assert set() == unknown_tools(" ".join(str(prompt) for prompt in PROMPTS))
+    assert unknown_tools(INSTRUCTIONS) == set()
+    assert unknown_tools(" ".join(str(prompt) for prompt in PROMPTS)) == set()
 
 
 def test_no_title_contains_another() -> None:
     words = {tool.title: set(tool.title.lower().split()) for tool in VISIBLE.values()}
-    assert len(VISIBLE) == len(words)
-    assert [] == [
+    assert len(words) == len(VISIBLE)
+    assert [
         (one, other) for one, other in permutations(words, 2) if words[one] <= words[other]
-    ]
+    ] == []

@@ -149,7 +149,7 @@ def test_the_readme_has_at_most_a_thousand_words() -> None:
 
 def test_the_readme_links_to_every_document() -> None:
     documents = [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
-    assert [] == [name for name in documents if f"]({name})" not in read(ROOT / "README.md")]
+    assert [name for name in documents if f"]({name})" not in read(ROOT / "README.md")] == []
 
 
 def test_the_picture_shows_the_command_of_the_readme() -> None:

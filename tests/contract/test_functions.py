@@ -38,8 +38,8 @@ every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda funct
 
 def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
     names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
-    assert names == [function.name for function in FUNCTIONS]
-    assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)
+    assert [function.name for function in FUNCTIONS] == names
+    assert len(FUNCTIONS) == len({function.key for function in FUNCTIONS})
 
 
 @every_function
@@ -65,20 +65,20 @@ def test_its_memory_and_timeout_are_within_limits(function: Function) -> None:
 def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
     [function] = [function for function in FUNCTIONS if function.name == tool.name]
     role = VIEWER_ROLE if tool.effect is Effect.READ else USER_ROLE
-    assert {KNOWLEDGE_DATABASE: role} == function.databases
+    assert function.databases == {KNOWLEDGE_DATABASE: role}
 
 
 def test_only_the_gateway_opens_the_database_of_credentials() -> None:
-    assert ["gateway"] == [
-        function.name for function in FUNCTIONS if ACCESS_DATABASE in function.databases
+    assert [function.name for function in FUNCTIONS if ACCESS_DATABASE in function.databases] == [
+        "gateway"
     ]
-    assert {ACCESS_DATABASE: USER_ROLE} == FUNCTIONS[0].databases
+    assert FUNCTIONS[0].databases == {ACCESS_DATABASE: USER_ROLE}
 
 
 def test_each_secret_goes_only_to_functions_that_use_it() -> None:
     secrets = {function.name: set(function.secrets) for function in FUNCTIONS if function.secrets}
-    assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == secrets.pop("gateway")
-    assert {"READWISE_TOKEN"} == secrets.pop("ingest")
+    assert secrets.pop("gateway") == {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"}
+    assert secrets.pop("ingest") == {"READWISE_TOKEN"}
     embedding = {
         function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
     }

@@ -50,7 +50,7 @@ def test_a_jobs_name_is_its_folder(job: Job) -> None:
 def test_a_jobs_folder_has_a_declaration_and_no_entry_point(job: Job) -> None:
     """The build writes its `main.py`."""
     names = {path.name for path in folder_of(job).glob("*.py")}
-    assert {"job.py"} == {"job.py", "main.py"} & names
+    assert {"job.py", "main.py"} & names == {"job.py"}
 
 
 @every_job

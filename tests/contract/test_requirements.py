@@ -109,12 +109,12 @@ def _functions(file: str) -> frozenset[str]:
 
 
 def test_every_row_is_valid() -> None:
-    assert [] == faults(DOCUMENT.read_text("utf-8"))
+    assert faults(DOCUMENT.read_text("utf-8")) == []
 
 
 def test_each_of_the_five_documents_has_rows() -> None:
     documents = {row.id.partition("-")[0] for row in rows(DOCUMENT.read_text("utf-8"))}
-    assert {"000", "001", "002", "003", "004"} == documents
+    assert documents == {"000", "001", "002", "003", "004"}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_each_of_the_five_documents_has_rows() -> None:
     ],
 )
 def test_a_wrong_row_is_named(table: str, expected: list[str]) -> None:
-    assert expected == faults(table)
+    assert faults(table) == expected
 
 
 def test_get_chunk_takes_an_id_and_two_options() -> None:
@@ -154,13 +154,13 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
         name: {fact: field[fact] for fact in facts if fact in field}
         for name, field in schema["properties"].items()
     }
-    assert ["chunk_id"] == schema["required"]
+    assert schema["required"] == ["chunk_id"]
     expected = {
         "chunk_id": {"type": "string"},
         "include_related": {"type": "boolean", "default": True},
         "related_limit": {"type": "integer", "default": 5, "minimum": 1, "maximum": 20},
     }
-    assert expected == inputs
+    assert inputs == expected
 
 
 @pytest.mark.parametrize(
@@ -182,33 +182,34 @@ def test_trace_tools_take_the_listed_arguments(
 ) -> None:
     [tool] = (tool for tool in tools() if tool.name == name)
     fields = tool.input.model_fields
-    assert required == [field_name for field_name, field in fields.items() if field.is_required()]
+    assert [field_name for field_name, field in fields.items() if field.is_required()] == required
     defaults = {
         field_name: fields[field_name].get_default(call_default_factory=True)
         for field_name in others
     }
-    assert others == defaults
+    assert defaults == others
 
 
 def test_trace_tools_have_the_listed_bounds_and_values() -> None:
     schemas = {tool.name: tool.declaration()["inputSchema"]["properties"] for tool in tools()}
     limit, vote = schemas["search_traces"]["limit"], schemas["vote_trace"]
-    assert (1, 50) == (limit["minimum"], limit["maximum"])
+    assert limit["minimum"] == 1
+    assert limit["maximum"] == 50
     assert {"up", "down"} <= set(vote["vote_type"]["enum"])
     [tags] = (form["enum"] for form in vote["feedback_tag"]["anyOf"] if "enum" in form)
-    assert ["outdated", "wrong", "security_concern", "spam"] == tags
+    assert tags == ["outdated", "wrong", "security_concern", "spam"]
 
 
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_arguments(GET_CHUNK.input, {"chunk_id": "c", "related_limit": limit}, GET_CHUNK.name)
-    assert ["related_limit"] == list(caught.value.details)
+    assert list(caught.value.details) == ["related_limit"]
 
 
 def test_a_related_chunk_has_the_listed_fields() -> None:
     expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
-    assert expected == list(RelatedChunk.model_fields)
+    assert list(RelatedChunk.model_fields) == expected
 
 
 @pytest.mark.anyio
@@ -222,28 +223,26 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
     async with Client(make_server(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     answer = result.structured_content or {}
-    assert card == answer["knowledge_card"]
-    assert "Dough" == answer["cluster"]["cluster_name"]
-    assert 4 == len(answer["related_chunks"])
-    assert BAKING.sections[0].highlight_url == answer["highlight_url"]
-    assert (BAKING.sections[0].readwise_url, BAKING.source_url) == (
-        answer["readwise_url"],
-        answer["source_url"],
-    )
+    assert answer["knowledge_card"] == card
+    assert answer["cluster"]["cluster_name"] == "Dough"
+    assert len(answer["related_chunks"]) == 4
+    assert answer["highlight_url"] == BAKING.sections[0].highlight_url
+    assert answer["readwise_url"] == BAKING.sections[0].readwise_url
+    assert answer["source_url"] == BAKING.source_url
 
 
 def test_cards_and_related_chunks_have_no_tool_of_their_own() -> None:
     replaced = {"get_related_chunks", "get_knowledge_card"}
-    assert set() == replaced & {tool.name for tool in tools()}
+    assert replaced & {tool.name for tool in tools()} == set()
 
 
 def test_every_handler_is_asynchronous() -> None:
-    assert [] == [tool.name for tool in tools() if not inspect.iscoroutinefunction(tool.run)]
+    assert [tool.name for tool in tools() if not inspect.iscoroutinefunction(tool.run)] == []
 
 
 def test_every_tool_has_tests_of_its_own() -> None:
     untested = {tool.name for tool in tools() if f'"{tool.name}"' not in _tests_of_group(tool)}
-    assert set() == {name for name in untested if not any(ROOT.glob(f"tests/*/*/test_{name}.py"))}
+    assert {name for name in untested if not any(ROOT.glob(f"tests/*/*/test_{name}.py"))} == set()
 
 
 def _tests_of_group(tool: Tool[Any, Any]) -> str:

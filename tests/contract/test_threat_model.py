@@ -17,13 +17,13 @@ CLAIMS = re.findall(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", TEXT)
 
 def test_every_named_test_exists() -> None:
     tests = {path: set(functions(path)) for path in {path for path, _ in CLAIMS}}
-    assert [] == [f"{path}::{name}" for path, name in CLAIMS if name not in tests[path]]
+    assert [f"{path}::{name}" for path, name in CLAIMS if name not in tests[path]] == []
 
 
 def test_every_row_names_a_test() -> None:
     rows = re.findall(r"^\| (?!what |an attacker |they find |---).*$", TEXT, re.MULTILINE)
     assert len(rows) > 20
-    assert [] == [row for row in rows if "::test_" not in row]
+    assert [row for row in rows if "::test_" not in row] == []
 
 
 def functions(path: str) -> Iterator[str]:

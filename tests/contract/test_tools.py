@@ -35,7 +35,7 @@ every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
     writing = [tool for tool in (*TOOLS, *NOTEBOOK) if tool.effect is not Effect.READ]
     assert writing
-    assert {Tier.REGISTERED} == {tool.tier for tool in writing}
+    assert {tool.tier for tool in writing} == {Tier.REGISTERED}
     idempotent = [
         tool for tool in (*TOOLS, *NOTEBOOK) if issubclass(tool.input, IdempotentArguments)
     ]
@@ -83,7 +83,7 @@ def test_a_tools_name_is_a_verb_and_a_noun_and_its_folder(tool: Tool[Any, Any]) 
 def test_a_tools_folder_has_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
     """The build writes its `main.py`."""
     names = {path.name for path in module_of(tool).parent.glob("*.py")}
-    assert {"tool.py"} == {"tool.py", "main.py"} & names
+    assert {"tool.py", "main.py"} & names == {"tool.py"}
 
 
 @every_tool
@@ -119,7 +119,7 @@ def test_inputs_are_closed_and_outputs_are_open(tool: Tool[Any, Any]) -> None:
     """Clients store output schemas, and must accept fields that are added later."""
     inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
     objects = [node for node in nodes(inputs) if node.get("type") == "object"]
-    assert {False} == {node.get("additionalProperties") for node in objects}
+    assert {node.get("additionalProperties") for node in objects} == {False}
     assert False not in [node.get("additionalProperties") for node in nodes(outputs)]
 
 
@@ -197,7 +197,8 @@ def test_a_link_leads_to_a_declared_resource(tool: Tool[Any, Any]) -> None:
 def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
     resources = [tool.resource.uri for tool in TOOLS if tool.resource]
     kinds = [kind for tool in TOOLS for kind in tool.completes]
-    assert (len(set(resources)), len(set(kinds))) == (len(resources), len(kinds))
+    assert len(set(resources)) == len(resources)
+    assert len(set(kinds)) == len(kinds)
 
 
 @every_tool

@@ -76,12 +76,14 @@ def test_bad_arguments_are_an_error_with_an_entry_for_each_field(
     result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
     error = json.loads(result["content"][0]["text"])["error"]
     receipt = result["_meta"][RECEIPT]
-    assert (True, False) == (result["isError"], "structuredContent" in result)
-    assert "VALIDATION_ERROR" == error["code"]
-    assert wrong.keys() == error["details"].keys()
-    assert [] == [name for name, message in wrong.items() if message not in error["details"][name]]
+    assert result["isError"] is True
+    assert "structuredContent" not in result
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"].keys() == wrong.keys()
+    assert [name for name, message in wrong.items() if message not in error["details"][name]] == []
     assert f"call {tool} again" in error["message"]
-    assert (0, 0) == (receipt["documents_read"], receipt["round_trips"])
+    assert receipt["documents_read"] == 0
+    assert receipt["round_trips"] == 0
 
 
 @pytest.mark.parametrize("arguments", [[1], "query", 5])
@@ -92,12 +94,12 @@ def test_arguments_that_are_no_object_are_a_protocol_error(
         post(carrel.endpoint, call("search_kb", arguments)),
         post_modern(carrel.endpoint, "tools/call", name="search_kb", arguments=arguments),
     ):
-        assert INVALID_PARAMS == response.json()["error"]["code"]
+        assert response.json()["error"]["code"] == INVALID_PARAMS
 
 
 def test_an_unknown_tool_of_any_length_is_a_protocol_error(carrel: Running) -> None:
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
-    assert INVALID_PARAMS == error["code"]
+    assert error["code"] == INVALID_PARAMS
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
     assert len(error["message"]) < 500
 
@@ -124,8 +126,8 @@ def test_names_that_models_like_to_invent_are_understood(
 def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
     arguments = {"query": query, "limit": 1}
     result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
-    assert query == result["structuredContent"]["query"]
-    assert 1 == len(result["structuredContent"]["results"])
+    assert result["structuredContent"]["query"] == query
+    assert len(result["structuredContent"]["results"]) == 1
 
 
 def post_call(running: Running, version: str, tool: str, arguments: str) -> httpx2.Response:
@@ -162,7 +164,7 @@ def test_no_tool_is_called_with_odd_arguments(
         arguments = f"{{{', '.join(f'{json.dumps(field)}: {odd}' for field in fields)}}}"
         answer = answer_to(carrel, version, tool.name, arguments)
         error = json.loads(answer["content"][0]["text"])["error"]
-        assert fields == [name.partition(".")[0] for name in error["details"]]
+        assert [name.partition(".")[0] for name in error["details"]] == fields
 
 
 @pytest.mark.parametrize("levels", [200, 900])
@@ -174,7 +176,8 @@ def test_arguments_too_deep_to_parse_are_refused_for_that(
     arguments = f'{{"query": {nested(levels)}}}'
     response = post_call(inline, version, "search_kb", arguments)
     error = response.json()["error"]
-    assert (400, INVALID_REQUEST) == (response.status_code, error["code"])
+    assert response.status_code == 400
+    assert error["code"] == INVALID_REQUEST
     assert "nested too deeply: an argument may have at most 32 levels" in error["message"]
     assert "JSON" not in error["message"]
 
@@ -205,4 +208,4 @@ def test_both_topologies_answer_odd_arguments_alike(
     functions = request.getfixturevalue(topology)
     for version in PARSED_DEPTH:
         expected = answer_to(inline, version, tool, arguments)
-        assert expected == answer_to(functions, version, tool, arguments)
+        assert answer_to(functions, version, tool, arguments) == expected

@@ -37,45 +37,51 @@ def run_call(running: Running, *arguments: str) -> Result:
 
 def test_a_successful_call_prints_the_result_as_json(carrel: Running) -> None:
     result = run_call(carrel, "search_kb", '{"query": "sourdough starter", "limit": 1}')
-    assert (0, "") == (result.exit_code, result.stderr)
-    assert BAKING.title == json.loads(result.stdout)["results"][0]["title"]
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["results"][0]["title"] == BAKING.title
 
 
 def test_a_tool_error_goes_to_standard_error(carrel: Running) -> None:
     result = run_call(carrel, "search_kb", '{"query": ""}')
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert "VALIDATION_ERROR" == json.loads(result.stderr)["error"]["code"]
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert json.loads(result.stderr)["error"]["code"] == "VALIDATION_ERROR"
 
 
 def test_arguments_are_optional(carrel: Running) -> None:
     result = run_call(carrel, "get_chunk")
-    assert 1 == result.exit_code
-    assert {"chunk_id": "required, but missing"} == json.loads(result.stderr)["error"]["details"]
+    assert result.exit_code == 1
+    assert json.loads(result.stderr)["error"]["details"] == {"chunk_id": "required, but missing"}
 
 
 def test_an_unknown_tool_is_answered_with_the_tools(carrel: Running) -> None:
     result = run_call(carrel, "find_all")
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
 def test_arguments_that_are_not_an_object_are_refused(carrel: Running) -> None:
     for arguments in ("[1]", "5", '"query"', "null"):
         result = run_call(carrel, "search_kb", arguments)
-        assert (1, "") == (result.exit_code, result.stdout)
+        assert result.exit_code == 1
+        assert result.stdout == ""
         assert "Traceback" not in result.stderr
         assert result.stderr.strip()
 
 
 def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
     without = run_call(closed, "get_stats")
-    assert (1, "") == (without.exit_code, without.stdout)
+    assert without.exit_code == 1
+    assert without.stdout == ""
     for words in ("Sign in first", "carrel keys create", "CARREL_KEY"):
         assert words in without.stderr
     result = CliRunner(env={"CARREL_KEY": key}).invoke(
         main, ["call", "get_stats", "--url", closed.endpoint]
     )
-    assert (0, "") == (result.exit_code, result.stderr)
+    assert result.exit_code == 0
+    assert result.stderr == ""
     assert json.loads(result.stdout)["chunks"]
 
 
@@ -84,7 +90,8 @@ def test_an_invalid_key_is_reported_and_not_quoted(closed: Running, wrong: str) 
     result = CliRunner(env={"CARREL_KEY": wrong}).invoke(
         main, ["call", "get_stats", "--url", closed.endpoint]
     )
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert "key" in result.stderr.lower()
     assert "Traceback" not in result.stderr
     assert wrong not in result.stderr
@@ -94,7 +101,7 @@ def test_a_key_is_not_sent_unencrypted() -> None:
     result = CliRunner(env={"CARREL_KEY": "k"}).invoke(
         main, ["call", "get_stats", "--url", "http://carrel.example/mcp"]
     )
-    assert 1 == result.exit_code
+    assert result.exit_code == 1
     assert "only sent over https" in result.stderr
 
 
@@ -104,11 +111,12 @@ def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
     (tmp_path / "report.txt").write_text(f"{sea}\n\nThe vault key is in Lisbon.")
     named = f"materials={tmp_path / 'report.txt'}"
     result = run_call(carrel, "extract_key_info", '{"query": "vault key"}', "--file", named)
-    assert 0 == result.exit_code
-    assert "The vault key is in Lisbon." == json.loads(result.stdout)["contexts"][0]
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["contexts"][0] == "The vault key is in Lisbon."
 
 
 def test_a_missing_file_is_reported(carrel: Running, tmp_path: Path) -> None:
     named = f"materials={tmp_path / 'nowhere.txt'}"
     result = run_call(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
-    assert (1, True) == (result.exit_code, "cannot read the text" in result.stderr)
+    assert result.exit_code == 1
+    assert "cannot read the text" in result.stderr

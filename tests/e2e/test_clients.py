@@ -68,7 +68,8 @@ async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) ->
     by_name = {declaration["name"]: declaration for declaration in catalogue}
     for tool in listed:
         declared = by_name[tool.name]
-        assert (declared["title"], declared["description"]) == (tool.title, tool.description)
+        assert declared["title"] == tool.title
+        assert declared["description"] == tool.description
         assert declared["inputSchema"] == tool.input_schema
         assert declared["outputSchema"] == tool.output_schema
 
@@ -84,8 +85,8 @@ async def test_every_tool_says_what_it_does_to_data(client: Client) -> None:
         "idempotent_hint": True,
         "open_world_hint": False,
     }
-    assert {"title": "Get a passage", **reading} == hints["get_chunk"]
-    assert {"title": "Search the knowledge base", **reading} == hints["search_kb"]
+    assert hints["get_chunk"] == {"title": "Get a passage", **reading}
+    assert hints["search_kb"] == {"title": "Search the knowledge base", **reading}
 
 
 async def test_a_listing_may_be_kept_five_minutes_and_is_private(
@@ -93,7 +94,8 @@ async def test_a_listing_may_be_kept_five_minutes_and_is_private(
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
         for listing in (await client.list_tools(), await client.list_prompts()):
-            assert (300_000, "private") == (listing.ttl_ms, listing.cache_scope)
+            assert listing.ttl_ms == 300_000
+            assert listing.cache_scope == "private"
 
 
 async def test_a_question_leads_to_the_passage_and_its_whole_text(
@@ -105,8 +107,9 @@ async def test_a_question_leads_to_the_passage_and_its_whole_text(
     chunk = result.structured_content or {}
     assert len(page["results"]) == 2
     assert library.chunks[3].chunk_id == chunk["chunk_id"]
-    assert SAILING.sections[0].text == chunk["content"]
-    assert (SAILING.title, "1/2") == (chunk["title"], chunk["chunk_info"])
+    assert chunk["content"] == SAILING.sections[0].text
+    assert chunk["title"] == SAILING.title
+    assert chunk["chunk_info"] == "1/2"
     assert len(chunk["related_chunks"]) == 5
 
 
@@ -129,18 +132,16 @@ async def test_a_call_carries_its_receipt(client: Client, library: Library) -> N
     result = await client.call_tool("get_chunk", arguments)
     receipt = dict((result.meta or {})[RECEIPT])
     assert receipt.pop("milliseconds") > 0
-    assert {"documents_read": 1 + 3, "documents_written": 0, "round_trips": 2} == receipt
+    assert receipt == {"documents_read": 1 + 3, "documents_written": 0, "round_trips": 2}
 
 
 async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
     query = "Käse 熟成チーズ 🧀 👩🏽‍🍳 — im Keller"
     page = await searched(client, query=query, limit=1)
     cheese = library.chunks[-1]
-    assert query == page["query"]
-    assert (cheese.title, cheese.author) == (
-        page["results"][0]["title"],
-        page["results"][0]["author"],
-    )
+    assert page["query"] == query
+    assert cheese.title == page["results"][0]["title"]
+    assert cheese.author == page["results"][0]["author"]
     result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
     assert cheese.content == (result.structured_content or {})["content"]
     assert "🧀" in text_of(result)
@@ -149,8 +150,10 @@ async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library
 async def test_a_failure_is_in_words_without_structured_content(client: Client) -> None:
     result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
     error = json.loads(text_of(result))["error"]
-    assert (True, None) == (result.is_error, result.structured_content)
-    assert ("NOT_FOUND", {"chunk_id": "nobody"}) == (error["code"], error["details"])
+    assert result.is_error
+    assert result.structured_content is None
+    assert error["code"] == "NOT_FOUND"
+    assert error["details"] == {"chunk_id": "nobody"}
     assert "search_kb" in error["message"]
     assert (result.meta or {})[RECEIPT]["documents_read"] == 1
 

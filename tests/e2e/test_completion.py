@@ -21,7 +21,7 @@ KINDS = {kind for tool in tools() for kind in tool.completes}
 
 
 def test_every_kind_of_name_that_readers_type_is_completed() -> None:
-    assert {"tag", "author", "category", "source", "cluster"} == KINDS
+    assert KINDS == {"tag", "author", "category", "source", "cluster"}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ async def test_authors_titles_and_tags_are_completed_as_written(
     value = {"name": argument, "value": name[:3].lower()}
     completed = (await client.complete(PromptReference(name=prompt), value)).completion
     assert name in completed.values
-    assert len(completed.values) == completed.total
+    assert completed.total == len(completed.values)
     assert not completed.has_more
 
 
@@ -52,7 +52,7 @@ async def test_a_sources_id_is_completed(client: Client) -> None:
 async def test_a_period_is_completed_to_those_there_are(client: Client) -> None:
     value = {"name": "period", "value": "last_3"}
     completed = await client.complete(PromptReference(name="weekly_review"), value)
-    assert ["last_3_days", "last_30_days"] == completed.completion.values
+    assert completed.completion.values == ["last_3_days", "last_30_days"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,9 @@ async def test_free_text_and_chunks_are_completed_to_nothing(
     client: Client, ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
     completed = (await client.complete(ref, {"name": argument, "value": "a"})).completion
-    assert ([], 0, False) == (completed.values, completed.total, completed.has_more)
+    assert completed.values == []
+    assert completed.total == 0
+    assert not completed.has_more
 
 
 @pytest.mark.parametrize(
@@ -77,4 +79,4 @@ async def test_an_unknown_prompt_or_template_is_refused(
 ) -> None:
     with pytest.raises(MCPError, match="There is no") as caught:
         await client.complete(ref, {"name": "a", "value": ""})
-    assert INVALID_PARAMS == caught.value.code
+    assert caught.value.code == INVALID_PARAMS

@@ -78,15 +78,15 @@ async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     async with browsers.window(scripts=False) as browser:
-        assert 200 == await browser.open(
-            sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb"))
-        )
+        assert (
+            await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
+        ) == 200
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         answer = told(await browser.arrive(f"{client}/cb?"))
-        assert [] == browser.console_errors
-    assert {"code", "state", "iss"} == answer.keys()
-    assert 1 == await sign_in_app.count_grants()
+        assert browser.console_errors == []
+    assert answer.keys() == {"code", "state", "iss"}
+    assert await sign_in_app.count_grants() == 1
 
 
 async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
@@ -106,7 +106,7 @@ async def test_a_loopback_address_by_name_is_reached_too(
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.arrive(f"{by_name}/cb?code=")
-    assert [] == browser.console_errors
+    assert browser.console_errors == []
 
 
 async def test_a_program_on_the_web_may_send_the_browser_on(
@@ -124,7 +124,7 @@ async def test_a_program_on_the_web_may_send_the_browser_on(
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         await browser.arrive(f"{home}/done")
-        assert [] == browser.console_errors
+        assert browser.console_errors == []
 
 
 async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
@@ -134,7 +134,7 @@ async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app:
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
     assert (await failed.value).url.startswith("cursor://anysphere/cb?code=")
-    assert [] == browser.console_errors
+    assert browser.console_errors == []
 
 
 async def test_after_a_wrong_key_the_page_waits_for_another(
@@ -146,11 +146,9 @@ async def test_after_a_wrong_key_the_page_waits_for_another(
     await browser.press("Allow")
     await browser.wait_for_text("This key is not valid")
     field = browser.page.get_by_label("Your access key")
-    assert ("", True) == (
-        await field.input_value(),
-        await field.evaluate("field => field === document.activeElement"),
-    )
-    assert "alert" == await browser.page.locator("#error").get_attribute("role")
+    assert await field.input_value() == ""
+    assert await field.evaluate("field => field === document.activeElement")
+    assert await browser.page.locator("#error").get_attribute("role") == "alert"
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.arrive(f"{client}/cb?code=")
@@ -161,8 +159,8 @@ async def test_without_a_key_the_browser_sends_nothing(
 ) -> None:
     await browser.open(sign_in_app.consent_url())
     await browser.press("Allow")
-    assert [sign_in_app.consent_url()] == browser.requests
-    assert [] == sign_in_app.login_limit.attempts
+    assert browser.requests == [sign_in_app.consent_url()]
+    assert sign_in_app.login_limit.attempts == []
 
 
 async def test_deny_needs_no_key_and_goes_back(
@@ -171,8 +169,8 @@ async def test_deny_needs_no_key_and_goes_back(
     await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.press("Deny")
     answer = told(await browser.arrive(f"{client}/cb?"))
-    assert ["access_denied"] == answer["error"]
-    assert 0 == await sign_in_app.count_grants()
+    assert answer["error"] == ["access_denied"]
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
@@ -180,7 +178,9 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
 ) -> None:
     await browser.open(sign_in_app.consent_url())
     cookie = (await browser.cookies())["carrel"]
-    assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
+    assert cookie["httpOnly"] is True
+    assert cookie["sameSite"] == "Lax"
+    assert cookie["expires"] == -1
 
 
 async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
@@ -189,7 +189,7 @@ async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInAp
         await browser.open(evil)
     [complaint] = browser.console_errors
     assert "frame-ancestors 'none'" in complaint
-    assert 0 == await browser.page.frame_locator("iframe").get_by_role("button").count()
+    assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
 
 
 async def test_a_form_that_another_site_submits_is_refused(
@@ -210,7 +210,7 @@ async def test_a_form_that_another_site_submits_is_refused(
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.wait_for_text("Your answer was not accepted")
-    assert 0 == await sign_in_app.count_grants()
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_hostile_name_runs_nothing_and_hides_nothing(
@@ -218,10 +218,10 @@ async def test_a_hostile_name_runs_nothing_and_hides_nothing(
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
     address = sign_in_app.consent_url(make_request(client_name=name))
-    assert 200 == await browser.open(address)
+    assert await browser.open(address) == 200
     assert (await browser.page.title()).startswith("</title><script>document.title")
-    assert [address] == browser.requests
-    assert [] == browser.console_errors
+    assert browser.requests == [address]
+    assert browser.console_errors == []
     assert "claude.example" in await browser.read_text()
     assert await browser.page.get_by_role("button", name="Deny").is_visible()
 
@@ -257,7 +257,7 @@ async def test_all_text_stands_out_in_light_and_dark(
         await browser.wait_for_text("This key is not valid")
         contrasts = await browser.page.evaluate(_CONTRASTS)
     assert len(contrasts) > 10
-    assert [] == [(text, ratio) for text, ratio in contrasts if ratio < 4.5]
+    assert [(text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 640), (390, 844), (1024, 800), (1280, 800)])
@@ -266,7 +266,7 @@ async def test_nothing_sticks_out_on_a_narrow_screen(
 ) -> None:
     async with browsers.window(width=width, height=height) as browser:
         await browser.open(sign_in_app.consent_url(LONG))
-        assert width == await browser.page.evaluate("document.documentElement.scrollWidth")
+        assert await browser.page.evaluate("document.documentElement.scrollWidth") == width
 
 
 async def test_allow_and_deny_show_without_scrolling_on_a_laptop(
@@ -295,7 +295,7 @@ async def test_the_page_can_be_read_and_used_without_seeing_it(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     await browser.open(sign_in_app.consent_url())
-    assert "en" == await browser.page.locator("html").get_attribute("lang")
+    assert await browser.page.locator("html").get_attribute("lang") == "en"
     told_of_it = await browser.page.locator("main").aria_snapshot()
     assert 'heading "Claude asks for access to Carrel" [level=1]' in told_of_it
     assert 'textbox "Your access key"' in told_of_it
@@ -303,7 +303,7 @@ async def test_the_page_can_be_read_and_used_without_seeing_it(
     for _ in range(3):
         await browser.page.keyboard.press("Tab")
         reached.append(await browser.page.evaluate("document.activeElement.innerText"))
-    assert ["", "Allow", "Deny"] == reached
+    assert reached == ["", "Allow", "Deny"]
 
 
 async def test_a_request_that_is_over_says_where_to_start_again(
@@ -311,7 +311,7 @@ async def test_a_request_that_is_over_says_where_to_start_again(
 ) -> None:
     address = sign_in_app.consent_url()
     sign_in_app.clock.advance(minutes=11)
-    assert 400 == await browser.open(address)
+    assert await browser.open(address) == 400
     assert "Start again from the program" in await browser.read_text()
 
 
@@ -326,9 +326,9 @@ async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
             await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
             await browser.press("Continue with Google")
             answer = told(await browser.arrive(f"{client}/cb?"))
-            assert [] == browser.console_errors
-            assert 1 == await sign_in_app.count_grants()
-    assert {"code", "state", "iss"} == answer.keys()
+            assert browser.console_errors == []
+            assert await sign_in_app.count_grants() == 1
+    assert answer.keys() == {"code", "state", "iss"}
 
 
 async def test_the_whole_way_from_registering_ends_with_a_token(
@@ -366,8 +366,9 @@ async def test_the_whole_way_from_registering_ends_with_a_token(
         }
         async with httpx2.AsyncClient() as sender:
             given = await sender.post(f"{running.url}/token", data=form)
-    assert (["a state"], []) == (answer["state"], browser.console_errors)
-    assert "Bearer" == given.json()["token_type"]
+    assert answer["state"] == ["a state"]
+    assert browser.console_errors == []
+    assert given.json()["token_type"] == "Bearer"
 
 
 async def _registered(gateway: str, callback: str) -> dict[str, str]:

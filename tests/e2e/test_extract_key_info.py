@@ -51,14 +51,16 @@ async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
 async def test_structured_and_text_results_agree_with_the_schema(client: Client) -> None:
     task = uuid.uuid4().hex
     first = await answer_of(client, query="Where does a comet's tail point?", materials=TEXT)
-    assert (COMET, "ready") == (first["contexts"][0], first["status"])
+    assert first["contexts"][0] == COMET
+    assert first["status"] == "ready"
     result = await answer_of(
         client, query="Where does a comet's tail point?", document=first["document"]
     )
-    assert first | {"known": True} == result
+    assert result == first | {"known": True}
     one = await answer_of(client, query="comet", materials=TEXT, topK=1, task_id=task)
-    assert (1, task) == (len(one["contexts"]), one["task_id"])
-    assert 4 == (await answer_of(client, query="comet", scope="task", task_id=task))["considered"]
+    assert len(one["contexts"]) == 1
+    assert one["task_id"] == task
+    assert (await answer_of(client, query="comet", scope="task", task_id=task))["considered"] == 4
 
 
 async def test_invalid_arguments_are_named(client: Client) -> None:
@@ -77,7 +79,8 @@ async def test_invalid_arguments_are_named(client: Client) -> None:
         result = await client.call_tool(NAME, arguments)
         block = result.content[0]
         assert block.type == "text"
-        assert (True, True) == (result.is_error, field in block.text), block.text
+        assert result.is_error, block.text
+        assert field in block.text, block.text
 
 
 async def test_any_text_survives_the_wire(client: Client) -> None:
@@ -87,7 +90,8 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
     text = f"👍🏽 before\n\n{passage}\n\nafter"
     result = await answer_of(client, query="Käse 熟成", materials=text)
     place = result["passages"][0]
-    assert (passage, passage) == (result["contexts"][0], text[place["start"] : place["end"]])
+    assert result["contexts"][0] == passage
+    assert text[place["start"] : place["end"]] == passage
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
@@ -96,7 +100,8 @@ def test_half_an_emoji_is_refused(inline: Running, version: str | None) -> None:
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
     reply = post(inline.endpoint, body, {"mcp-protocol-version": version})
     error = reply.json()["error"]
-    assert (400, -32600) == (reply.status_code, error["code"])
+    assert reply.status_code == 400
+    assert error["code"] == -32600
     assert "half of a surrogate pair" in error["message"]
     assert "Cut it between characters" in error["message"]
 
@@ -118,9 +123,11 @@ async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Pa
     fields = next(line for line in lines if line.get("tool") == NAME)
     assert MARK not in written.lower()
     assert result["task_id"] not in written
-    assert (16, "ok") == (len(fields["task"]), fields["outcome"])
-    assert {"query", "materials", "task_id"} == fields["arguments"].keys()
-    assert (2, result["document"]) == (fields["notes"]["passages"], fields["notes"]["document"])
+    assert len(fields["task"]) == 16
+    assert fields["outcome"] == "ok"
+    assert fields["arguments"].keys() == {"query", "materials", "task_id"}
+    assert fields["notes"]["passages"] == 2
+    assert fields["notes"]["document"] == result["document"]
     assert fields["embedding_seconds"] > 0
     assert fields["bm25_seconds"] >= 0
 
@@ -159,12 +166,12 @@ def test_the_audit_has_the_workspace_and_no_text(closed: Running, library: Libra
     named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
     plain = ask("", query=MARK, materials=text).json()["result"]
     answers = [answer["structuredContent"] for answer in (of_key, named, plain)]
-    assert ["essay", "thesis", "default"] == [answer["task_id"] for answer in answers]
+    assert [answer["task_id"] for answer in answers] == ["essay", "thesis", "default"]
     records = [
         record for record in asyncio.run(audited(library.project)) if record["user_id"] == "anna"
     ]
-    assert {"essay", "thesis", "default"} == {record["task"] for record in records}
-    assert {("anna", NAME)} == {(record["user_id"], record["tool"]) for record in records}
+    assert {record["task"] for record in records} == {"essay", "thesis", "default"}
+    assert {(record["user_id"], record["tool"]) for record in records} == {("anna", NAME)}
     assert MARK not in repr(records).lower()
-    assert {2} == {record["notes"]["passages"] for record in records}
-    assert {len(json.dumps(text))} == {record["arguments"]["materials"] for record in records}
+    assert {record["notes"]["passages"] for record in records} == {2}
+    assert {record["arguments"]["materials"] for record in records} == {len(json.dumps(text))}

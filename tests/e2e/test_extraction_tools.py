@@ -44,7 +44,7 @@ def carrel(project: str, code: str, *arguments: str) -> subprocess.CompletedProc
 def sample() -> str:
     project = f"e2e-{uuid.uuid4().hex[:16]}"
     loaded = carrel(project, LOAD)
-    assert 0 == loaded.returncode, loaded.stderr
+    assert loaded.returncode == 0, loaded.stderr
     return project
 
 
@@ -80,7 +80,7 @@ def test_pages_of_any_size_have_the_same_results(
     ask: Ask, tool: str, query: dict[str, str]
 ) -> None:
     whole = [result["id"] for result in everything(ask, tool, limit=100, **query)]
-    assert whole == [result["id"] for result in everything(ask, tool, limit=2, **query)]
+    assert [result["id"] for result in everything(ask, tool, limit=2, **query)] == whole
     assert len(whole) == len(set(whole)) > 0
 
 
@@ -89,7 +89,7 @@ def test_a_quote_is_in_its_chunk_with_the_cited_title(ask: Ask, tool: str) -> No
     for result in ask(tool, limit=3)["results"]:
         chunk = ask("get_chunk", chunk_id=result["chunk_id"], include_related=False)
         assert result["quote"] in chunk["content"]
-        assert result["source_title"] == chunk["title"]
+        assert chunk["title"] == result["source_title"]
 
 
 @four
@@ -97,7 +97,7 @@ def test_topic_counts_match_the_results(ask: Ask, tool: str) -> None:
     named = tool.removeprefix("get_")
     results = Counter(topic for result in everything(ask, tool) for topic in result["topics"])
     listed = ask("list_topics", limit=100)["topics"]
-    assert results == {topic["name"]: topic[named] for topic in listed if topic[named]}
+    assert {topic["name"]: topic[named] for topic in listed if topic[named]} == results
 
 
 @four
@@ -106,7 +106,7 @@ def test_a_topic_is_found_in_any_spelling(ask: Ask, tool: str, spell: Callable[[
     results = everything(ask, tool)
     topic = results[0]["topics"][0]
     expected = [result["id"] for result in results if topic in result["topics"]]
-    assert expected == [result["id"] for result in everything(ask, tool, topic=spell(topic))]
+    assert [result["id"] for result in everything(ask, tool, topic=spell(topic))] == expected
 
 
 @four
@@ -114,7 +114,7 @@ def test_a_cursor_of_another_tool_or_filter_is_refused(ask: Ask, tool: str) -> N
     cursor = ask(tool, limit=1)["metadata"]["next_cursor"]
     other = TOOLS[TOOLS.index(tool) - 1]
     for name, more in ((other, {}), (tool, {"query": "x"}), (tool, {"topic": "testing"})):
-        assert {"cursor"} == ask(name, cursor=cursor, **more)["details"].keys()
+        assert ask(name, cursor=cursor, **more)["details"].keys() == {"cursor"}
 
 
 @four
@@ -123,8 +123,9 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
     source_id, topic = results[0]["source_id"], results[0]["topics"][0]
     expected = {e["id"] for e in results if e["source_id"] == source_id and topic in e["topics"]}
     page = ask(tool, source_id=source_id, topic=topic, query="how")
-    assert expected == {result["id"] for result in page["results"]}
-    assert (topic, "semantic") == (page["metadata"]["query"], page["metadata"]["search_type"])
+    assert {result["id"] for result in page["results"]} == expected
+    assert page["metadata"]["query"] == topic
+    assert page["metadata"]["search_type"] == "semantic"
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +141,17 @@ def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @four
 def test_an_unreachable_database_is_no_empty_list(down: Running, tool: str) -> None:
-    assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
+    assert answer(down.endpoint, tool, {})["code"] == "UNAVAILABLE"
 
 
 @four
 def test_strangers_are_refused_where_access_is_not_public(closed: Running, tool: str) -> None:
-    assert 401 == post(closed.endpoint, call(tool, {})).status_code
+    assert post(closed.endpoint, call(tool, {})).status_code == 401
 
 
 @pytest.mark.slow
 def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
     assert "health" not in ask("get_stats")
     run = carrel(sample, "from infra.cli.main import main; main()", "jobs", "run", "health")
-    assert 0 == run.returncode, run.stderr
+    assert run.returncode == 0, run.stderr
     assert ask("get_stats")["health"]["queries"] > 0

@@ -43,15 +43,14 @@ def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     opened = post(inline.endpoint, initialize(version)).json()["result"]
     done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    assert (version, "carrel") == (opened["protocolVersion"], opened["serverInfo"]["name"])
-    assert INSTRUCTIONS == opened["instructions"]
-    assert (202, b"") == (
-        post(inline.endpoint, done, headers).status_code,
-        post(inline.endpoint, done, headers).content,
-    )
-    assert {} == post(inline.endpoint, PING, headers).json()["result"]
+    assert opened["protocolVersion"] == version
+    assert opened["serverInfo"]["name"] == "carrel"
+    assert opened["instructions"] == INSTRUCTIONS
+    assert post(inline.endpoint, done, headers).status_code == 202
+    assert post(inline.endpoint, done, headers).content == b""
+    assert post(inline.endpoint, PING, headers).json()["result"] == {}
     listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
-    assert TOOL_NAMES == [tool["name"] for tool in listed]
+    assert [tool["name"] for tool in listed] == TOOL_NAMES
     result = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
     assert result["structuredContent"]["results"]
 
@@ -60,19 +59,20 @@ def test_an_unknown_revision_gets_the_newest_with_a_handshake(
     inline: Running,
 ) -> None:
     opened = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
-    assert HANDSHAKE[0] == opened["protocolVersion"]
+    assert opened["protocolVersion"] == HANDSHAKE[0]
 
 
 def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
     result = post_modern(carrel.endpoint, "server/discover").json()["result"]
-    assert [MODERN] == result["supportedVersions"]
-    assert {"tools", "prompts", "resources", "completions"} == result["capabilities"].keys()
-    assert (300_000, "private") == (result["ttlMs"], result["cacheScope"])
+    assert result["supportedVersions"] == [MODERN]
+    assert result["capabilities"].keys() == {"tools", "prompts", "resources", "completions"}
+    assert result["ttlMs"] == 300_000
+    assert result["cacheScope"] == "private"
 
 
 def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> None:
     response = post(carrel.endpoint, initialize(HANDSHAKE[0]))
-    assert "application/json" == response.headers["content-type"]
+    assert response.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in response.headers
 
 
@@ -82,7 +82,8 @@ def test_what_is_not_json_is_a_parse_error(
     inline: Running, body: bytes, version: str | None
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
-    assert (400, PARSE_ERROR) == (response.status_code, error_of(response)["code"])
+    assert response.status_code == 400
+    assert error_of(response)["code"] == PARSE_ERROR
     assert "line 1" not in error_of(response)["message"]
     assert "nested" not in error_of(response)["message"]
 
@@ -90,7 +91,7 @@ def test_what_is_not_json_is_a_parse_error(
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
 def test_a_body_nested_without_end_is_refused(inline: Running, version: str | None) -> None:
     response = post(inline.endpoint, b"[" * 100_000, {"mcp-protocol-version": version})
-    assert 400 == response.status_code
+    assert response.status_code == 400
     assert error_of(response)["code"] in (PARSE_ERROR, INVALID_REQUEST)
 
 
@@ -102,8 +103,8 @@ def test_what_is_not_a_single_message_is_refused(
     inline: Running, body: bytes, version: str | None
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
-    assert 400 == response.status_code
-    assert INVALID_REQUEST == error_of(response)["code"]
+    assert response.status_code == 400
+    assert error_of(response)["code"] == INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
@@ -126,7 +127,8 @@ def test_a_malformed_message_is_refused_in_words(
 ) -> None:
     response = post(inline.endpoint, PING | wrong, {"mcp-protocol-version": version})
     error = error_of(response)
-    assert (400, INVALID_REQUEST) == (response.status_code, error["code"])
+    assert response.status_code == 400
+    assert error["code"] == INVALID_REQUEST
     assert "JSON-RPC" in error["message"]
     assert "Field required" not in error["message"]
     assert len(error["message"]) < 300
@@ -137,51 +139,53 @@ def test_another_content_type_is_refused_in_words(
     inline: Running, content_type: str | None
 ) -> None:
     response = post(inline.endpoint, b'{"jsonrpc":"2.0"}', {"content-type": content_type})
-    assert 415 == response.status_code
+    assert response.status_code == 415
     assert "Content-Type: application/json" in error_of(response)["message"]
 
 
 def test_a_content_type_may_name_its_charset(inline: Running) -> None:
     headers: dict[str, str | None] = {"content-type": "application/json; charset=utf-8"}
-    assert 200 == post(inline.endpoint, PING, headers).status_code
+    assert post(inline.endpoint, PING, headers).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
 def test_another_method_than_post_is_refused_in_words(carrel: Running, method: str) -> None:
     headers = {"accept": "text/event-stream"}
     response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=60)
-    assert (405, "POST") == (response.status_code, response.headers["allow"])
+    assert response.status_code == 405
+    assert response.headers["allow"] == "POST"
     assert "add its URL to an MCP client" in error_of(response)["message"]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
 def test_another_host_is_refused(carrel: Running, host: str) -> None:
-    assert 421 == post(carrel.endpoint, PING, {"host": host}).status_code
+    assert post(carrel.endpoint, PING, {"host": host}).status_code == 421
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"]
 )
 def test_another_origin_is_refused(carrel: Running, origin: str) -> None:
-    assert 403 == post(carrel.endpoint, PING, {"origin": origin}).status_code
+    assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 403
 
 
 def test_its_own_origin_an_allowed_one_and_none_are_let_in(carrel: Running) -> None:
     for origin in (carrel.url, ALLOWED_ORIGIN, None):
-        assert 200 == post(carrel.endpoint, PING, {"origin": origin}).status_code
+        assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 200
 
 
 def test_a_page_of_an_allowed_origin_may_ask_first(carrel: Running) -> None:
     asked = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
     answer = httpx2.options(carrel.endpoint, headers=asked)
-    assert 200 == answer.status_code
-    assert ALLOWED_ORIGIN == answer.headers["access-control-allow-origin"]
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
 
 
 def test_a_page_of_another_origin_may_not(carrel: Running) -> None:
     asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
     answer = httpx2.options(carrel.endpoint, headers=asked)
-    assert (400, None) == (answer.status_code, answer.headers.get("access-control-allow-origin"))
+    assert answer.status_code == 400
+    assert answer.headers.get("access-control-allow-origin") is None
 
 
 def test_no_redirect_quotes_a_host(carrel: Running) -> None:
@@ -193,20 +197,21 @@ def test_no_redirect_quotes_a_host(carrel: Running) -> None:
 def test_an_unknown_method_is_said_to_be_unknown(carrel: Running) -> None:
     shaken = post(carrel.endpoint, message("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
-    assert [METHOD_NOT_FOUND] * 2 == [error_of(response)["code"] for response in (shaken, modern)]
-    assert (200, 404) == (shaken.status_code, modern.status_code)
+    assert [error_of(response)["code"] for response in (shaken, modern)] == [METHOD_NOT_FOUND] * 2
+    assert shaken.status_code == 200
+    assert modern.status_code == 404
 
 
 def test_headers_that_contradict_the_message_are_refused(inline: Running) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
     body = message("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN})
     response = post(inline.endpoint, body, headers)
-    assert 400 == response.status_code
+    assert response.status_code == 400
     assert error_of(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
 
 
 def test_another_path_is_not_found(carrel: Running) -> None:
-    assert 404 == httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code
+    assert httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code == 404
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +226,7 @@ def small(library: Library, log: Path) -> Iterator[Running]:
 def test_a_body_over_the_limit_is_refused(small: Running, version: str | None) -> None:
     body = message("ping", _meta={"filler": "x" * 500})
     response = post(small.endpoint, body, {"mcp-protocol-version": version})
-    assert 413 == response.status_code
+    assert response.status_code == 413
 
 
 @pytest.mark.slow
@@ -231,9 +236,9 @@ def test_a_body_over_the_limit_without_a_length_is_refused(
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
     headers = {"content-type": "application/json", "accept": "application/json"}
     response = httpx2.post(small.endpoint, content=parts, headers=headers, timeout=60)
-    assert 413 == response.status_code
+    assert response.status_code == 413
 
 
 @pytest.mark.slow
 def test_a_body_under_the_limit_is_taken(small: Running) -> None:
-    assert 200 == post(small.endpoint, PING).status_code
+    assert post(small.endpoint, PING).status_code == 200

@@ -17,7 +17,7 @@ def run_python(code: str, **environment: str) -> str:
 
 def test_an_embedder_imports_no_client_before_it_embeds() -> None:
     code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
-    assert "False" == run_python(code)
+    assert run_python(code) == "False"
 
 
 def test_only_tools_that_scan_import_the_scanners() -> None:
@@ -25,12 +25,12 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
         "import sys, shared.screening.screen as screen; screen.refusal([]); "
         "print({'detect_secrets', 'phonenumbers', 'regex', 'stdnum'} & set(sys.modules))"
     )
-    assert "set()" == run_python(code)
+    assert run_python(code) == "set()"
 
 
 def test_time_zones_work_without_the_systems_files() -> None:
     code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
-    assert "Asia/Tokyo" == run_python(code, PYTHONTZPATH="")
+    assert run_python(code, PYTHONTZPATH="") == "Asia/Tokyo"
 
 
 @pytest.mark.slow
@@ -48,6 +48,7 @@ def test_a_gateway_that_cannot_start_logs_no_secret(variables: dict[str, str]) -
     command = [sys.executable, "-c", "import functions.gateway.main"]
     environment = {**os.environ, "ACCESS_SECRETS": f'["{"s" * 32}"]', **variables}
     started = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
-    assert (1, "") == (started.returncode, started.stdout)
+    assert started.returncode == 1
+    assert started.stdout == ""
     assert any(name in started.stderr.upper() for name in variables)
     assert "zyzzyva" not in started.stderr

@@ -39,7 +39,7 @@ def test_the_largest_materials_fit_a_request() -> None:
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
 def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: str) -> None:
     response = post(carrel.endpoint, body_of(MAX_BYTES, letter))
-    assert 200 == response.status_code
+    assert response.status_code == 200
     result = response.json()["result"]
     assert "search_kb was not run. query: " in result["content"][0]["text"]
     assert result["_meta"]["carrel/receipt"]["milliseconds"] > 0
@@ -48,15 +48,16 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: st
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
     response = post(inline.endpoint, body_of(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version})
-    assert (413, "application/json") == (response.status_code, response.headers["content-type"])
-    assert {
+    assert response.status_code == 413
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == {
         "jsonrpc": "2.0",
         "id": None,
         "error": {"code": -32600, "message": TOO_LARGE},
-    } == response.json()
+    }
 
 
 def test_so_is_one_that_does_not_say_its_length(inline: Running) -> None:
     parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
-    assert TOO_LARGE == response.json()["error"]["message"]
+    assert response.json()["error"]["message"] == TOO_LARGE

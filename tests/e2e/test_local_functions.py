@@ -60,10 +60,8 @@ def test_a_call_with_the_secret_of_the_run_passes(
         headers={"authorization": f"Bearer {local_functions.secret}"},
         timeout=60,
     )
-    assert (200, library.chunks[0].content) == (
-        response.status_code,
-        response.json()["result"]["content"],
-    )
+    assert response.status_code == 200
+    assert response.json()["result"]["content"] == library.chunks[0].content
 
 
 @pytest.mark.parametrize(
@@ -78,14 +76,15 @@ def test_a_call_without_the_secret_is_refused(
     headers = {} if text is None else {"authorization": text}
     posted = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
     response = httpx2.get(url, headers=headers, timeout=60)
-    assert [403, 403] == [posted.status_code, response.status_code]
+    assert posted.status_code == 403
+    assert response.status_code == 403
     assert local_functions.secret not in posted.text
 
 
 def test_a_duplicate_secret_is_refused(local_functions: LocalFunctions) -> None:
     header = ("authorization", f"Bearer {local_functions.secret}")
     response = httpx2.get(local_functions.servers["get_chunk"].url, headers=[header, header])
-    assert 403 == response.status_code
+    assert response.status_code == 403
 
 
 def test_each_run_has_its_own_secret() -> None:
@@ -132,4 +131,4 @@ def test_a_dead_function_is_named() -> None:
     with serve_tools(["list_tags"], {}) as running:
         assert not running.dead_function()
         running.servers["list_tags"].kill()
-        assert "The process of the tool list_tags" == running.dead_function()
+        assert running.dead_function() == "The process of the tool list_tags"

@@ -76,7 +76,7 @@ def test_nothing_that_people_wrote_is_logged(request: pytest.FixtureRequest, kin
     logged = running.log.read_text("utf-8", "replace")
     assert MARK in answers
     assert '"message": "tool_' in logged[before:]
-    assert [] == [line for line in logged.splitlines() if MARK in line.lower()]
+    assert [line for line in logged.splitlines() if MARK in line.lower()] == []
 
 
 def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library: Library) -> None:
@@ -93,11 +93,13 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
     logged = written_since(before, inline.log)
     fields = [entry_of(line)["jsonPayload"] for line in logged]
     task = hash_task("essay", "ada", Keyring([SecretStr(SECRET)]))
-    assert [("ada", None), ("ada", None), ("ada", task)] == [
-        (line["user"], line.get("task")) for line in fields
+    assert [(line["user"], line.get("task")) for line in fields] == [
+        ("ada", None),
+        ("ada", None),
+        ("ada", task),
     ]
     _, _, secret = text.split("_", 2)  # the secret itself may hold underscores
-    assert [] == [line for line in logged if secret in line or secret[:8] in line]
+    assert [line for line in logged if secret in line or secret[:8] in line] == []
 
 
 async def new_key_of(user_id: str, project: str) -> str:
@@ -115,10 +117,11 @@ def test_a_fault_says_where_it_is_and_nothing_that_people_wrote(faulty: Running)
     health = httpx2.get(f"{faulty.url}/health")
     assert all(reply.status_code for reply in calls(faulty))
     logged = written_since(before, faulty.log)
-    assert [] == [line for line in logged if MARK in line.lower()]
+    assert [line for line in logged if MARK in line.lower()] == []
     others = [json.loads(line) for line in logged if "faulty_gateway.py" not in line]
-    assert {("tool_call", "INTERNAL_ERROR")} == {(line["message"], line["code"]) for line in others}
-    assert (500, False) == (health.status_code, MARK in health.text)
+    assert {(line["message"], line["code"]) for line in others} == {("tool_call", "INTERNAL_ERROR")}
+    assert health.status_code == 500
+    assert MARK not in health.text
 
 
 def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
@@ -129,15 +132,21 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
     [line] = written_since(before, inline.log)
     entry = entry_of(line)
     fields = entry["jsonPayload"]
-    assert ("search_kb", "ok", "local") == (fields["tool"], fields["outcome"], fields["user"])
-    assert {"query": len('"bread"'), "limit": 1} == fields["arguments"]
-    assert (9, 1) == (fields["documents_read"], fields["round_trips"])
+    assert fields["tool"] == "search_kb"
+    assert fields["outcome"] == "ok"
+    assert fields["user"] == "local"
+    assert fields["arguments"] == {"query": len('"bread"'), "limit": 1}
+    assert fields["documents_read"] == 9
+    assert fields["round_trips"] == 1
     assert fields["milliseconds"] > 0
-    assert ("INFO", True) == (entry["severity"], entry["traceSampled"])
+    assert entry["severity"] == "INFO"
+    assert entry["traceSampled"] is True
     assert f"/traces/{'a' * 32}" in entry["trace"]
-    assert {"tool_calls_total", "tool_latency_seconds", "bm25_latency_seconds"} == values_of(
-        line
-    ).keys()
+    assert values_of(line).keys() == {
+        "tool_calls_total",
+        "tool_latency_seconds",
+        "bm25_latency_seconds",
+    }
 
 
 def test_a_tools_function_logs_the_trace_of_its_call(
@@ -151,7 +160,8 @@ def test_a_tools_function_logs_the_trace_of_its_call(
     httpx2.post(url, json=request, headers={"traceparent": trace})
     [line] = written_since(before, few_functions.log)
     entry = entry_of(line)
-    assert ("unavailable", "WARNING") == (entry["jsonPayload"]["message"], entry["severity"])
+    assert entry["jsonPayload"]["message"] == "unavailable"
+    assert entry["severity"] == "WARNING"
     assert f"/traces/{'c' * 32}" in entry["trace"]
 
 

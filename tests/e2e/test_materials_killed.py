@@ -113,7 +113,7 @@ async def test_a_killed_call_can_be_repeated(
         answer = await ask_tool(calm, ASKED)
         expected = await ask_tool(calm, ASKED | {"idempotency_key": "other"})
         expected_documents = await stored_contents(calm)
-    assert PARAGRAPHS == answer["considered"]
+    assert answer["considered"] == PARAGRAPHS
     order = {"user": READER.user_id, "arguments": ASKED}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
@@ -129,12 +129,9 @@ async def test_a_killed_call_can_be_repeated(
             assert (expected if status_after is DocumentStatus.READY else answer) | {
                 "known": repeated["known"]
             } == repeated
-            assert (commits, {}) == (
-                commits,
-                difference(expected_documents, await stored_contents(app)),
-            )
+            assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
+            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
     assert commits > 5
 
 
@@ -143,7 +140,7 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
-        assert "pending" == (await ask_tool(calm, ASKED))["status"]
+        assert (await ask_tool(calm, ASKED))["status"] == "pending"
         documents = await stored_contents(calm)
         await run_ingest(calm)
         answer = await ask_tool(calm, BY_ID)
@@ -161,15 +158,13 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
             before = len(embedded_passages(fake))
             repeated = await ask_tool(app, ASKED)
             # What was answered as pending is answered so again, with the same key.
-            assert ("pending", False) == (repeated["status"], repeated["known"])
-            assert (commits, waits or documents) == (commits, waits or await stored_contents(app))
+            assert repeated["status"] == "pending"
+            assert repeated["known"] is False
+            assert (waits or await stored_contents(app)) == (waits or documents), commits
             await run_ingest(app)
-            assert answer == await ask_tool(app, BY_ID)
-            assert (commits, {}) == (
-                commits,
-                difference(expected_documents, await stored_contents(app)),
-            )
-            assert sorted(TEXT.split("\n\n")) == sorted(embedded_passages(fake)[before:])
+            assert await ask_tool(app, BY_ID) == answer
+            assert difference(expected_documents, await stored_contents(app)) == {}, commits
+            assert sorted(embedded_passages(fake)[before:]) == sorted(TEXT.split("\n\n"))
     assert commits > 5
 
 
@@ -190,13 +185,10 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
             if await survives(killable, fields, commits, **order):
                 break
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            assert answer == await ask_tool(app, BY_ID)
-            assert (commits, {}) == (
-                commits,
-                difference(expected_documents, await stored_contents(app)),
-            )
+            assert await ask_tool(app, BY_ID) == answer
+            assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
+            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
     assert commits > 3
 
 
@@ -218,14 +210,11 @@ async def test_a_killed_job_is_continued_by_the_next_run(
                 break
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
             report = await run_ingest(app)
-            assert (commits, {}) == (
-                commits,
-                difference(expected_documents, await stored_contents(app)),
-            )
+            assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
-            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(newly_embedded), commits
-            assert len(newly_embedded) == report.counts["embedded"]
-            assert answer == await ask_tool(app, BY_ID)
+            assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
+            assert report.counts["embedded"] == len(newly_embedded)
+            assert await ask_tool(app, BY_ID) == answer
     assert commits >= 3
 
 
@@ -242,11 +231,11 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
         done = await survives(killable, fields, commits, **order)
         async with open_app(fake, own_project) as app:
             if done:
-                assert {} == await stored_contents(app)
+                assert await stored_contents(app) == {}
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease
                 await assert_not_found(app, TEXT)
             assert isinstance(await run_job(PURGE, app), Report)
-            assert (commits, {}) == (commits, await stored_contents(app))
-            assert (commits, []) == (commits, await stored_answers(app))
+            assert await stored_contents(app) == {}, commits
+            assert await stored_answers(app) == [], commits
     assert commits > 4

@@ -40,7 +40,8 @@ class Maimed(NamedTuple):
 def error_of(response: httpx2.Response) -> dict[str, Any]:
     """The error a tool answered with."""
     result = response.json()["result"]
-    assert (True, False) == (result["isError"], "structuredContent" in result)
+    assert result["isError"] is True
+    assert "structuredContent" not in result
     return dict(json.loads(result["content"][0]["text"])["error"])
 
 
@@ -63,15 +64,17 @@ def maimed(library: Library, log: Path) -> Iterator[Maimed]:
 def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     endpoint = maimed.running.endpoint
     error = error_of(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
-    assert ("UNAVAILABLE", {"tool": "get_chunk"}) == (error["code"], error["details"])
+    assert error["code"] == "UNAVAILABLE"
+    assert error["details"] == {"tool": "get_chunk"}
     assert error["retry_after"] > 0
     assert "get_chunk is temporarily unreachable: go on without it, or call" in error["message"]
     result = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
     assert result["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
-    assert TOOL_NAMES == [tool["name"] for tool in listed]
+    assert [tool["name"] for tool in listed] == TOOL_NAMES
     parts = parts_of(maimed.running)
-    assert ("HTTP 503", "ok") == (parts["get_chunk"], parts["search_kb"])
+    assert parts["get_chunk"] == "HTTP 503"
+    assert parts["search_kb"] == "ok"
 
 
 def test_a_tool_that_came_back_is_called_again_without_a_restart(
@@ -80,13 +83,14 @@ def test_a_tool_that_came_back_is_called_again_without_a_restart(
     arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
     with maimed.successor():
         result = post(maimed.running.endpoint, call("get_chunk", arguments)).json()["result"]
-    assert library.chunks[0].content == result["structuredContent"]["content"]
+    assert result["structuredContent"]["content"] == library.chunks[0].content
 
 
 def parts_of(running: Running) -> dict[str, str]:
     """What health says of each part of a gateway that is not well, as tools are missing."""
     health = httpx2.get(f"{running.url}/health", timeout=60)
-    assert (503, "degraded") == (health.status_code, health.json()["status"])
+    assert health.status_code == 503
+    assert health.json()["status"] == "degraded"
     return dict(health.json()["parts"])
 
 
@@ -103,8 +107,8 @@ def test_health_is_ok_while_everything_answers(
 ) -> None:
     running: Running = request.getfixturevalue(topology)
     health = httpx2.get(f"{running.url}/health", timeout=60)
-    assert 200 == health.status_code
-    assert {"status": "ok", "parts": dict.fromkeys(parts, "ok")} == health.json()
+    assert health.status_code == 200
+    assert health.json() == {"status": "ok", "parts": dict.fromkeys(parts, "ok")}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +121,8 @@ def without_firestore(log: Path) -> Iterator[Running]:
 
 def test_health_names_a_database_that_is_down(without_firestore: Running) -> None:
     health = httpx2.get(f"{without_firestore.url}/health", timeout=HANG_SECONDS)
-    assert (503, "degraded") == (health.status_code, health.json()["status"])
+    assert health.status_code == 503
+    assert health.json()["status"] == "degraded"
     assert "database" in health.json()["parts"]["firestore"]
 
 
@@ -130,7 +135,7 @@ def test_a_tool_without_its_database_gives_up_in_words(
         without_firestore.endpoint, json=question, headers=HEADERS, timeout=HANG_SECONDS
     )
     error = error_of(answer)
-    assert "UNAVAILABLE" == error["code"]
+    assert error["code"] == "UNAVAILABLE"
     assert error["retry_after"] > 0
 
 
@@ -140,7 +145,7 @@ def test_a_tool_that_keeps_failing_is_left_alone_for_a_while(log: Path) -> None:
         question = call("get_chunk", {"chunk_id": "a"})
         waits = [error_of(post(running.endpoint, question))["retry_after"] for _ in range(6)]
     *tried, refused = waits
-    assert [5] * 5 == tried
+    assert tried == [5] * 5
     assert 20 < refused <= 30
 
 
@@ -149,7 +154,7 @@ def test_a_deployment_may_give_a_tool_another_time(log: Path, library: Library) 
     hasty = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
     with run_gateway(INLINE, hasty, log) as running:
         error = error_of(post(running.endpoint, call("search_kb", {"query": "bread"})))
-    assert "UNAVAILABLE" == error["code"]
+    assert error["code"] == "UNAVAILABLE"
     # On a busy machine its time may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"
     assert re.search(f"{late}: go on without it", error["message"])

@@ -49,7 +49,8 @@ async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) ->
     given = {argument: "Käse 🧀" for argument, required in ARGUMENTS[name] if required}
     written = await client.get_prompt(name, given)
     [message] = written.messages
-    assert ("user", "text") == (message.role, message.content.type)
+    assert message.role == "user"
+    assert message.content.type == "text"
     assert written.description
     text = message.content.model_dump()["text"]
     assert len(given) <= text.count('"Käse 🧀"')
@@ -71,5 +72,5 @@ async def test_a_prompt_that_cannot_be_written_says_why(
 ) -> None:
     with pytest.raises(MCPError) as caught:
         await client.get_prompt(name, given)
-    assert INVALID_PARAMS == caught.value.code
+    assert caught.value.code == INVALID_PARAMS
     assert message in caught.value.message

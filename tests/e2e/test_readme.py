@@ -174,7 +174,7 @@ async def test_claude_desktop_finds_what_the_printed_ingest_added(running: Local
     server = StdioServerParameters(**configured, cwd=running.home)
     async with Client(server) as client:
         result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
-    assert "Tea" == (result.structured_content or {})["results"][0]["title"]
+    assert (result.structured_content or {})["results"][0]["title"] == "Tea"
 
 
 @pytest.mark.slow

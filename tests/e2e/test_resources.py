@@ -44,7 +44,7 @@ def value_of(read: ReadResourceResult) -> dict[str, Any]:
     """The JSON of a resource."""
     [content] = read.contents
     assert isinstance(content, TextResourceContents)
-    assert "application/json" == content.mime_type
+    assert content.mime_type == "application/json"
     return dict(json.loads(content.text))
 
 
@@ -56,12 +56,13 @@ async def test_a_chunk_is_a_resource_that_says_what_the_tool_says(
         for template in (await client.list_resource_templates()).resource_templates
         if template.uri_template == CHUNK
     ]
-    assert ("chunk", "application/json") == (template.name, template.mime_type)
+    assert template.name == "chunk"
+    assert template.mime_type == "application/json"
     for chunk in (library.chunks[0], library.chunks[-1]):
         read = value_of(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
         called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
         assert called.structured_content == read
-        assert chunk.content == read["content"]
+        assert read["content"] == chunk.content
 
 
 async def test_every_listed_resource_can_be_read(client: Client) -> None:
@@ -74,7 +75,7 @@ async def test_every_listed_resource_can_be_read(client: Client) -> None:
     for resource in resources:
         assert resource.name
         assert value_of(await client.read_resource(resource.uri))
-    assert len({resource.uri for resource in resources}) == len(resources)
+    assert len(resources) == len({resource.uri for resource in resources})
 
 
 @pytest.mark.parametrize(
@@ -85,13 +86,14 @@ async def test_what_is_not_there_is_an_error_of_the_revision(
 ) -> None:
     with pytest.raises(MCPError) as caught:
         await client.read_resource(uri)
-    assert (NOT_FOUND[mode], {"uri": uri}) == (caught.value.code, caught.value.data)
+    assert caught.value.code == NOT_FOUND[mode]
+    assert caught.value.data == {"uri": uri}
 
 
 async def test_a_broken_cursor_says_to_start_over(client: Client) -> None:
     with pytest.raises(MCPError, match="Start over without a cursor") as caught:
         await client.list_resources(cursor="x")
-    assert INVALID_PARAMS == caught.value.code
+    assert caught.value.code == INVALID_PARAMS
 
 
 @pytest.mark.parametrize(
@@ -109,9 +111,9 @@ async def test_hits_and_related_chunks_carry_links_that_can_be_read(
     result = await client.call_tool(tool, arguments)
     text, *links = result.content
     entries = (result.structured_content or {})[items]
-    assert "text" == text.type
+    assert text.type == "text"
     assert entries
-    assert [link.model_dump(exclude_none=True) for link in links] == [
+    assert [
         {
             "type": "resource_link",
             "uri": f"carrel://chunk/{entry['chunk_id']}",
@@ -119,9 +121,9 @@ async def test_hits_and_related_chunks_carry_links_that_can_be_read(
             "mime_type": "application/json",
         }
         for entry in entries
-    ]
+    ] == [link.model_dump(exclude_none=True) for link in links]
     read = value_of(await client.read_resource(links[0].model_dump()["uri"]))
-    assert entries[0]["chunk_id"] == read["chunk_id"]
+    assert read["chunk_id"] == entries[0]["chunk_id"]
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
@@ -130,7 +132,7 @@ async def test_a_client_that_knows_no_links_gets_none(inline: Running, version: 
     asked = call("search_kb", {"query": "bread", "limit": 2})
     content = post(inline.endpoint, asked, headers).json()["result"]["content"]
     knows = version not in {*WITHOUT_LINKS, None}
-    assert ["text", *["resource_link"] * 2 * knows] == [block["type"] for block in content]
+    assert [block["type"] for block in content] == ["text", *["resource_link"] * 2 * knows]
 
 
 async def test_resources_may_be_kept_five_minutes_and_are_private(
@@ -143,12 +145,13 @@ async def test_resources_may_be_kept_five_minutes_and_are_private(
             await client.list_resource_templates(),
             await client.read_resource(uri),
         ):
-            assert (300_000, "private") == (result.ttl_ms, result.cache_scope)
+            assert result.ttl_ms == 300_000
+            assert result.cache_scope == "private"
 
 
 async def test_nobody_can_subscribe_and_nothing_says_so(carrel: Running) -> None:
     capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
-    assert {"tools", "prompts", "resources", "completions"} == capabilities.keys()
+    assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
     assert "true" not in json.dumps(capabilities)
     asked = message("resources/subscribe", uri="carrel://chunk/a")
-    assert -32601 == post(carrel.endpoint, asked).json()["error"]["code"]
+    assert post(carrel.endpoint, asked).json()["error"]["code"] == -32601

@@ -95,14 +95,14 @@ async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
         async with httpx2.AsyncClient(timeout=60) as client, anyio.create_task_group() as group:
             for _ in range(16):
                 group.start_soon(ask, client)
-    assert [200] * 16 == statuses
+    assert statuses == [200] * 16
 
 
 def test_a_gateway_stops_cleanly_on_sigterm(log: Path) -> None:
     with run_deployed_gateway({}, log) as running:
         httpx2.post(running.endpoint, json=LISTING, headers=HEADERS)
         os.killpg(running.gateway.process.pid, signal.SIGTERM)
-        assert 0 == running.gateway.process.wait(timeout=60)
+        assert running.gateway.process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow
@@ -111,8 +111,8 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
     with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as lines:
         assert "There is no sign-in: every program on this machine may read and write" in lines
         assert "ARGS=--sign-in" in lines
-        assert 200 == listing(port)
-        assert 403 == listing(port, x_api_key="carrel_nonsense")
+        assert listing(port) == 200
+        assert listing(port, x_api_key="carrel_nonsense") == 403
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
     with up(port, machine(tmp_path), "--topology", "functions") as lines:
         assert "Starting each tool in its own process" in lines
         response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
-        assert [] == response.json()["result"]["structuredContent"]["sources"]
+        assert response.json()["result"]["structuredContent"]["sources"] == []
 
 
 @pytest.mark.slow
@@ -132,12 +132,12 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     with up(port, environment | inherited, "--sign-in") as lines:
         for words in ("Clients need a credential", "keys create", "sign-in page"):
             assert words in lines
-        assert 401 == listing(port)
+        assert listing(port) == 401
         key = run_printed_line(lines, "keys create")
-        assert 200 == listing(port, x_api_key=key.strip())
+        assert listing(port, x_api_key=key.strip()) == 200
         _, processes, _ = carrel(environment, "keys", "list")
         carrel(environment, "keys", "revoke", processes.splitlines()[1].split()[0])
-        assert 401 == listing(port, x_api_key=key.strip())
+        assert listing(port, x_api_key=key.strip()) == 401
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) ->
         _, key, _ = carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
         os.kill(keeper(tmp_path / "state"), signal.SIGKILL)
     with up(port, environment, "--sign-in"):
-        assert 200 == listing(port, x_api_key=key.strip())
+        assert listing(port, x_api_key=key.strip()) == 200
 
 
 def keeper(state: Path) -> int:

@@ -53,15 +53,16 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
         command=COMMAND[0], args=COMMAND[1:], env=environment(library), cwd=ROOT
     )
     async with Client(server, mode=mode) as client:
-        assert version == client.protocol_version
+        assert client.protocol_version == version
         names = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("search_kb", {"query": "熟成したチーズ 🧀", "limit": 1})
         [hit] = (result.structured_content or {})["results"]
         read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
         failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
-    assert TOOL_NAMES == names
-    assert library.chunks[-1].content == (read.structured_content or {})["content"]
-    assert (True, None) == (failed.is_error, failed.structured_content)
+    assert names == TOOL_NAMES
+    assert (read.structured_content or {})["content"] == library.chunks[-1].content
+    assert failed.is_error
+    assert failed.structured_content is None
 
 
 def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
@@ -88,9 +89,10 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
             process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for line in messages if "id" in line]
         rest, logged = process.communicate(timeout=60)
-    assert {1, 2, 3, 4} == {answer["id"] for answer in answers}
-    assert ("2.0",) * 4 == tuple(answer["jsonrpc"] for answer in answers)
-    assert ("", 0) == (rest, process.returncode)
+    assert {answer["id"] for answer in answers} == {1, 2, 3, 4}
+    assert tuple(answer["jsonrpc"] for answer in answers) == ("2.0",) * 4
+    assert rest == ""
+    assert process.returncode == 0
     assert "tool_call" in logged
 
 
@@ -106,7 +108,7 @@ async def test_of_two_clients_the_first_may_end_and_the_second_goes_on(
     async def first(task_status: TaskStatus[None]) -> None:
         async with Client(server) as client:
             await put_in(tmp_path / "tea.md", alone)
-            assert ["Tea"] == await titles(client)
+            assert await titles(client) == ["Tea"]
             task_status.started()
             await leave.wait()
         left.set()
@@ -114,10 +116,10 @@ async def test_of_two_clients_the_first_may_end_and_the_second_goes_on(
     async with anyio.create_task_group() as group:
         await group.start(first)
         async with Client(server) as second:
-            assert ["Tea"] == await titles(second)
+            assert await titles(second) == ["Tea"]
             leave.set()
             await left.wait()
-            assert ["Tea"] == await titles(second)
+            assert await titles(second) == ["Tea"]
     await_end_of_database(StateFolder(tmp_path / "state"))
 
 

@@ -53,17 +53,17 @@ async def test_calls_of_a_killed_function_run_once(
             return hammered({ADD.name: function}, CLIENTS, make_call)
 
     answers = await anyio.to_thread.run_sync(work)
-    assert [] == [call.answer.error for call in answers if call.answer.error]
+    assert [call.answer.error for call in answers if call.answer.error] == []
     assert sum(call.sent - 1 for call in answers) >= KILLS
 
     stored = {int(task["task_id"]): task["title"] for task in await list_all(app, limit=100)}
-    assert list(range(1, TASKS_PER_CALL * len(answers) + 1)) == sorted(stored)
+    assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
     calls = {call.request.arguments["idempotency_key"] for call in answers}
-    assert len(answers) == len(calls)
+    assert len(calls) == len(answers)
     added = [added_tasks(call) for call in answers]
     for numbers, (first, *_) in ((list(tasks), list(tasks)) for tasks in added):
-        assert list(range(first, first + TASKS_PER_CALL)) == numbers
-    assert stored == {number: title for tasks in added for number, title in tasks.items()}
+        assert numbers == list(range(first, first + TASKS_PER_CALL))
+    assert {number: title for tasks in added for number, title in tasks.items()} == stored
 
 
 def added_tasks(call: Answered) -> dict[int, str]:

@@ -100,25 +100,27 @@ async def test_trace_life_cycle_in_text_and_data(
     async with connected(gateway, keys["ben"], mode) as ben:
         text, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
         assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
-        assert ("up", 1) == (data["vote"], data["upvotes"])
+        assert data["vote"] == "up"
+        assert data["upvotes"] == 1
     async with connected(gateway, None, mode) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", query=sample(number)["title"])
         assert text.startswith(f"Found {len(data['results'])} result")
         assert f"\n\n1. {sample(number)['title']} (score: " in text
         assert f"\n   ID: {trace_id}" in text
-        assert trace_id == data["results"][0]["trace_id"]
+        assert data["results"][0]["trace_id"] == trace_id
         text, data = await call_tool(anonymous, "get_trace", trace_id=trace_id)
         assert text.startswith(f"{sample(number)['title']}\nStatus: pending | Trust: ")
-        assert sample(number)["solution_text"] == data["solution_text"]
+        assert data["solution_text"] == sample(number)["solution_text"]
         assert sample(number)["solution_text"] in text
         text, data = await call_tool(anonymous, "list_tags")
         assert text.startswith(f"Available tags ({data['total']} total):\n")
         assert set(sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
     async with connected(gateway, keys[ANNA], mode) as anna:
         text, data = await call_tool(anna, "amend_trace", trace_id=trace_id, title="A new title")
-        assert (2, ["title"]) == (data["revision"], data["changed"])
+        assert data["revision"] == 2
+        assert data["changed"] == ["title"]
         text, data = await call_tool(anna, "withdraw_trace", trace_id=trace_id)
-        assert "withdrawn" == data["status"]
+        assert data["status"] == "withdrawn"
     async with connected(gateway, None, mode) as anonymous:
         result = await anonymous.call_tool("get_trace", {"trace_id": trace_id})
         assert result.is_error
@@ -128,7 +130,7 @@ async def test_no_results_are_reported_in_the_required_words(gateway: Running) -
     async with connected(gateway) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", tags=["no-such-tag"])
         assert text.startswith("No traces found matching your query.")
-        assert [] == data["results"]
+        assert data["results"] == []
         result = await anonymous.call_tool("search_traces", {})
         assert result.is_error
         assert "Please provide a query, tags, or both to search." in text_of(result)
@@ -140,7 +142,7 @@ async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, s
     for name in (*READING, *WRITING):
         hints = listed[name].annotations
         assert hints
-        assert listed[name].title == hints.title
+        assert hints.title == listed[name].title
         assert (name in READING) is hints.read_only_hint
         assert (name == "withdraw_trace") is hints.destructive_hint
         assert not hints.open_world_hint
@@ -161,8 +163,8 @@ def test_anonymous_write_is_refused_with_sign_in(
     gateway: Running, name: str, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, call(name, body))
-    assert 401 == response.status_code
-    assert f"Sign in to call {name}." == response.json()["error"]["message"]
+    assert response.status_code == 401
+    assert response.json()["error"]["message"] == f"Sign in to call {name}."
 
 
 async def test_refusals_say_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
@@ -195,8 +197,10 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
         for name, (arguments, field) in invalid.items():
             result = await ben.call_tool(name, arguments)
             error = json.loads(text_of(result))["error"]
-            assert (True, None) == (result.is_error, result.structured_content)
-            assert ("VALIDATION_ERROR", [field]) == (error["code"], list(error["details"]))
+            assert result.is_error
+            assert result.structured_content is None
+            assert error["code"] == "VALIDATION_ERROR"
+            assert list(error["details"]) == [field]
             assert field in error["message"]
         await call_tool(ben, "list_tags")  # the session goes on
 
@@ -218,8 +222,10 @@ async def test_outages_are_readable_in_all_five_tools(log: Path) -> None:
             for name, arguments in calls.items():
                 result = await client.call_tool(name, arguments)
                 error = json.loads(text_of(result))["error"]
-                assert (True, None) == (result.is_error, result.structured_content)
-                assert ("UNAVAILABLE", True) == (error["code"], error["retry_after"] > 0)
+                assert result.is_error
+                assert result.structured_content is None
+                assert error["code"] == "UNAVAILABLE"
+                assert error["retry_after"] > 0
                 assert name in error["message"] or "database" in error["message"]
 
 
@@ -247,10 +253,10 @@ async def test_same_key_contributes_once(gateway: Running, keys: dict[str, str])
         arguments = sample(12, idempotency_key="once")
         text, one = await call_tool(carl, "contribute_trace", **arguments)
         repeated, two = await call_tool(again, "contribute_trace", **arguments)
-        assert one == two
+        assert two == one
         assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated
         _, search = await call_tool(carl, "search_traces", tags=sample(12)["tags"])
-    assert [one["trace_id"]] == [hit["trace_id"] for hit in search["results"]]
+    assert [hit["trace_id"] for hit in search["results"]] == [one["trace_id"]]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

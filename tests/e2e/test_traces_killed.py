@@ -148,7 +148,7 @@ async def test_sums_are_exact_after_random_kills(
             return hammered(functions, PEOPLE * len(FUNCTIONS), make_caller(list(traces)))
 
     answers = await anyio.to_thread.run_sync(work)
-    assert [] == [call.answer.error for call in answers if call.answer.error]
+    assert [call.answer.error for call in answers if call.answer.error] == []
     assert sum(call.sent - 1 for call in answers) >= len(FUNCTIONS)
     await assert_postings_exact(app)
     await assert_tallies(app)
@@ -173,12 +173,12 @@ async def assert_contributed_once(
     """Assert that every contribution is stored once, under the returned id."""
     new = {result["trace_id"]: sent for sent, result in calls_of("contribute_trace", answers)}
     stored = await stored_documents(app, "traces")
-    assert new.keys() | {trace_id for own in traces for trace_id in own} == stored.keys()
+    assert stored.keys() == new.keys() | {trace_id for own in traces for trace_id in own}
     for trace_id, sent in new.items():
         read = stored[trace_id]
-        assert {name: sent[name] for name in texts("")} == {name: read[name] for name in texts("")}
+        assert {name: read[name] for name in texts("")} == {name: sent[name] for name in texts("")}
         replaced = stored[sent["supersedes"]]["superseded_by"] if "supersedes" in sent else trace_id
-        assert trace_id == replaced
+        assert replaced == trace_id
 
 
 async def assert_amended_in_order(
@@ -186,24 +186,24 @@ async def assert_amended_in_order(
 ) -> None:
     """Assert that every revision is stored, each with one amendment more."""
     amended = calls_of("amend_trace", answers)
-    assert list(range(2, len(amended) + 2)) == [result["revision"] for _, result in amended]
+    assert [result["revision"] for _, result in amended] == list(range(2, len(amended) + 2))
     contents = [texts(f"{person} amended")]
     for number in range(len(amended)):
         contents.append(contents[-1] | amendment(person, number))
     stored = await stored_documents(app, f"traces/{trace_id}/revisions")
     now = (await stored_documents(app, "traces"))[trace_id]
     read = [stored[str(number)] for number in range(1, len(amended) + 1)] + [now]
-    assert len(amended) == len(stored)
-    assert contents == [{name: row[name] for name in texts("")} for row in read]
+    assert len(stored) == len(amended)
+    assert [{name: row[name] for name in texts("")} for row in read] == contents
 
 
 async def assert_toggled(app: App, mine: PersonTraces, answers: list[Answered]) -> None:
     """Assert that calls took turns, and that the superseded trace followed."""
     toggles = calls_of("withdraw_trace", answers)
-    assert [True] * len(toggles) == [result["changed"] for _, result in toggles]
+    assert [result["changed"] for _, result in toggles] == [True] * len(toggles)
     stored, is_withdrawn = await stored_documents(app, "traces"), len(toggles) % 2 == 1
-    assert is_withdrawn == (stored[mine.toggled]["withdrawn_at"] is not None)
-    assert stored[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)
+    assert (stored[mine.toggled]["withdrawn_at"] is not None) == is_withdrawn
+    assert (None if is_withdrawn else mine.toggled) == stored[mine.former]["superseded_by"]
 
 
 async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
@@ -217,4 +217,5 @@ async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]
         else:
             assert vote
-            assert (sent["vote_type"], sent.get("feedback_tag")) == (vote["vote"], vote["tag"])
+            assert vote["vote"] == sent["vote_type"]
+            assert vote["tag"] == sent.get("feedback_tag")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, client: str) -> None:
     heard = run_client("client.mjs", carrel.endpoint, client, {})
     schemas = {tool["name"]: tool["outputSchema"] for tool in heard["tools"]}
-    assert TOOL_NAMES == list(schemas)
+    assert list(schemas) == TOOL_NAMES
     assert_matches_schema(heard["search"]["structuredContent"], schemas["search_kb"])
     assert_matches_schema(heard["chunk"]["structuredContent"], schemas["get_chunk"])
-    assert BAKING.sections[1].text == heard["chunk"]["structuredContent"]["content"]
+    assert heard["chunk"]["structuredContent"]["content"] == BAKING.sections[1].text
     assert heard["chunk"]["_meta"]["carrel/receipt"]["round_trips"] == 2
     assert heard["failure"]["isError"] is True
     assert "VALIDATION_ERROR" in heard["failure"]["content"][0]["text"]
@@ -39,4 +39,4 @@ def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running)
             pool.submit(run_client, "pauses.mjs", running.endpoint, "v1", {})
             for running in (inline, functions)
         ]
-    assert [{"answered": [1.9, 2.1, 3, 10]}] * 2 == [run.result() for run in runs]
+    assert [run.result() for run in runs] == [{"answered": [1.9, 2.1, 3, 10]}] * 2

@@ -59,9 +59,10 @@ def test_a_call_is_charged_what_it_did_cost(
     gateway: Running, make_key: MakeKey, account: Look
 ) -> None:
     key = make_key("money.cost")
-    assert 5 == receipt(write(gateway, key, text="three"))["price"]
+    assert receipt(write(gateway, key, text="three"))["price"] == 5
     after = account("money.cost")
-    assert (FUNDS - 5, {}) == (after.balance, after.held)
+    assert after.balance == FUNDS - 5
+    assert after.held == {}
 
 
 def test_what_is_free_leaves_the_account_alone(
@@ -69,8 +70,8 @@ def test_what_is_free_leaves_the_account_alone(
 ) -> None:
     key = make_key("money.free")
     before = account("money.free")
-    assert [] == notes(gateway, key)
-    assert before == account("money.free")
+    assert notes(gateway, key) == []
+    assert account("money.free") == before
 
 
 def test_who_cannot_pay_is_told_so_and_nothing_is_done(
@@ -81,8 +82,8 @@ def test_who_cannot_pay_is_told_so_and_nothing_is_done(
     refused = write(gateway, key, text="x")
     assert refused["isError"]
     assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
-    assert [] == notes(gateway, key)
-    assert 1 == account("money.poor").balance
+    assert notes(gateway, key) == []
+    assert account("money.poor").balance == 1
 
 
 def test_a_call_that_was_refused_costs_nothing(
@@ -92,7 +93,8 @@ def test_a_call_that_was_refused_costs_nothing(
     assert write(gateway, key, text="x", then="refuse")["isError"]
     assert write(gateway, key, nothing="x")["isError"]
     after = account("money.refused")
-    assert (FUNDS, {}) == (after.balance, after.held)
+    assert after.balance == FUNDS
+    assert after.held == {}
 
 
 @pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
@@ -104,12 +106,15 @@ def test_a_call_of_unknown_end_is_paid_when_it_is_sent_again(
     asked = {"text": "once", "then": then, "idempotency_key": "k"}
     assert write(gateway, key, **asked)["isError"]
     before = account(user)
-    assert (FUNDS, [PRICE]) == (before.balance, [hold.amount for hold in before.held.values()])
+    assert before.balance == FUNDS
+    assert [hold.amount for hold in before.held.values()] == [PRICE]
     again = write(gateway, key, **asked)
-    assert (4, True) == (receipt(again)["price"], receipt(again)["replayed"])
+    assert receipt(again)["price"] == 4
+    assert receipt(again)["replayed"] is True
     after = account(user)
-    assert (FUNDS - 4, {}) == (after.balance, after.held)
-    assert ["once"] == notes(gateway, key)
+    assert after.balance == FUNDS - 4
+    assert after.held == {}
+    assert notes(gateway, key) == ["once"]
 
 
 def test_a_call_sent_many_times_at_once_is_charged_once(
@@ -128,10 +133,11 @@ def test_a_call_sent_many_times_at_once_is_charged_once(
         thread.start()
     for thread in threads:
         thread.join()
-    assert [None] * 6 == [answer.get("isError") or None for answer in answers]
-    assert ["only"] == notes(gateway, key)
+    assert [answer.get("isError") or None for answer in answers] == [None] * 6
+    assert notes(gateway, key) == ["only"]
     after = account("money.once")
-    assert (FUNDS - 4, {}) == (after.balance, after.held)
+    assert after.balance == FUNDS - 4
+    assert after.held == {}
 
 
 def test_what_a_month_may_cost_is_what_it_costs_at_most(
@@ -139,10 +145,10 @@ def test_what_a_month_may_cost_is_what_it_costs_at_most(
 ) -> None:
     key = make_key("money.month")
     in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
-    assert 10 == receipt(write(gateway, key, text="x" * 10))["price"]
+    assert receipt(write(gateway, key, text="x" * 10))["price"] == 10
     refused = write(gateway, key, text="x" * 10)
     assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
-    assert FUNDS - 10 == account("money.month").balance
+    assert account("money.month").balance == FUNDS - 10
 
 
 def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
@@ -156,13 +162,11 @@ def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
         return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
 
     [record] = in_access(realm, records)
-    assert ("write_note", "settled", "ok", 12) == (
-        record["tool"],
-        record["state"],
-        record["outcome"],
-        record["charged"],
-    )
-    assert {"text", "idempotency_key"} == record["arguments"].keys()
+    assert record["tool"] == "write_note"
+    assert record["state"] == "settled"
+    assert record["outcome"] == "ok"
+    assert record["charged"] == 12
+    assert record["arguments"].keys() == {"text", "idempotency_key"}
     assert "secret" not in str(record)
     assert record["expires_at"] > record["started_at"]
 
@@ -186,4 +190,4 @@ def test_what_cannot_be_sent_on_is_refused_before_it_is_paid(
     }
     answer = post(gateway.endpoint, json.dumps(asked).encode(), headers)
     assert "VALIDATION_ERROR" in answer.text
-    assert {} == account(user).held
+    assert account(user).held == {}

@@ -127,9 +127,9 @@ def told(result: dict[str, Any]) -> tuple[str, int | None]:
 
 def test_each_answer_costs_its_price(house: House, make_key: MakeKey) -> None:
     key = make_key("materials.each")
-    assert ("ready", PRICE) == told(house.ask(key, materials=TEXT))
-    assert ("ready", PRICE) == told(house.ask(key, materials=TEXT))
-    assert (FUNDS - 2 * PRICE, []) == house.account("materials.each")
+    assert told(house.ask(key, materials=TEXT)) == ("ready", PRICE)
+    assert told(house.ask(key, materials=TEXT)) == ("ready", PRICE)
+    assert house.account("materials.each") == (FUNDS - 2 * PRICE, [])
 
 
 def test_a_call_that_fails_as_the_model_is_down_costs_nothing(
@@ -138,12 +138,12 @@ def test_a_call_that_fails_as_the_model_is_down_costs_nothing(
     key = make_key("materials.down")
     house.fake.script.append(Reply())
     house.fake.usual = refusal(429, retry_after="60")
-    assert ("UNAVAILABLE", None) == told(house.ask(key, materials=TEXT))
-    assert ("UNAVAILABLE", None) == told(house.ask(key, materials=TEXT, idempotency_key="k"))
-    assert (FUNDS, []) == house.account("materials.down")
+    assert told(house.ask(key, materials=TEXT)) == ("UNAVAILABLE", None)
+    assert told(house.ask(key, materials=TEXT, idempotency_key="k")) == ("UNAVAILABLE", None)
+    assert house.account("materials.down") == (FUNDS, [])
     house.fake.usual = Reply()
-    assert ("ready", PRICE) == told(house.ask(key, materials=TEXT, idempotency_key="k"))
-    assert (FUNDS - PRICE, []) == house.account("materials.down")
+    assert told(house.ask(key, materials=TEXT, idempotency_key="k")) == ("ready", PRICE)
+    assert house.account("materials.down") == (FUNDS - PRICE, [])
 
 
 def test_a_call_whose_materials_are_refused_costs_nothing(house: House, make_key: MakeKey) -> None:
@@ -152,7 +152,7 @@ def test_a_call_whose_materials_are_refused_costs_nothing(house: House, make_key
     for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
         code, _ = told(house.ask(key, **arguments))
         assert code in ("VALIDATION_ERROR", "NOT_FOUND")
-    assert (FUNDS, []) == house.account("materials.refused")
+    assert house.account("materials.refused") == (FUNDS, [])
 
 
 def test_who_cannot_pay_has_no_work_done(house: House, make_key: MakeKey) -> None:
@@ -160,10 +160,10 @@ def test_who_cannot_pay_has_no_work_done(house: House, make_key: MakeKey) -> Non
     user = "materials.poor"
     in_access(house.realm, lambda store: store.accounts.credit(user, PRICE - 1 - FUNDS, utc_now()))
     before = len(house.fake.calls)
-    assert ("PAYMENT_REQUIRED", None) == told(house.ask(key, materials=TEXT))
-    assert before == len(house.fake.calls)
-    assert {} == house.stored(user)
-    assert (PRICE - 1, []) == house.account(user)
+    assert told(house.ask(key, materials=TEXT)) == ("PAYMENT_REQUIRED", None)
+    assert len(house.fake.calls) == before
+    assert house.stored(user) == {}
+    assert house.account(user) == (PRICE - 1, [])
 
 
 def test_what_is_pending_is_paid_once_and_its_first_answer_free(
@@ -171,16 +171,16 @@ def test_what_is_pending_is_paid_once_and_its_first_answer_free(
 ) -> None:
     key = make_key("materials.pending")
     pending = house.ask(key, materials=LONG)
-    assert ("pending", PRICE) == told(pending)
+    assert told(pending) == ("pending", PRICE)
     document = pending["structuredContent"]["document"]
     house.fake.usual = refusal(429, retry_after="60")
-    assert ("UNAVAILABLE", None) == told(house.ask(key, document=document))
-    assert (FUNDS - PRICE, []) == house.account("materials.pending")
+    assert told(house.ask(key, document=document)) == ("UNAVAILABLE", None)
+    assert house.account("materials.pending") == (FUNDS - PRICE, [])
     house.fake.usual = Reply()
-    assert ("ready", 0) == told(house.ask(key, document=document))
-    assert (FUNDS - PRICE, []) == house.account("materials.pending")
-    assert ("ready", PRICE) == told(house.ask(key, document=document))
-    assert (FUNDS - 2 * PRICE, []) == house.account("materials.pending")
+    assert told(house.ask(key, document=document)) == ("ready", 0)
+    assert house.account("materials.pending") == (FUNDS - PRICE, [])
+    assert told(house.ask(key, document=document)) == ("ready", PRICE)
+    assert house.account("materials.pending") == (FUNDS - 2 * PRICE, [])
 
 
 @pytest.mark.slow
@@ -188,8 +188,8 @@ def test_a_call_sent_many_times_at_once_is_charged_once(twins: House, make_key: 
     key = make_key("materials.once")
     results = twins.at_once(key, materials=TEXT, idempotency_key="k")
     contents_told = [result["structuredContent"]["contexts"] for result in results]
-    assert [contents_told[0]] * 4 == contents_told
-    assert (FUNDS - PRICE, []) == twins.account("materials.once")
+    assert contents_told == [contents_told[0]] * 4
+    assert twins.account("materials.once") == (FUNDS - PRICE, [])
 
 
 @pytest.mark.slow
@@ -198,8 +198,8 @@ def test_materials_brought_many_times_at_once_cost_once_each(
 ) -> None:
     key = make_key("materials.many")
     results = twins.at_once(key, materials=TEXT)
-    assert [("ready", PRICE)] * 4 == [told(result) for result in results]
-    assert (FUNDS - 4 * PRICE, []) == twins.account("materials.many")
+    assert [told(result) for result in results] == [("ready", PRICE)] * 4
+    assert twins.account("materials.many") == (FUNDS - 4 * PRICE, [])
 
 
 @pytest.mark.slow
@@ -211,4 +211,4 @@ def test_an_answer_that_was_paid_for_is_had_for_nothing_once(
     results = twins.at_once(key, document=document)
     answered = [told(result)[0] for result in results].count("ready")
     assert answered  # one embeds; the others are told that it waits, for nothing
-    assert (FUNDS - answered * PRICE, []) == twins.account("materials.prepaid")
+    assert twins.account("materials.prepaid") == (FUNDS - answered * PRICE, [])

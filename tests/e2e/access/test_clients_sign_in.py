@@ -78,7 +78,8 @@ async def test_the_python_client_signs_in_and_calls(
         written = await client.call_tool("write_note", {"text": "by hand"})
     assert not written.is_error
     assert memory.tokens
-    assert (3600, "carrel:read carrel:write") == (memory.tokens.expires_in, memory.tokens.scope)
+    assert memory.tokens.expires_in == 3600
+    assert memory.tokens.scope == "carrel:read carrel:write"
     assert memory.tokens.refresh_token
 
 
@@ -94,7 +95,7 @@ async def test_an_hour_later_the_client_refreshes_without_its_person(
     assert memory.tokens
     assert memory.tokens.refresh_token not in {None, first.refresh_token}
     assert memory.tokens.access_token != first.access_token
-    assert 1 == len(browser.visits)
+    assert len(browser.visits) == 1
 
 
 @pytest.mark.parametrize("kind", ["v2", "v1"])
@@ -105,8 +106,9 @@ def test_the_typescript_clients_sign_in_call_and_refresh(
     heard = run_client(
         "sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")}
     )
-    assert (True, 1) == (heard["refused"], heard["visits"])
-    assert gateway.url == heard["iss"]
-    assert "carrel:read carrel:write" == heard["scope"]
-    assert {"number": 1} == heard["written"]["structuredContent"]
-    assert {"texts": ["from TypeScript"]} == heard["read"]["structuredContent"]
+    assert heard["refused"] is True
+    assert heard["visits"] == 1
+    assert heard["iss"] == gateway.url
+    assert heard["scope"] == "carrel:read carrel:write"
+    assert heard["written"]["structuredContent"] == {"number": 1}
+    assert heard["read"]["structuredContent"] == {"texts": ["from TypeScript"]}

@@ -48,7 +48,7 @@ class Claude:
         resource = httpx2.get(metadata).json()
         [issuer] = resource["authorization_servers"]
         server = httpx2.get(f"{issuer}/.well-known/oauth-authorization-server").json()
-        assert issuer == server["issuer"]
+        assert server["issuer"] == issuer
         expected = {
             "client_name": "Claude",
             "redirect_uris": [CALLBACK],
@@ -57,7 +57,7 @@ class Claude:
             "token_endpoint_auth_method": "none",
         }
         registered = httpx2.post(server["registration_endpoint"], json=expected)
-        assert 201 == registered.status_code
+        assert registered.status_code == 201
         assert "client_secret" not in registered.json()
         return cls(endpoint, server, resource["resource"], registered.json()["client_id"])
 
@@ -114,7 +114,7 @@ def signed_in(claude: Claude, key: str) -> dict[str, Any]:
     verifier = secrets.token_urlsafe(48)
     returned = claude.ask(key, verifier)
     response = claude.exchange(returned.answer["code"], verifier)
-    assert 200 == response.status_code, response.text
+    assert response.status_code == 200, response.text
     tokens: dict[str, Any] = response.json()
     return tokens
 
@@ -123,20 +123,20 @@ def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key
     verifier = secrets.token_urlsafe(48)
     returned = claude.ask(make_key("claude.user"), verifier)
     assert returned.address.startswith(f"{CALLBACK}?")
-    assert "my state" == returned.answer["state"]
-    assert claude.server["issuer"] == returned.answer["iss"]
+    assert returned.answer["state"] == "my state"
+    assert returned.answer["iss"] == claude.server["issuer"]
 
     tokens = claude.exchange(returned.answer["code"], verifier).json()
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
     written = post(claude.endpoint, call("write_note", {"text": "hello"}), headers).json()
-    assert {"number": 1} == written["result"]["structuredContent"]
+    assert written["result"]["structuredContent"] == {"number": 1}
 
     later = claude.refresh(tokens["refresh_token"]).json()
-    assert 200 == claude.status(later["access_token"])
+    assert claude.status(later["access_token"]) == 200
 
-    assert 200 == claude.revoke(later["refresh_token"]).status_code
-    assert [401, 401] == [claude.status(issued["access_token"]) for issued in (tokens, later)]
-    assert "invalid_grant" == claude.refresh(later["refresh_token"]).json()["error"]
+    assert claude.revoke(later["refresh_token"]).status_code == 200
+    assert [claude.status(issued["access_token"]) for issued in (tokens, later)] == [401, 401]
+    assert claude.refresh(later["refresh_token"]).json()["error"] == "invalid_grant"
 
 
 def test_a_person_who_refuses_sends_claude_away(claude: Claude, make_key: MakeKey) -> None:
@@ -149,20 +149,18 @@ def test_a_person_who_refuses_sends_claude_away(claude: Claude, make_key: MakeKe
     }
     address = f"{claude.server['authorization_endpoint']}?{urlencode(asked)}"
     returned = decide(address, make_key("claude.refuses"), "deny")
-    assert ("access_denied", "s", claude.server["issuer"]) == (
-        returned.answer["error"],
-        returned.answer["state"],
-        returned.answer["iss"],
-    )
+    assert returned.answer["error"] == "access_denied"
+    assert returned.answer["state"] == "s"
+    assert returned.answer["iss"] == claude.server["issuer"]
 
 
 def test_a_code_that_is_sent_again_ends_what_it_began(claude: Claude, make_key: MakeKey) -> None:
     verifier = secrets.token_urlsafe(48)
     code = claude.ask(make_key("claude.replay"), verifier).answer["code"]
     tokens = claude.exchange(code, verifier).json()
-    assert "invalid_grant" == claude.exchange(code, verifier).json()["error"]
-    assert 401 == claude.status(tokens["access_token"])
-    assert "invalid_grant" == claude.refresh(tokens["refresh_token"]).json()["error"]
+    assert claude.exchange(code, verifier).json()["error"] == "invalid_grant"
+    assert claude.status(tokens["access_token"]) == 401
+    assert claude.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
 def test_two_sessions_may_refresh_but_an_old_token_ends_both(
@@ -170,22 +168,22 @@ def test_two_sessions_may_refresh_but_an_old_token_ends_both(
 ) -> None:
     first = signed_in(claude, make_key("claude.parallel"))["refresh_token"]
     one, other = claude.refresh(first).json(), claude.refresh(first).json()
-    assert one["refresh_token"] == other["refresh_token"]
+    assert other["refresh_token"] == one["refresh_token"]
     newest = claude.refresh(one["refresh_token"]).json()
-    assert 200 == claude.status(newest["access_token"])
-    assert "invalid_grant" == claude.refresh(first).json()["error"]
-    assert "invalid_grant" == claude.refresh(newest["refresh_token"]).json()["error"]
-    assert [401] * 3 == [claude.status(issued["access_token"]) for issued in (one, other, newest)]
+    assert claude.status(newest["access_token"]) == 200
+    assert claude.refresh(first).json()["error"] == "invalid_grant"
+    assert claude.refresh(newest["refresh_token"]).json()["error"] == "invalid_grant"
+    assert [claude.status(issued["access_token"]) for issued in (one, other, newest)] == [401] * 3
 
 
 def test_a_key_that_only_reads_signs_in_for_reading(
     claude: Claude, make_key: MakeKey, gateway: Running
 ) -> None:
     tokens = signed_in(claude, make_key("claude.reads", scopes=frozenset({Scope.READ})))
-    assert "carrel:read" == tokens["scope"]
+    assert tokens["scope"] == "carrel:read"
     headers: dict[str, str | None] = {"authorization": f"Bearer {tokens['access_token']}"}
     response = post(gateway.endpoint, call("write_note", {"text": "x"}), headers)
-    assert 403 == response.status_code
+    assert response.status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -223,4 +221,5 @@ def test_a_redirect_that_was_not_registered_is_never_followed(claude: Claude) ->
         "code_challenge": "x" * 43,
     }
     answer = httpx2.get(f"{claude.server['authorization_endpoint']}?{urlencode(asked)}")
-    assert (400, None) == (answer.status_code, answer.headers.get("location"))
+    assert answer.status_code == 400
+    assert answer.headers.get("location") is None

@@ -47,7 +47,7 @@ def test_everybody_reads_what_they_wrote_and_nothing_else(
             assert not answer.get("isError"), answer
             mine.append(text)
         texts = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
-        assert mine == [text for text in texts if text.split()[1] == str(run)]
+        assert [text for text in texts if text.split()[1] == str(run)] == mine
         assert all(text.split()[0] == user for text in texts)
 
 
@@ -57,6 +57,6 @@ def ask(
     credential = f"{task}@{key}" if task else key
     headers: dict[str, str | None] = {"authorization": f"Bearer {credential}"}
     response = post(running.endpoint, call(tool, arguments), headers)
-    assert 200 == response.status_code, response.text
+    assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()["result"]
     return result

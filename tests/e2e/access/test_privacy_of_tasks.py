@@ -95,12 +95,12 @@ class House:
     def told(self, who: Person, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The answer to a call, in which nothing of anybody else's stands."""
         response = self.carrel.ask(who.key, tool, **arguments)
-        assert 200 == response.status_code, response.text
-        assert [] == [
+        assert response.status_code == 200, response.text
+        assert [
             person.mark
             for person in self.people
             if person is not who and person.mark in response.text
-        ]
+        ] == []
         answer: dict[str, Any] = response.json()["result"]["structuredContent"]
         return answer
 
@@ -112,10 +112,11 @@ class House:
         expected = who.play(tool, arguments)
         answer = self.told(who, tool, **arguments, idempotency_key=f"call {who.wrote}")
         if expected is None:
-            assert "not_found" == answer["error"]["code"]
+            assert answer["error"]["code"] == "not_found"
         else:
             task = answer["data"]["task"]
-            assert (expected.title, expected.status) == (task["title"], task["status"])
+            assert task["title"] == expected.title
+            assert task["status"] == expected.status
 
     def look(self, who: Person, arguments: dict[str, Any]) -> None:
         """List tasks, also from where somebody else's list goes on."""
@@ -133,11 +134,11 @@ class House:
             listed = {
                 int(task["task_id"]): (task["title"], task["status"]) for task in data["tasks"]
             }
-            assert listed == {
+            assert {
                 number: (task.title, task.status)
                 for number, task in who.tasks.items()
                 if task.deleted == (status == "deleted")
-            }
+            } == listed
 
 
 @pytest.mark.slow

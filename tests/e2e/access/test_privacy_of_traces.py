@@ -108,9 +108,9 @@ class Commons:
         """The answer to a call: it names nobody, and tells of no trace that somebody withdrew."""
         response = self.carrel.ask(self.keys[who], tool, **arguments)
         everything = (response.text + str(response.headers)).lower()
-        assert [] == [name for name in NAMES if name in everything]
+        assert [name for name in NAMES if name in everything] == []
         hidden = [trace for trace in self.traces if trace.withdrawn and trace.owner != who]
-        assert [] == [text for trace in hidden for text in trace.told if text in everything]
+        assert [text for trace in hidden for text in trace.told if text in everything] == []
         return response
 
     def code(self, who: int, tool: str, /, **arguments: Any) -> str:
@@ -140,7 +140,7 @@ class Commons:
         who = caller if caller <= STRANGER else trace.owner
         match what:
             case "contribute":
-                assert ("401" if who == STRANGER else "ok") == self.contribute(who)
+                assert self.contribute(who) == ("401" if who == STRANGER else "ok")
             case "supersede":
                 if who != trace.owner:
                     self.supersede(who, trace)
@@ -156,7 +156,7 @@ class Commons:
     def supersede(self, who: int, trace: Trace) -> None:
         """Somebody says that theirs is better."""
         expected = self.unless_refused(who, trace, other="ok")
-        assert expected == self.contribute(who, supersedes=trace.trace_id)
+        assert self.contribute(who, supersedes=trace.trace_id) == expected
 
     def vote(self, who: int, trace: Trace, *, down: bool) -> None:
         """Somebody votes, and says why."""
@@ -164,7 +164,7 @@ class Commons:
         against = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": comment}
         expected = self.unless_refused(who, trace, own="FORBIDDEN", other="ok")
         arguments = {"trace_id": trace.trace_id} | (against if down else {"vote_type": "up"})
-        assert expected == self.code(who, "vote_trace", **arguments)
+        assert self.code(who, "vote_trace", **arguments) == expected
         trace.told.append(comment)
 
     def amend(self, who: int, trace: Trace) -> None:
@@ -173,7 +173,7 @@ class Commons:
         own = "CONFLICT" if trace.withdrawn else "ok"
         expected = self.unless_refused(who, trace, own=own, other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new}"}
-        assert expected == self.code(who, "amend_trace", **arguments)
+        assert self.code(who, "amend_trace", **arguments) == expected
         if expected == "ok":
             trace.revision += 1
             trace.told.append(new)
@@ -182,7 +182,7 @@ class Commons:
         """Somebody takes it away, or puts it back."""
         expected = self.unless_refused(who, trace, own="ok", other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "withdrawn": withdrawn}
-        assert expected == self.code(who, "withdraw_trace", **arguments)
+        assert self.code(who, "withdraw_trace", **arguments) == expected
         if expected == "ok":
             trace.withdrawn = withdrawn
 
@@ -198,10 +198,11 @@ class Commons:
         """Somebody looks for it in every way there is."""
         response = self.told(who, "get_trace", trace_id=trace.trace_id)
         if trace.withdrawn and who != trace.owner:
-            assert "NOT_FOUND" == make_code(response)
+            assert make_code(response) == "NOT_FOUND"
         else:
             read = response.json()["result"]["structuredContent"]
-            assert (trace.revision, who == trace.owner) == (read["revision"], read["yours"])
+            assert read["revision"] == trace.revision
+            assert read["yours"] == (who == trace.owner)
             assert trace.told[0] in read["title"]
         for search in ({"query": trace.asked}, {"tags": [trace.tag]}):
             page = self.told(who, "search_traces", **search, include_flagged=True).json()
@@ -240,7 +241,7 @@ def assert_logged_nobody_but_callers(logged: str) -> None:
     assert {*PEOPLE, None} >= {entry.pop("user") for entry in calls}
     others = [line for line in lines if f'"{EVENT}"' not in line]
     everything = (json.dumps(calls) + str(others)).lower()
-    assert [] == [name for name in NAMES if name in everything]
+    assert [name for name in NAMES if name in everything] == []
 
 
 def listed(carrel: Carrel, key: str | None) -> set[str]:
@@ -251,20 +252,20 @@ def test_a_key_that_reads_sees_and_calls_no_tool_that_writes(
     carrel: Carrel, make_key: MakeKey
 ) -> None:
     key = make_key("reader.of.all", scopes=frozenset({Scope.READ}))
-    assert {tool.name for tool in OFFERED} - WRITING == listed(carrel, key)
+    assert listed(carrel, key) == {tool.name for tool in OFFERED} - WRITING
     refused = {name: carrel.ask(key, name).status_code for name in WRITING}
     assert dict.fromkeys(WRITING, 403) == refused
-    assert {"success": True, "error": None} == {
+    assert {
         name: carrel.ask(key, "list_tasks").json()["result"]["structuredContent"][name]
         for name in ("success", "error")
-    }
+    } == {"success": True, "error": None}
 
 
 def test_a_stranger_sees_what_is_public_and_nobodys_tasks(carrel: Carrel) -> None:
-    assert PUBLIC == listed(carrel, None)
+    assert listed(carrel, None) == PUBLIC
     assert not {name for name in PUBLIC if "task" in name} | (WRITING & PUBLIC)
     closed = {tool.name for tool in OFFERED} - PUBLIC
-    assert dict.fromkeys(closed, 401) == {
-        name: carrel.ask(None, name).status_code for name in closed
-    }
-    assert "ok" == make_code(carrel.ask(None, "list_tags"))
+    assert {name: carrel.ask(None, name).status_code for name in closed} == dict.fromkeys(
+        closed, 401
+    )
+    assert make_code(carrel.ask(None, "list_tags")) == "ok"

@@ -72,7 +72,7 @@ def shown(key: str, identity: str | None) -> str:
 
 
 def answer(response: httpx2.Response) -> dict[str, Any]:
-    assert 200 == response.status_code, response.text
+    assert response.status_code == 200, response.text
     result = response.json()["result"]
     assert not result.get("isError"), result
     content: dict[str, Any] = result["structuredContent"]
@@ -80,7 +80,7 @@ def answer(response: httpx2.Response) -> dict[str, Any]:
 
 
 def error(response: httpx2.Response) -> dict[str, Any]:
-    assert 200 == response.status_code, response.text
+    assert response.status_code == 200, response.text
     result = response.json()["result"]
     assert result["isError"]
     failure: dict[str, Any] = json.loads(result["content"][0]["text"])["error"]
@@ -102,9 +102,9 @@ class House:
         credential = shown(who.key, identity)
         response = self.carrel.ask(credential, TOOL, top_k=20, **named, **arguments)
         everything = response.text + str(response.headers)
-        assert [] == [
+        assert [
             person.mark for person in self.people if person is not who and person.mark in everything
-        ]
+        ] == []
         return response
 
     def step(
@@ -118,7 +118,8 @@ class House:
             case "bring" | "bring equal":
                 text = EQUAL if what == "bring equal" else f"{who.mark} {number}\n\n{who.mark}."
                 result = answer(self.told(who, identity, task, query=question, materials=text))
-                assert (expected, text in mine) == (result["task_id"], result["known"])
+                assert result["task_id"] == expected
+                assert result["known"] == (text in mine)
                 mine.add(text)
                 who.texts.append(text)
                 assert_from(result, {text})
@@ -130,20 +131,20 @@ class House:
                     assert_from(answer(response), matching)
                 else:
                     never = self.told(who, identity, task, query=question, document=UNKNOWN)
-                    assert "NOT_FOUND" == error(never)["code"]
-                    assert error(never) == error(response)
+                    assert error(never)["code"] == "NOT_FOUND"
+                    assert error(response) == error(never)
             case _:
                 response = self.told(who, identity, task, query=question, scope="task")
                 if mine:
                     assert_from(answer(response), mine)
                 else:
-                    assert "NOT_FOUND" == error(response)["code"]
+                    assert error(response)["code"] == "NOT_FOUND"
 
 
 def assert_from(result: dict[str, Any], texts: set[str]) -> None:
     """All passages of these texts, and no other."""
     passages = {passage for text in texts for passage in text.split("\n\n")}
-    assert passages == set(result["contexts"])
+    assert set(result["contexts"]) == passages
     assert {content_id(text) for text in texts} >= {
         passage["document"] for passage in result["passages"]
     }
@@ -200,9 +201,10 @@ def test_the_task_is_that_named_or_the_keys_or_the_default(
     result = answer(
         carrel.ask(shown(key, identity), TOOL, query="What do they make?", materials=text, **named)
     )
-    assert (expected, [text]) == (result["task_id"], result["contexts"])
+    assert result["task_id"] == expected
+    assert result["contexts"] == [text]
     again = {"query": "What?", "document": result["document"], "task_id": expected}
-    assert [text] == answer(carrel.ask(key, TOOL, **again))["contexts"]
+    assert answer(carrel.ask(key, TOOL, **again))["contexts"] == [text]
 
 
 def test_empty_tasks_are_an_error_and_nobody_names_a_user(
@@ -212,12 +214,14 @@ def test_empty_tasks_are_an_error_and_nobody_names_a_user(
     arguments = {"query": "Who?", "materials": EQUAL}
     for task in ("", " \n"):
         failure = error(carrel.ask(shown(key, "notes"), TOOL, **arguments, task_id=task))
-        assert ("VALIDATION_ERROR", ["task_id"]) == (failure["code"], list(failure["details"]))
+        assert failure["code"] == "VALIDATION_ERROR"
+        assert list(failure["details"]) == ["task_id"]
     for name in ("user_id", "user", "path"):
         failure = error(carrel.ask(key, TOOL, **arguments, **{name: "m0.a"}))
-        assert ("VALIDATION_ERROR", [name]) == (failure["code"], list(failure["details"]))
+        assert failure["code"] == "VALIDATION_ERROR"
+        assert list(failure["details"]) == [name]
     failure = error(carrel.ask(key, TOOL, query="Who?", scope="task"))
-    assert "NOT_FOUND" == failure["code"]
+    assert failure["code"] == "NOT_FOUND"
 
 
 def test_strangers_and_keys_that_only_read_bring_and_ask_nothing(
@@ -227,6 +231,6 @@ def test_strangers_and_keys_that_only_read_bring_and_ask_nothing(
     document = answer(carrel.ask(own, TOOL, query="rye", materials=EQUAL))["document"]
     reads = make_key("materials.reader", scopes=frozenset({Scope.READ}))
     for source in ({"materials": EQUAL}, {"document": document}, {"scope": "task"}):
-        assert 401 == carrel.ask(None, TOOL, query="rye", **source).status_code
-        assert 403 == carrel.ask(reads, TOOL, query="rye", **source).status_code
-        assert 403 == carrel.ask(shown(reads, "default"), TOOL, query="rye", **source).status_code
+        assert carrel.ask(None, TOOL, query="rye", **source).status_code == 401
+        assert carrel.ask(reads, TOOL, query="rye", **source).status_code == 403
+        assert carrel.ask(shown(reads, "default"), TOOL, query="rye", **source).status_code == 403

@@ -56,7 +56,7 @@ def ask(running: Running, tool: str, key: str | None) -> httpx2.Response:
 
 
 def is_limited(response: httpx2.Response) -> bool:
-    assert 200 == response.status_code
+    assert response.status_code == 200
     result = response.json()["result"]
     return bool(result.get("isError")) and "RATE_LIMITED" in result["content"][0]["text"]
 

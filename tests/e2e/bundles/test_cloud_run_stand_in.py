@@ -27,18 +27,18 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
     ) as starter:
         assert starter.stdout
         hosts = [urlsplit(url).netloc for url in starter.stdout.readline().split()]
-        assert [True, True] == [is_listening(host) for host in hosts]
+        assert [is_listening(host) for host in hosts] == [True, True]
         starter.send_signal(signal.SIGKILL)
         assert starter.stdout.read() is not None  # ends with the last process that may write there
-    assert [False, False] == [is_listening(host) for host in hosts]
+    assert [is_listening(host) for host in hosts] == [False, False]
 
 
 def test_a_dead_part_is_named() -> None:
     with cloud(["get_chunk"], {}) as running:
         assert not running.dead()
         running.functions["get_chunk"].kill()
-        assert "The function of get_chunk" == running.dead()
+        assert running.dead() == "The function of get_chunk"
     with cloud(["get_chunk"], {}) as running:
         running.front.kill()
         running.front.wait()
-        assert "The fake Cloud Run" == running.dead()
+        assert running.dead() == "The fake Cloud Run"

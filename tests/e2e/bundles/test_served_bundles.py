@@ -103,7 +103,7 @@ def install(requirements: Path, place: Path) -> Path:
     if pip(python, "download", "--no-deps", "-d", str(place), "-r", str(smallest)).returncode:
         pytest.skip("pip reaches no package index here")
     done = pip(python, "install", "--no-compile", "--require-hashes", "-r", str(requirements))
-    assert 0 == done.returncode, done.stderr
+    assert done.returncode == 0, done.stderr
     return python
 
 
@@ -140,7 +140,7 @@ def test_an_archive_runs_with_only_its_requirements(
     with serve_as_in_the_cloud(program, tmp_path / "log") as url:
         path = "/health" if name == GATEWAY else "/"
         answer = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
-    assert ("degraded" if name == GATEWAY else "ok") == answer.json()["status"]
+    assert answer.json()["status"] == ("degraded" if name == GATEWAY else "ok")
 
 
 @contextmanager
@@ -174,11 +174,9 @@ async def assert_found_by_meaning(
     async with httpx2.AsyncClient(timeout=60) as client:
         with serve_function(staged, "embed", settings, place) as url:
             body = (await client.post(url)).json()
-        assert ("finished", [], len(chunks)) == (
-            body["state"],
-            body["failures"],
-            body["counts"]["embedded"],
-        )
+        assert body["state"] == "finished"
+        assert body["failures"] == []
+        assert body["counts"]["embedded"] == len(chunks)
         await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         call_request = request_of(SEARCH_KB, Caller.of("reader"), arguments)
@@ -186,7 +184,8 @@ async def assert_found_by_meaning(
         with serve_function(staged, "search_kb", settings, place) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()
     [hit] = answer["result"]["results"]
-    assert (chunks[-1].chunk_id, ["semantic"]) == (hit["chunk_id"], hit["found_by"])
+    assert hit["chunk_id"] == chunks[-1].chunk_id
+    assert hit["found_by"] == ["semantic"]
 
 
 @pytest.mark.anyio
@@ -200,7 +199,7 @@ async def test_deployed_functions_search_with_vertex_ai(
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
     asked_for = [call.config["taskType"] for call in vertex.calls]
-    assert ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"] == asked_for
+    assert asked_for == ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"]
 
 
 @pytest.mark.anyio
@@ -215,7 +214,7 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
-    assert [5, 1] == openai.sizes
+    assert openai.sizes == [5, 1]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +233,6 @@ def test_a_bundle_has_only_the_providers_it_needs(
         files = {name.rpartition("/")[2] for name in packed.namelist()}
     capabilities = {"embedding", "generation"}
     assert (
-        providers
-        == {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in capabilities}
+        {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in capabilities}
         & files
-    )
+    ) == providers

@@ -97,12 +97,12 @@ def test_a_function_has_only_its_modules_and_variables(
     name: str, modules: set[str], secrets: set[str], ours: list[str]
 ) -> None:
     report = run_and_report(name)
-    assert modules == set(report["modules"])
-    assert secrets == report["variables"].keys() & SECRETS.keys()
-    assert "carrel" == report["variables"]["GOOGLE_CLOUD_PROJECT"]
-    assert ours == report["ours"]
+    assert set(report["modules"]) == modules
+    assert report["variables"].keys() & SECRETS.keys() == secrets
+    assert report["variables"]["GOOGLE_CLOUD_PROJECT"] == "carrel"
+    assert report["ours"] == ours
     inside = [path for path in report["path"] if path.startswith(str(ROOT))]
-    assert [] == [path for path in inside if not path.startswith(str(LAPTOP))]
+    assert [path for path in inside if not path.startswith(str(LAPTOP))] == []
 
 
 @pytest.mark.parametrize(
@@ -115,20 +115,20 @@ def test_a_function_has_only_its_modules_and_variables(
 )
 def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
     deployed = bundles(names)
-    assert set(names) == deployed.keys()
+    assert deployed.keys() == set(names)
     for bundle in deployed.values():
         with ZipFile(bundle.archive) as packed:
             assert all(
                 packed.read(name) == (bundle.folder / name).read_bytes()
                 for name in packed.namelist()
             )
-        assert bundle.archive.stem == bundle.folder.name
+        assert bundle.folder.name == bundle.archive.stem
 
 
 def test_using_a_bundle_marks_its_environment_as_used() -> None:
     [bundle] = bundles(["get_chunk"]).values()
     os.utime(bundle.folder, (0, 0))
-    assert {"get_chunk": bundle} == bundles(["get_chunk"])
+    assert bundles(["get_chunk"]) == {"get_chunk": bundle}
     assert time.time() - bundle.folder.stat().st_mtime < USED_FOR
 
 
@@ -136,11 +136,11 @@ def test_concurrent_requests_share_an_environment() -> None:
     with ThreadPoolExecutor(4) as threads:
         futures = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
     first, *others = [future.result() for future in futures]
-    assert [first] * 3 == others
+    assert others == [first] * 3
 
 
 def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:
     unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
     with pytest.raises(InvalidInput, match="comes over the network: is there one"):
         environment(unknown, tmp_path)
-    assert [] == [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"]
+    assert [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"] == []

@@ -36,4 +36,4 @@ def test_every_applicable_scenario_passes_at_both_revisions(suite: Suite, tmp_pa
         for revision, outcome in zip(REVISIONS, row, strict=True)
         if outcome.faults
     }
-    assert {} == faults
+    assert faults == {}

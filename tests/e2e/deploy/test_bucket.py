@@ -55,7 +55,7 @@ def test_an_existing_bucket_becomes_versioned_and_private(
         **existing,
     }
     assert not cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE} == bucket
+    assert bucket == {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE}
 
 
 def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) -> None:
@@ -63,7 +63,7 @@ def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) 
     cloud.bucket.ensure(NUMBER, "europe-west1")
     before = storage.calls["bucket"]
     cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert 1 == storage.calls["bucket"] - before  # it was looked at
+    assert storage.calls["bucket"] - before == 1  # it was looked at
 
 
 @pytest.mark.parametrize("existing", [{"projectNumber": "987654321098"}, {"closed": True}])
@@ -76,4 +76,4 @@ def test_a_bucket_of_another_project_is_never_used(
         cloud.bucket.ensure(NUMBER, "europe-west1")
     assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in message_of(failure)
     assert "Choose another project" in message_of(failure)
-    assert existing == storage.buckets[cloud.deployment.bucket]
+    assert storage.buckets[cloud.deployment.bucket] == existing

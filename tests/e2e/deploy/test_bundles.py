@@ -93,7 +93,7 @@ def test_another_content_or_path_makes_another_name(
         folder.mkdir()
         (folder / file).write_text(text)
         bundles.append(pack(folder, tmp_path, "key").name)
-    assert 2 == len(set(bundles))
+    assert len(set(bundles)) == 2
 
 
 def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
     content = stage(tmp_path, only=["get_chunk"])
     assert not stray.exists()
     names = [path.name for path in (tmp_path / "bundles").iterdir()]
-    assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == names
+    assert names == [Path(content["functions"]["get-chunk"]["bundle"]).name]
     assert not (tmp_path / "list-tags").exists()
 
 
@@ -114,7 +114,7 @@ def test_other_files_beside_the_bundles_stay(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     stage(tmp_path, only=["get_chunk"])
-    assert [True] * 4 == [(tmp_path / name).exists() for name in names]
+    assert [(tmp_path / name).exists() for name in names] == [True] * 4
 
 
 def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
@@ -161,13 +161,14 @@ def test_concurrent_runs_do_not_interfere(tmp_path: Path, manifest: dict[str, An
     with staging(tmp_path) as one, staging(tmp_path) as other:
         one.communicate()
         other.communicate()
-        assert [0, 0] == [one.returncode, other.returncode]
+        assert one.returncode == 0
+        assert other.returncode == 0
     assert_whole(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
 
 
 def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
     """All bundles of the manifest are there, each with all that it holds, and nothing else."""
-    assert manifest == json.loads((target / "manifest.json").read_text())["functions"]
+    assert json.loads((target / "manifest.json").read_text())["functions"] == manifest
     bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
     assert {entry["bundle"] for entry in manifest.values()} == bundles
     for bundle in bundles:
@@ -204,7 +205,7 @@ def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:
 
 def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
     modules = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
-    assert {"__init__.py", "embedding.py"} == modules
+    assert modules == {"__init__.py", "embedding.py"}
 
 
 def test_no_bundle_contains_other_functions(target: Path) -> None:
@@ -231,7 +232,7 @@ def test_an_import_that_is_not_installed_is_refused() -> None:
 
 
 def test_the_standard_library_needs_no_requirement() -> None:
-    assert frozenset() == requirements_of({"json", "collections.abc", "asyncio"})
+    assert requirements_of({"json", "collections.abc", "asyncio"}) == frozenset()
 
 
 def test_a_requirement_missing_in_constraints_is_refused(tmp_path: Path) -> None:

@@ -50,16 +50,14 @@ def deployment_file(tmp_path: Path, project: str) -> Path:
 
 def test_the_deployment_sets_the_environment(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=True, path=deployment_file)
-    assert (project, "vertex", "1024") == (
-        os.environ["GOOGLE_CLOUD_PROJECT"],
-        os.environ["EMBEDDING_PROVIDER"],
-        os.environ["VERTEX_DIMENSION"],
-    )
+    assert os.environ["GOOGLE_CLOUD_PROJECT"] == project
+    assert os.environ["EMBEDDING_PROVIDER"] == "vertex"
+    assert os.environ["VERTEX_DIMENSION"] == "1024"
 
 
 def test_the_quota_project_is_the_deployments(deployment_file: Path, project: str) -> None:
     use_deployment(embedding=False, path=deployment_file)
-    assert project == os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"]
+    assert os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"] == project
 
 
 def test_the_emulator_is_not_used(deployment_file: Path) -> None:
@@ -71,7 +69,7 @@ def test_the_emulator_is_not_used(deployment_file: Path) -> None:
 def test_the_environment_beats_the_deployment(deployment_file: Path) -> None:
     os.environ["EMBEDDING_PROVIDER"] = "openai"
     use_deployment(embedding=True, path=deployment_file)
-    assert "openai" == os.environ["EMBEDDING_PROVIDER"]
+    assert os.environ["EMBEDDING_PROVIDER"] == "openai"
 
 
 def test_another_project_gets_nothing_of_the_deployment(deployment_file: Path) -> None:
@@ -79,7 +77,7 @@ def test_another_project_gets_nothing_of_the_deployment(deployment_file: Path) -
     with pytest.raises(CommandFailed, match="set EMBEDDING_PROVIDER in the environment"):
         use_deployment(embedding=True, path=deployment_file)
     use_deployment(embedding=False, path=deployment_file)
-    assert "another-one" == os.environ["GOOGLE_CLOUD_PROJECT"]
+    assert os.environ["GOOGLE_CLOUD_PROJECT"] == "another-one"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,8 @@ def test_texts_are_in_terraforms_bucket(deployment_file: Path, project: str) -> 
     use_deployment(embedding=True, path=deployment_file)
     texts = f"gs://{project}-carrel-texts"
     settings = Settings()
-    assert (f"{texts}/texts", f"{texts}/bulk") == (settings.ingest_bucket, settings.bulk_bucket)
+    assert settings.ingest_bucket == f"{texts}/texts"
+    assert settings.bulk_bucket == f"{texts}/bulk"
     terraform = (ROOT / "infra" / "terraform" / "storage.tf").read_text("utf-8")
     assert '"${var.project}-carrel-texts"' in terraform
 
@@ -116,7 +115,7 @@ def test_texts_can_be_in_a_configured_bucket(tmp_path: Path, project: str) -> No
     path = tmp_path / "deployment.tfvars.json"
     save_deployment(Deployment(project=project, settings=settings), path)
     use_deployment(embedding=True, path=path)
-    assert "gs://elsewhere/notes" == Settings().ingest_bucket
+    assert Settings().ingest_bucket == "gs://elsewhere/notes"
 
 
 def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_jobs_get_their_declared_secrets_in_use(
     values.add("ACCESS_SECRETS", "of the gateway")
     use_deployment(embedding=True, path=deployment_file)
     set_job_secrets(["ingest", "embed"], lambda _: values)
-    assert "of the owner" == os.environ["READWISE_TOKEN"]
+    assert os.environ["READWISE_TOKEN"] == "of the owner"
     assert "OPENAI_API_KEY" not in os.environ
     assert "ACCESS_SECRETS" not in os.environ
 
@@ -154,7 +153,7 @@ def test_a_secret_in_the_environment_is_not_looked_up(deployment_file: Path) -> 
     use_deployment(embedding=True, path=deployment_file)
     os.environ["READWISE_TOKEN"] = "from the environment"
     set_job_secrets(["ingest", "index"], fail)
-    assert "from the environment" == os.environ["READWISE_TOKEN"]
+    assert os.environ["READWISE_TOKEN"] == "from the environment"
 
 
 def test_local_jobs_look_up_no_secret() -> None:

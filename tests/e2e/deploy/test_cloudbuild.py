@@ -34,7 +34,7 @@ def seconds(text: str) -> int:
 def test_the_steps_are_in_order() -> None:
     tested = ["terraform", "python", "check", "test", "test-slow"]
     expected = [*tested, "deployment", "stage", "indexes", "release"]
-    assert expected == list(STEPS)
+    assert list(STEPS) == expected
 
 
 def test_the_build_follows_the_published_schema() -> None:
@@ -43,7 +43,7 @@ def test_the_build_follows_the_published_schema() -> None:
     if program is None:
         pytest.skip("check-jsonschema is missing")
     command = [program, "--builtin-schema", "vendor.cloudbuild", "cloudbuild.yaml"]
-    assert 0 == subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode
+    assert subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])
@@ -62,16 +62,16 @@ def test_every_command_of_the_build_exists(line: str) -> None:
 
 def test_the_build_finds_the_deployment_and_the_key() -> None:
     bucket = Deployment(project="the-project").bucket.replace("the-project", "$PROJECT_ID")
-    assert ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."] == STEPS["deployment"]["args"]
+    assert STEPS["deployment"]["args"] == ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."]
     [secret] = BUILD["availableSecrets"]["secretManager"]
-    assert f"projects/$PROJECT_ID/secrets/{SECRET_NAME}/versions/latest" == secret["versionName"]
+    assert secret["versionName"] == f"projects/$PROJECT_ID/secrets/{SECRET_NAME}/versions/latest"
     assert [secret["env"]] == STEPS["release"]["secretEnv"]
     assert not any("secretEnv" in step for step in STEPS.values() if step["id"] != "release")
 
 
 def test_all_steps_with_the_environment_have_the_same_image() -> None:
     images = {step["name"] for step in STEPS.values() if "script" in step}
-    assert {STEPS["check"]["name"]} == images
+    assert images == {STEPS["check"]["name"]}
 
 
 def test_the_build_has_the_time_of_all_its_steps() -> None:
@@ -83,4 +83,4 @@ def test_terraform_creates_the_account_of_builds() -> None:
     assert named
     configuration = (ROOT / "infra" / "terraform" / "deployer.tf").read_text("utf-8")
     assert f'"{named[1]}"' in configuration
-    assert "CLOUD_LOGGING_ONLY" == BUILD["options"]["logging"]
+    assert BUILD["options"]["logging"] == "CLOUD_LOGGING_ONLY"

@@ -67,17 +67,17 @@ def test_a_first_deployment_creates_everything(
     run_steps(site.cloud(), FULL_DEPLOY)
     manifest = site.manifest()
     bucket = f"{site.project}-carrel"
-    assert {
+    assert set(storage.names(bucket)) == {
         *bundles(manifest),
         "deployment.tfvars.json",
         "releases/last-good.json",
-    } == set(storage.names(bucket))
+    }
     release = json.loads(storage.text(bucket, "releases/last-good.json"))
     deployment = json.loads(storage.text(bucket, "deployment.tfvars.json"))
-    assert {"manifest": manifest, "deployment": deployment} == release
-    assert {name: f["bundle"] for name, f in manifest["functions"].items()} == site.running()  # type: ignore[attr-defined]
+    assert release == {"manifest": manifest, "deployment": deployment}
+    assert site.running() == {name: f["bundle"] for name, f in manifest["functions"].items()}  # type: ignore[attr-defined]
     [secrets] = google.projects[site.project].secrets["ACCESS_SECRETS"]
-    assert 1 == len(json.loads(secrets))
+    assert len(json.loads(secrets)) == 1
 
 
 def test_the_manifest_names_the_generation_of_each_bundle(
@@ -87,17 +87,18 @@ def test_the_manifest_names_the_generation_of_each_bundle(
     bucket = f"{site.project}-carrel"
     release = json.loads(storage.text(bucket, "releases/last-good.json"))
     released = release["manifest"]["functions"].values()
-    assert {entry["bundle"]: entry["generation"] for entry in released} == {
+    assert {
         name: storage.blobs[bucket, name].generation
         for name in storage.names(bucket)
         if name.startswith("bundles/")
-    }
+    } == {entry["bundle"]: entry["generation"] for entry in released}
 
 
 def test_the_smoke_test_has_its_own_read_only_key(site: Site, google: FakeGoogleCloud) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     [key] = keys_in(site.project)
-    assert ("smoke", frozenset({Scope.READ})) == (key.user_id, key.scopes)
+    assert key.user_id == "smoke"
+    assert key.scopes == frozenset({Scope.READ})
     [text] = google.projects[site.project].secrets[SECRET_NAME]
     assert key.key_id in text
 
@@ -106,9 +107,9 @@ def test_deploying_again_updates_only_changed_functions(site: Site) -> None:
     run_steps(site.cloud(), FULL_DEPLOY)
     site.write_code(GOOD | {"search-kb": "better"})
     run_steps(site.cloud(), FULL_DEPLOY)
-    assert ["embed", "gateway", "search-kb"] == sorted(site.deployed()[:3])
-    assert ["search-kb"] == site.deployed()[3:]
-    assert 1 == len(keys_in(site.project))
+    assert sorted(site.deployed()[:3]) == ["embed", "gateway", "search-kb"]
+    assert site.deployed()[3:] == ["search-kb"]
+    assert len(keys_in(site.project)) == 1
 
 
 @pytest.mark.parametrize(
@@ -126,13 +127,13 @@ def test_a_deployment_killed_at_any_step_can_be_resumed(
     arguments = json.dumps([str(site.folder), site.project, site.google, kill_line])
     command = [sys.executable, "-m", "tests.support.killed_deploy", arguments]
     killed = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, check=False)
-    assert -signal.SIGKILL == killed.returncode
+    assert killed.returncode == -signal.SIGKILL
     run_steps(site.cloud(), FULL_DEPLOY)
     resumed = state_of(site, storage, google)
     run_steps(site.cloud(), FULL_DEPLOY)
     assert state_of(site, storage, google) == resumed
-    assert 1 == len(keys_in(site.project))
-    assert 1 == len(google.projects[site.project].secrets["ACCESS_SECRETS"])
+    assert len(keys_in(site.project)) == 1
+    assert len(google.projects[site.project].secrets["ACCESS_SECRETS"]) == 1
 
 
 def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) -> None:
@@ -142,8 +143,8 @@ def test_a_failed_release_is_rolled_back(site: Site, storage: FakeCloudStorage) 
     site.write_code(GOOD | {"gateway": "bad"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert before == site.running()
-    assert release == storage.text(f"{site.project}-carrel", "releases/last-good.json")
+    assert site.running() == before
+    assert storage.text(f"{site.project}-carrel", "releases/last-good.json") == release
     assert "The smoke test failed: the gateway runs bundles/gateway-bad" in message_of(failure)
     assert "The previous release is live again." in message_of(failure)
 
@@ -154,7 +155,7 @@ def test_an_error_in_the_smoke_test_rolls_back(site: Site) -> None:
     site.write_code(GOOD | {"gateway": "broken"})
     with pytest.raises(CommandFailed) as failure:
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert before == site.running()
+    assert site.running() == before
     assert "KeyError: 'chunks'\nThe previous release is live again." in message_of(failure)
 
 
@@ -168,9 +169,9 @@ def test_a_release_is_saved_atomically_with_its_deployment(
     storage.faults["upload"].extend([Fault(), FORBIDDEN])
     with pytest.raises(Forbidden):
         cloud.bucket.save_release('{"functions": {}}', later)
-    assert first == cloud.bucket.last_good_release()
+    assert cloud.bucket.last_good_release() == first
     cloud.bucket.save_release('{"functions": {}}', later)
-    assert ({"functions": {}}, later) == cloud.bucket.last_good_release()
+    assert cloud.bucket.last_good_release() == ({"functions": {}}, later)
 
 
 def test_a_failed_first_release_cannot_be_rolled_back(
@@ -189,7 +190,7 @@ def test_a_failed_apply_is_rolled_back(site: Site) -> None:
     site.write_code(GOOD | {"embed": "$(kill -9 $PPID)"})  # what deploys it dies
     with pytest.raises(CommandFailed, match="terraform apply failed"):
         run_steps(site.cloud(), FULL_DEPLOY)
-    assert before == site.running()
+    assert site.running() == before
 
 
 def make_hesitant_terraform(folder: Path) -> str:
@@ -214,7 +215,7 @@ def test_a_first_release_is_retried(site: Site, tmp_path: Path) -> None:
     run_steps(
         replace(site, path=make_hesitant_terraform(tmp_path)).cloud(lines.append), FULL_DEPLOY
     )
-    assert set(GOOD) == site.running().keys()
+    assert site.running().keys() == set(GOOD)
     [retry_line] = [line for line in lines if "retrying" in line]
     assert "Error 403: not yet" in retry_line
 
@@ -232,9 +233,9 @@ def test_a_build_deploys_indexes_then_staged_functions(site: Site) -> None:
     cloud = site.cloud()
     cloud.stage(cloud.dist)
     run_steps(cloud, INDEXES_ONLY)
-    assert 3 == len(site.deployed())
+    assert len(site.deployed()) == 3
     run_steps(cloud, RELEASE_ONLY)
-    assert ["embed"] == site.deployed()[3:]
+    assert site.deployed()[3:] == ["embed"]
 
 
 def test_a_release_without_a_manifest_says_how_to_stage(site: Site) -> None:
@@ -255,4 +256,4 @@ def test_a_revoked_smoke_key_is_replaced(site: Site, google: FakeGoogleCloud) ->
 
     asyncio.run(revoke())
     run_steps(site.cloud(), FULL_DEPLOY)
-    assert 2 == len(google.projects[site.project].secrets[SECRET_NAME])
+    assert len(google.projects[site.project].secrets[SECRET_NAME]) == 2

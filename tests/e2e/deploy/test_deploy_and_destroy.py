@@ -115,7 +115,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
     with pytest.raises(CommandFailed) as failure:
         run_steps(cloud, FULL_DEPLOY[:6])
     command = shlex.split(message_of(failure).split("Next: ")[1].splitlines()[0])
-    assert [
+    assert command == [
         "terraform",
         f"-chdir={cloud.terraform.folder}",
         "import",
@@ -123,7 +123,7 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
         f"-var=manifest={cloud.manifest}",
         "google_firestore_database.knowledge",
         f"projects/{project}/databases/(default)",
-    ] == command
+    ]
     assert "Collections of the same names would mix" in message_of(failure)
     assert not kinds(cloud)
     # The stand-in imports nothing: what is made is as well known to Terraform as what is imported.
@@ -162,7 +162,7 @@ def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     assert "google_cloudfunctions2_function" in kinds(cloud)
     before = cloud.terraform.addresses()
     run_steps(cloud, INDEXES_ONLY)
-    assert before == cloud.terraform.addresses()
+    assert cloud.terraform.addresses() == before
 
 
 def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
@@ -171,20 +171,20 @@ def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     with pytest.raises(CommandFailed) as failure:
         run_steps(worse, FULL_DEPLOY)
     assert "The smoke test failed: it does not answer." in message_of(failure)
-    assert {"0123456789abcdef"} == bundles_running(cloud)
+    assert bundles_running(cloud) == {"0123456789abcdef"}
 
 
 def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=False)
-    assert {
+    assert kinds(cloud) == {
         "google_project_service",
         "google_firestore_database",
         "google_firestore_index",
         "google_firestore_field",
         "google_secret_manager_secret",
         "google_storage_bucket",
-    } == kinds(cloud)
+    }
 
 
 def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
@@ -192,19 +192,19 @@ def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
     before = cloud.terraform.addresses()
     destroy(cloud, data=False)
     run_steps(cloud, FULL_DEPLOY)
-    assert before == cloud.terraform.addresses()
+    assert cloud.terraform.addresses() == before
 
 
 def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=True)
-    assert set() == kinds(cloud)
+    assert kinds(cloud) == set()
 
 
 def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:3])
     destroy(cloud, data=False)
-    assert set() == kinds(cloud)
+    assert kinds(cloud) == set()
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     ],
 )
 def test_data_is_kept_and_access_to_it_is_not(address: str, *, expected: bool) -> None:
-    assert expected == is_kept(address)
+    assert is_kept(address) == expected

@@ -88,7 +88,7 @@ def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleC
     project = google.projects[site.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
     run_steps(site.cloud(), FULL_DEPLOY[:1])
-    assert set(SERVICES) == project.services
+    assert project.services == set(SERVICES)
     assert not [address for address in google.addresses if "batchEnable" in address]
 
 
@@ -97,13 +97,14 @@ def test_a_budget_belongs_to_the_billing_account(site: Site) -> None:
     cloud = site.cloud()
     with_amount = cloud.deployment.model_copy(update={"monthly_budget": 7})
     deployment = with_budget(replace(cloud, deployment=with_amount)).deployment
-    assert ("012345-567890-ABCDEF", 7) == (deployment.billing_account, deployment.monthly_budget)
+    assert deployment.billing_account == "012345-567890-ABCDEF"
+    assert deployment.monthly_budget == 7
 
 
 @NEEDS_TERRAFORM
 def test_without_a_budget_billing_is_not_looked_up(site: Site, google: FakeGoogleCloud) -> None:
     assert with_budget(site.cloud()).deployment.billing_account is None
-    assert 0 == google.requests["cloudbilling"]
+    assert google.requests["cloudbilling"] == 0
 
 
 @NEEDS_TERRAFORM
@@ -173,10 +174,10 @@ def test_an_interrupted_terraform_can_save_its_state(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        assert "begun\n" == (tmp_path / "begun").read_text()
+        assert (tmp_path / "begun").read_text() == "begun\n"
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
-    assert "kept\n" == (tmp_path / "state").read_text()
+    assert (tmp_path / "state").read_text() == "kept\n"
     assert b"KeyboardInterrupt" in errors
 
 

@@ -50,7 +50,7 @@ def test_a_first_deployment_asks_all_questions() -> None:
     program = "print(prompts.ask_for_deployment(None).to_json())"
     code, screen = run_at_terminal(program, "my-carrel-123", "", "eur3", "ada@example.com", "7")
     answers = json.loads(screen[screen.index("{") :])
-    assert 0 == code
+    assert code == 0
     assert {
         "project": "my-carrel-123",
         "region": "europe-west1",
@@ -58,14 +58,14 @@ def test_a_first_deployment_asks_all_questions() -> None:
         "alert_email": "ada@example.com",
         "monthly_budget": 7,
     }.items() <= answers.items()
-    assert "vertex" == answers["settings"]["EMBEDDING_PROVIDER"]
+    assert answers["settings"]["EMBEDDING_PROVIDER"] == "vertex"
 
 
 def test_a_budget_is_a_whole_number_or_empty() -> None:
     program = "print(prompts.ask_for_deployment('my-carrel-123').to_json())"
     code, screen = run_at_terminal(program, "", "", "", "7.50", "none", "0", "")
-    assert 0 == code
-    assert 3 == screen.count("a whole number, such as 10, or nothing")
+    assert code == 0
+    assert screen.count("a whole number, such as 10, or nothing") == 3
     assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
 
 
@@ -84,7 +84,7 @@ def test_an_invalid_answer_is_asked_for_again() -> None:
         "",
     )
     code, screen = run_at_terminal(program, *lines)
-    assert 0 == code
+    assert code == 0
     expected = [
         "a project's id has 6 to 30 lower-case letters, digits and hyphens, such as my-carrel-123",
         "write a region of Cloud Run, such as europe-west1",
@@ -92,7 +92,7 @@ def test_an_invalid_answer_is_asked_for_again() -> None:
         "write an e-mail address, such as you@example.com",
         "write a whole number, such as 10, or nothing",
     ]
-    assert expected == re.findall("Error: (.+?)\r", screen)
+    assert re.findall("Error: (.+?)\r", screen) == expected
     answers = json.loads(screen[screen.index("{") :])
     assert {
         "project": "my-carrel-123",
@@ -104,7 +104,7 @@ def test_an_invalid_answer_is_asked_for_again() -> None:
 
 def test_an_invalid_project_option_is_refused_first() -> None:
     code, screen = run_at_terminal("prompts.ask_for_deployment('5')", "", "", "", "")
-    assert 1 == code
+    assert code == 1
     assert "--project: a project's id has 6 to 30" in screen
     assert "Region" not in screen
 
@@ -142,15 +142,15 @@ def test_a_secret_is_typed_without_echo() -> None:
             while part := os.read(terminal, 4096):
                 screen += part
     os.close(terminal)
-    assert 0 == process.returncode
+    assert process.returncode == 0
     assert SECRET_VALUE not in screen.decode()
 
 
 def test_deploying_needs_a_yes() -> None:
     code, screen = run_at_terminal("prompts.confirm('Deploy?', yes=False)", "n")
-    assert 1 == code
+    assert code == 1
     assert "Nothing was changed." in screen
-    assert 0 == run_at_terminal("prompts.confirm('Deploy?', yes=False)", "y")[0]
+    assert run_at_terminal("prompts.confirm('Deploy?', yes=False)", "y")[0] == 0
 
 
 def test_without_a_terminal_the_yes_option_is_required() -> None:
@@ -175,7 +175,7 @@ def test_only_the_whole_project_id_confirms_a_teardown(answer: str, code: int) -
 
 
 def test_the_example_is_a_valid_deployment() -> None:
-    assert "my-carrel-123" == parse_valid_deployment(EXAMPLE.read_bytes(), EXAMPLE.name).project
+    assert parse_valid_deployment(EXAMPLE.read_bytes(), EXAMPLE.name).project == "my-carrel-123"
 
 
 def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
     )
     path = tmp_path / "deployment.tfvars.json"
     deployment.save_deployment(chosen, path)
-    assert chosen == deployment.load_deployment(path)
-    assert ["deployment.tfvars.json"] == [path.name for path in tmp_path.iterdir()]
+    assert deployment.load_deployment(path) == chosen
+    assert [path.name for path in tmp_path.iterdir()] == ["deployment.tfvars.json"]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +217,8 @@ def test_an_invalid_file_is_refused_with_the_field(text: str, expected: str) -> 
 @pytest.mark.skipif(deployment.FILE.exists(), reason="this checkout has been deployed")
 def test_without_a_deployment_commands_change_nothing() -> None:
     result = CliRunner().invoke(deploy, ["--yes"])
-    assert (1, True) == (result.exit_code, "There is no deployment.tfvars.json" in result.output)
+    assert result.exit_code == 1
+    assert "There is no deployment.tfvars.json" in result.output
     result = CliRunner().invoke(destroy)
-    assert (1, True) == (result.exit_code, "has no deployment" in result.output)
+    assert result.exit_code == 1
+    assert "has no deployment" in result.output

@@ -47,12 +47,12 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
     run_steps(site.cloud(lines.append), FULL_DEPLOY)
     values = google.projects[project].secrets
     secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET_NAME]]
-    assert SECRET_VALUE == secret[0]
-    assert 3 == len(secret)
+    assert secret[0] == SECRET_VALUE
+    assert len(secret) == 3
     files = [path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
     captured = capfd.readouterr()
     outputs = [*lines, *files, *google.addresses, captured.out, captured.err]
-    assert [] == [value for value in secret if any(value in text for text in outputs)]
+    assert [value for value in secret if any(value in text for text in outputs)] == []
 
 
 def test_a_secret_that_has_a_value_is_not_asked_for(
@@ -61,7 +61,7 @@ def test_a_secret_that_has_a_value_is_not_asked_for(
     google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
     site = make_site(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
     run_steps(site.cloud(), FULL_DEPLOY)
-    assert ["known"] == google.projects[project].secrets["READWISE_TOKEN"]
+    assert google.projects[project].secrets["READWISE_TOKEN"] == ["known"]
 
 
 def test_a_secret_without_an_answer_stops_the_deployment(

@@ -73,7 +73,7 @@ def test_an_invalid_setting_is_reported_with_a_hint(
     ],
 )
 def test_valid_settings_are_accepted(chosen: Deployment) -> None:
-    assert chosen == parse_valid_deployment(chosen.to_json(), "deployment.tfvars.json")
+    assert parse_valid_deployment(chosen.to_json(), "deployment.tfvars.json") == chosen
 
 
 def test_the_environment_of_this_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

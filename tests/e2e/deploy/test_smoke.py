@@ -91,7 +91,7 @@ async def _create_key(project: str) -> str:
 def test_a_working_gateway_passes(closed: Running, key: str) -> None:
     report = asyncio.run(run_smoke_test(closed.url, key))
     assert report.passed
-    assert "all parts are healthy" == report.lines[0]
+    assert report.lines[0] == "all parts are healthy"
     assert report.lines[1].endswith("tools are listed")
     assert list(report.lines[2:4]) == [
         "get_stats counts 0 passages of 0 sources",
@@ -147,17 +147,16 @@ def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
         with run_gateway(source, environment, tmp_path / "log") as running:
             report = asyncio.run(run_smoke_test(running.url, "carrel_key"))
     expected = "/health answers 503: list_clusters (unreachable (ConnectError))"
-    assert (False, [expected]) == (report.passed, report.lines)
+    assert not report.passed
+    assert report.lines == [expected]
 
 
 def test_an_unhealthy_part_is_quoted() -> None:
     with FakeGateway() as gateway:
         gateway.health = 503
         report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
-    assert (False, ["/health answers 503: search_kb (it does not answer)"]) == (
-        report.passed,
-        report.lines,
-    )
+    assert not report.passed
+    assert report.lines == ["/health answers 503: search_kb (it does not answer)"]
 
 
 @pytest.mark.slow
@@ -197,16 +196,18 @@ def test_a_key_is_never_sent_unencrypted() -> None:
 
 def test_the_command_prints_that_the_test_passed(closed: Running, key: str) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": key})
-    assert (0, "The smoke test passed.") == (result.exit_code, result.output.splitlines()[-1])
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1] == "The smoke test passed."
     assert key not in result.output
 
 
 def test_the_command_prints_that_the_test_failed(closed: Running) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": "carrel_no-key"})
-    assert (1, "The smoke test failed.") == (result.exit_code, result.output.splitlines()[-1])
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1] == "The smoke test failed."
 
 
 def test_the_command_without_a_key_says_how_to_create_one(closed: Running) -> None:
     result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": ""})
-    assert 1 == result.exit_code
+    assert result.exit_code == 1
     assert "carrel keys create" in result.output

@@ -91,7 +91,7 @@ def test_everything_imported_to_run_is_installed_to_run() -> None:
 def test_versions_to_run_precede_those_to_test() -> None:
     text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    assert ["anyio==4", "Click==8", "pytest==9"] == lines
+    assert lines == ["anyio==4", "Click==8", "pytest==9"]
     assert (
         0
         < count_distributions("local")
@@ -103,7 +103,8 @@ def test_versions_to_run_precede_those_to_test() -> None:
 def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
     with installation(tmp_path, CHATTY_PIP) as process:
         output, errors = process.communicate(timeout=PATIENCE)
-    assert (0, "") == (process.returncode, errors)
+    assert process.returncode == 0
+    assert errors == ""
     assert "Installing packages: 0 of 2" in output
 
 
@@ -114,15 +115,16 @@ def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE)
     message = "\nThe installation was interrupted. Run the same command again to finish it.\n"
-    assert (130, message) == (process.returncode, errors)
+    assert process.returncode == 130
+    assert errors == message
 
 
 def test_each_fetched_package_is_counted_once() -> None:
     with subprocess.Popen([sys.executable, "-c", PIP], stdout=subprocess.PIPE, text=True) as pip:
         steps = list(progress(pip, 90))
-    assert [
+    assert steps == [
         ("Fetching packages", 1, 90, ": click"),
         ("Fetching packages", 2, 90, ": httpx2 (97 kB)"),
         ("Fetching packages", 3, 90, ": scipy"),
         ("Fetching packages", 4, 90, ": numpy (16.9 MB)"),
-    ] == steps
+    ]

@@ -19,4 +19,4 @@ def test_carrel_deploy_enables_all_of_them(state: State) -> None:
         resource.values["service"] for resource in state.resources["google_project_service"]
     }
     # What Terraform never calls itself: who pays.
-    assert set(SERVICES) - {"cloudbilling.googleapis.com"} == services
+    assert services == set(SERVICES) - {"cloudbilling.googleapis.com"}

@@ -21,18 +21,18 @@ UNPROTECTED = {**EVERYTHING, "protect_data": False}
 
 
 def test_applying_again_changes_nothing(small: Deployment) -> None:
-    assert {} == small.changes(manifest(), **EVERYTHING)
+    assert small.changes(manifest(), **EVERYTHING) == {}
 
 
 def test_applying_all_functions_again_changes_nothing(whole: Deployment) -> None:
-    assert {} == whole.changes(real_manifest(), **EVERYTHING)
+    assert whole.changes(real_manifest(), **EVERYTHING) == {}
 
 
 def test_a_new_bundle_changes_only_its_function(small: Deployment) -> None:
     new = manifest()
     new["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
     changes = small.changes(new, **EVERYTHING)
-    assert {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]} == changes
+    assert changes == {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]}
 
 
 def test_a_new_tool_changes_only_the_gateway(small: Deployment) -> None:
@@ -40,9 +40,9 @@ def test_a_new_tool_changes_only_the_gateway(small: Deployment) -> None:
     new["functions"]["list-tags"] = function("tool", "list_tags", effect="read", databases=READER)
     changes = small.changes(new, **EVERYTHING)
     changed = {name for name, actions in changes.items() if actions == ["update"]}
-    assert {'google_cloudfunctions2_function.carrel["gateway"]'} == changed
+    assert changed == {'google_cloudfunctions2_function.carrel["gateway"]'}
     created = {name for name, actions in changes.items() if actions == ["create"]}
-    assert created == changes.keys() - changed
+    assert changes.keys() - changed == created
     assert all('["list-tags' in name for name in created)
     assert {"google_cloud_run_v2_service_iam_member", "google_cloudfunctions2_function"} < {
         name.partition(".")[0] for name in created
@@ -74,11 +74,11 @@ def test_protected_data_survives_destroy(deployment: Deployment) -> None:
 def test_unprotected_data_is_destroyed(deployment: Deployment) -> None:
     deployment.apply(manifest(), **UNPROTECTED)
     ended = deployment.destroy(manifest(), **UNPROTECTED)
-    assert "" == ended.stderr
+    assert ended.stderr == ""
     assert "Destroy complete!" in ended.stdout
 
 
 def test_without_all_users_the_gateway_has_no_public_invoker(small: Deployment) -> None:
     changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
     gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
-    assert {gone: ["delete"]} == changes
+    assert changes == {gone: ["delete"]}

@@ -64,14 +64,14 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
         )
         for key, function in state.deployed().items()
     }
-    assert expected == functions
+    assert functions == expected
 
 
 def test_each_function_records_its_bundle(state: State) -> None:
     """Google names only its own copy of a bundle."""
     for key, function in state.deployed().items():
         expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
-        assert expected == function["build_config"]["environment_variables"]
+        assert function["build_config"]["environment_variables"] == expected
 
 
 def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
@@ -80,7 +80,7 @@ def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment
     deployment.apply(uploaded, **EVERYTHING)
     state = State.of(uploaded["functions"], deployment.resources())
     source = state.deployed()["search-kb"]["build_config"]["source"]["storage_source"]
-    assert 1_700_000_000_000_007 == source["generation"]
+    assert source["generation"] == 1_700_000_000_000_007
 
 
 def test_concurrency_is_set_with_a_whole_processor(
@@ -105,21 +105,21 @@ def test_the_account_of_builds_can_only_build(state: State) -> None:
     repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
     for function in state.deployed().values():
         build = function["build_config"]
-        assert f"projects/{PROJECT}/serviceAccounts/{email}" == build["service_account"]
-        assert repository == build["docker_repository"]
+        assert build["service_account"] == f"projects/{PROJECT}/serviceAccounts/{email}"
+        assert build["docker_repository"] == repository
     roles = {
         resource.values["role"]
         for resource in state.resources["google_project_iam_member"]
         if resource.values["member"] == account("build")
     }
-    assert {"roles/logging.logWriter", "roles/storage.objectViewer"} == roles
+    assert roles == {"roles/logging.logWriter", "roles/storage.objectViewer"}
 
 
 def test_the_gateway_has_its_url_and_those_of_tools(state: State) -> None:
     environment = state.deployed()["gateway"]["service_config"]["environment_variables"]
     tools = {state.functions[key]["name"]: address(key) for key in state.of_kind("tool")}
-    assert address("gateway") == environment["PUBLIC_URL"]
-    assert tools == json.loads(environment["TOOL_URLS"])
+    assert environment["PUBLIC_URL"] == address("gateway")
+    assert json.loads(environment["TOOL_URLS"]) == tools
 
 
 def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
@@ -135,7 +135,7 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
         read = state.functions[key]["settings"]
         expected = {name: value for name, value in given.items() if name in read}
         environment = state.deployed()[key]["service_config"]["environment_variables"]
-        assert expected | {"GOOGLE_CLOUD_PROJECT": PROJECT} == environment
+        assert environment == expected | {"GOOGLE_CLOUD_PROJECT": PROJECT}
 
 
 def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
@@ -148,7 +148,7 @@ def test_a_configured_time_limit_extends_the_timeout(state: State) -> None:
         key: function["service_config"]["timeout_seconds"]
         for key, function in state.deployed().items()
     }
-    assert expected == timeouts
+    assert timeouts == expected
 
 
 def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
@@ -177,7 +177,7 @@ def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
     made = {
         resource.values["secret_id"] for resource in state.resources["google_secret_manager_secret"]
     }
-    assert IN_USE | {"carrel-smoke-key"} == made
+    assert made == IN_USE | {"carrel-smoke-key"}
 
 
 def test_instances_are_as_configured_or_declared(
@@ -187,14 +187,15 @@ def test_instances_are_as_configured_or_declared(
     changes = deployment.changes(manifest(), **EVERYTHING, **asked)
     functions = "google_cloudfunctions2_function.carrel"
     changed = {f'{functions}["gateway"]': ["update"], f'{functions}["search-kb"]': ["update"]}
-    assert changed == changes
+    assert changes == changed
     deployment.apply(manifest(), **EVERYTHING, **asked)
     made = State.of(manifest()["functions"], deployment.resources()).deployed()
     instances = {
         key: (config["min_instance_count"], config["max_instance_count"])
         for key, config in ((key, function["service_config"]) for key, function in made.items())
     }
-    assert ((1, 3), (0, 20)) == (instances["gateway"], instances["search-kb"])
+    assert instances["gateway"] == (1, 3)
+    assert instances["search-kb"] == (0, 20)
 
 
 def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None:
@@ -202,8 +203,8 @@ def test_a_configured_public_url_is_the_gateways(deployment: Deployment) -> None
     deployment.apply(manifest(), **EVERYTHING, public_url=own)
     functions = State.of(manifest()["functions"], deployment.resources()).deployed()
     config = functions["gateway"]["service_config"]
-    assert own == config["environment_variables"]["PUBLIC_URL"]
-    assert f"{own}/mcp" == deployment.outputs()["mcp_url"]
+    assert config["environment_variables"]["PUBLIC_URL"] == own
+    assert deployment.outputs()["mcp_url"] == f"{own}/mcp"
 
 
 def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
@@ -212,4 +213,4 @@ def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     state = State.of(manifest()["functions"], deployment.resources())
     opened = state.grants("google_storage_bucket_iam_member", "bucket")
     assert (account("ingest"), "roles/storage.objectViewer", "my-library") in opened
-    assert "gs://my-library/notes" == deployment.outputs()["texts"]
+    assert deployment.outputs()["texts"] == "gs://my-library/notes"

@@ -66,7 +66,7 @@ def test_exactly_the_declared_indexes_are_created(state: State) -> None:
         )
         for resource in indexes
     )
-    assert expected == counts
+    assert counts == expected
 
 
 def test_exactly_the_declared_overrides_are_created(state: State) -> None:
@@ -93,7 +93,7 @@ def test_exactly_the_declared_overrides_are_created(state: State) -> None:
         )
         for resource in state.resources["google_firestore_field"]
     )
-    assert expected == counts
+    assert counts == expected
 
 
 def test_indexes_have_readable_names(state: State) -> None:
@@ -114,13 +114,13 @@ def test_another_dimension_changes_vector_indexes_and_settings(
         if resource.kind == "google_firestore_index" and str(resource.key).endswith("VECTOR")
     }
     vectors = [index for _, index in declared("indexes") if "vectorConfig" in index["fields"][-1]]
-    assert len(vectors) == len(indexes)
+    assert len(indexes) == len(vectors)
     functions = {
         f'google_cloudfunctions2_function.carrel["{key}"]'
         for key, function in manifest()["functions"].items()
         if "VERTEX_DIMENSION" in function["settings"]
     }
-    assert indexes | functions == changes.keys()
+    assert changes.keys() == indexes | functions
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_databases_are_protected_by_default(
         if resource.kind == "google_firestore_database"
     }
     same = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
-    assert {"(default)": same, "access": same} == databases
+    assert databases == {"(default)": same, "access": same}

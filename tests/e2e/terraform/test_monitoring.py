@@ -41,7 +41,7 @@ def test_log_metrics_are_created_as_declared(state: State) -> None:
             sorted(label["key"] for label in descriptor["labels"]),
             buckets["exponential_buckets"]["num_finite_buckets"] if buckets else None,
         )
-    assert expected == metrics
+    assert metrics == expected
 
 
 def test_alerts_and_charts_query_existing_metrics(state: State) -> None:
@@ -57,7 +57,7 @@ def test_alerts_and_charts_query_existing_metrics(state: State) -> None:
 
 def test_every_alert_goes_to_the_configured_address(state: State) -> None:
     [channel] = state.resources["google_monitoring_notification_channel"]
-    assert {"email_address": "ada@example.com"} == channel.values["labels"]
+    assert channel.values["labels"] == {"email_address": "ada@example.com"}
     policies = state.resources["google_monitoring_alert_policy"]
     assert len(policies) == 6
     assert all(
@@ -78,15 +78,15 @@ def test_a_daily_job_raises_an_alert_after_a_day(state: State) -> None:
     ]
     query = policy.block["conditions"]["condition_prometheus_query_language"]["query"]
     [names] = re.findall(r'job=~"([^"]*)"', query)
-    assert daily == set(names.split("|"))
+    assert set(names.split("|")) == daily
     assert query.endswith(f"< {len(daily)}")
 
 
 def test_a_budget_sends_mail_before_it_is_spent(state: State) -> None:
     [budget] = state.resources["google_billing_budget"]
-    assert "10" == budget.block["amount"]["specified_amount"]["units"]
+    assert budget.block["amount"]["specified_amount"]["units"] == "10"
     thresholds = [
         (rule["threshold_percent"], rule["spend_basis"])
         for rule in budget.values["threshold_rules"]
     ]
-    assert [(0.5, None), (0.9, None), (1, None), (1, "FORECASTED_SPEND")] == thresholds
+    assert thresholds == [(0.5, None), (0.9, None), (1, None), (1, "FORECASTED_SPEND")]

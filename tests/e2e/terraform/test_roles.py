@@ -26,7 +26,7 @@ def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
         for key in state.of_kind("tool")
     }
     tools = {account(key) for key in state.of_kind("tool")}
-    assert expected == {grant for grant in state.database_roles() if grant[0] in tools}
+    assert {grant for grant in state.database_roles() if grant[0] in tools} == expected
 
 
 def test_jobs_write_only_to_the_first_database(state: State) -> None:
@@ -38,8 +38,8 @@ def test_jobs_write_only_to_the_first_database(state: State) -> None:
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
     gateway = {(account("gateway"), "roles/datastore.user", "access")}
     roles = state.database_roles()
-    assert gateway == {grant for grant in roles if grant[2] == "access"}
-    assert gateway == {grant for grant in roles if grant[0] == account("gateway")}
+    assert {grant for grant in roles if grant[2] == "access"} == gateway
+    assert {grant for grant in roles if grant[0] == account("gateway")} == gateway
 
 
 def test_every_database_role_has_a_condition(state: State) -> None:
@@ -48,27 +48,27 @@ def test_every_database_role_has_a_condition(state: State) -> None:
         for resource in state.resources["google_project_iam_member"]
         if resource.name == "database" and not resource.values["condition"]
     ]
-    assert [] == unlimited
+    assert unlimited == []
 
 
 def test_only_the_gateway_is_public(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     grants = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
-    assert {("allUsers", "roles/run.invoker", "carrel-gateway")} == grants
+    assert grants == {("allUsers", "roles/run.invoker", "carrel-gateway")}
 
 
 def test_only_the_gateway_invokes_tools(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     tools = {f"carrel-{key}" for key in state.of_kind("tool")}
     expected = {(account("gateway"), "roles/run.invoker", tool) for tool in tools}
-    assert expected == {grant for grant in invokers if grant[2] in tools}
+    assert {grant for grant in invokers if grant[2] in tools} == expected
 
 
 def test_only_the_schedules_invoke_jobs(state: State) -> None:
     invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
     jobs = {f"carrel-{key}" for key in state.of_kind("job")}
     expected = {(account("scheduler"), "roles/run.invoker", job) for job in jobs}
-    assert expected == {grant for grant in invokers if grant[2] in jobs}
+    assert {grant for grant in invokers if grant[2] in jobs} == expected
 
 
 def test_each_function_has_its_own_account(state: State) -> None:
@@ -76,9 +76,9 @@ def test_each_function_has_its_own_account(state: State) -> None:
         key: function["service_config"]["service_account_email"]
         for key, function in state.deployed().items()
     }
-    assert accounts == {
+    assert {
         key: account(key).removeprefix("serviceAccount:") for key in state.functions
-    }
+    } == accounts
 
 
 def test_project_roles_are_the_declared_ones(state: State) -> None:
@@ -92,7 +92,7 @@ def test_project_roles_are_the_declared_ones(state: State) -> None:
         for resource in state.resources["google_project_iam_member"]
         if resource.name == "function"
     }
-    assert expected == grants
+    assert grants == expected
 
 
 def test_only_functions_that_declare_a_bucket_have_access(state: State) -> None:
@@ -106,7 +106,7 @@ def test_only_functions_that_declare_a_bucket_have_access(state: State) -> None:
         for resource in state.resources["google_storage_bucket_iam_member"]
         if resource.name == "function"
     }
-    assert expected == grants
+    assert grants == expected
 
 
 def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
@@ -122,10 +122,10 @@ def test_the_deployer_can_grant_only_roles_of_functions(state: State) -> None:
     }
     roles = ", ".join(f"'{role}'" for role in sorted(given))
     attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
-    assert f"{attribute}.hasOnly([{roles}])" == power.block["condition"]["expression"]
-    assert account("deployer") == power.values["member"]
+    assert power.block["condition"]["expression"] == f"{attribute}.hasOnly([{roles}])"
+    assert power.values["member"] == account("deployer")
 
 
 def test_no_account_is_owner_or_editor(state: State) -> None:
     roles = {resource.values["role"] for resource in state.resources["google_project_iam_member"]}
-    assert set() == roles & {"roles/owner", "roles/editor", "roles/viewer", "roles/datastore.owner"}
+    assert roles & {"roles/owner", "roles/editor", "roles/viewer", "roles/datastore.owner"} == set()

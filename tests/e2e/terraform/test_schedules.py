@@ -30,22 +30,23 @@ def test_only_jobs_with_a_schedule_have_one(state: State) -> None:
         )
         for resource in state.resources["google_cloud_scheduler_job"]
     }
-    assert expected == schedules
+    assert schedules == expected
 
 
 def test_the_scheduler_waits_as_long_as_the_function(state: State) -> None:
     functions = state.deployed()
     for resource in state.resources["google_cloud_scheduler_job"]:
         seconds = functions[str(resource.key)]["service_config"]["timeout_seconds"]
-        assert f"{seconds}s" == resource.values["attempt_deadline"]
+        assert resource.values["attempt_deadline"] == f"{seconds}s"
         assert 15 <= seconds <= 1800
 
 
 def test_a_schedule_authenticates_to_its_function(state: State) -> None:
     for resource in state.resources["google_cloud_scheduler_job"]:
         target = resource.block["http_target"]
-        assert {
+        assert target["oidc_token"] == {
             "service_account_email": account("scheduler").removeprefix("serviceAccount:"),
             "audience": address(str(resource.key)),
-        } == target["oidc_token"]
-        assert (f"{address(str(resource.key))}/", "POST") == (target["uri"], target["http_method"])
+        }
+        assert target["uri"] == f"{address(str(resource.key))}/"
+        assert target["http_method"] == "POST"

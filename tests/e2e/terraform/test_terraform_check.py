@@ -45,11 +45,11 @@ def make_folder(folder: Path, **texts: str) -> Path:
 
 
 def test_our_files_pass() -> None:
-    assert [] == check(FOLDER)
+    assert check(FOLDER) == []
 
 
 def test_consistent_files_pass(tmp_path: Path) -> None:
-    assert [] == check(make_folder(tmp_path, variables=VARIABLE, storage=BUCKET))
+    assert check(make_folder(tmp_path, variables=VARIABLE, storage=BUCKET)) == []
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_consistent_files_pass(tmp_path: Path) -> None:
 )
 def test_each_problem_names_its_file(tmp_path: Path, text: str, fault: str) -> None:
     folder = make_folder(tmp_path, variables=VARIABLE, storage=BUCKET, more=text)
-    assert [fault] == check(folder)
+    assert check(folder) == [fault]
 
 
 def test_a_variable_used_only_in_its_validation_is_unused(tmp_path: Path) -> None:
-    assert ["variables.tf: var.region is not used"] == check(
-        make_folder(tmp_path, variables=VARIABLE)
-    )
+    assert check(make_folder(tmp_path, variables=VARIABLE)) == [
+        "variables.tf: var.region is not used"
+    ]
 
 
 def test_a_syntax_error_is_reported(tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_a_syntax_error_is_reported(tmp_path: Path) -> None:
 def test_an_unknown_variable_in_the_example_is_reported(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, variables=VARIABLE, storage=BUCKET)
     (folder / "example.tfvars.json").write_text(json.dumps({"region": "", "zone": ""}), "utf-8")
-    assert ["example.tfvars.json: there is no variable zone"] == check(folder)
+    assert check(folder) == ["example.tfvars.json: there is no variable zone"]
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
 def test_an_unformatted_file_is_reported(tmp_path: Path) -> None:
     text = BUCKET.replace("name     =", "name =")
     folder = make_folder(tmp_path, variables=VARIABLE, storage=text)
-    assert ["storage.tf: run `terraform fmt`"] == check(folder)
+    assert check(folder) == ["storage.tf: run `terraform fmt`"]
 
 
 @pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
@@ -110,18 +110,18 @@ def test_skipped_checks_are_reported(tmp_path: Path) -> None:
 
 def test_without_terraform_the_other_checks_run(tmp_path: Path) -> None:
     problems = run_check(make_folder(tmp_path, variables=VARIABLE), {"PATH": ""})
-    assert [
+    assert problems == [
         "variables.tf: var.region is not used",
         "Terraform is not installed, so its formatter and validation did not run.",
-    ] == problems
+    ]
 
 
 def test_errors_of_the_provider_are_reported(fresh: Deployment, tmp_path: Path) -> None:
     folder = fresh.copied(tmp_path).folder / "infra" / "terraform"
-    assert [] == run_check(folder, fresh.environment)
+    assert run_check(folder, fresh.environment) == []
     file = folder / "schedules.tf"
     file.write_text(file.read_text("utf-8").replace("time_zone ", "timezone  "), "utf-8")
-    assert ["Unsupported argument"] == run_check(folder, fresh.environment)
+    assert run_check(folder, fresh.environment) == ["Unsupported argument"]
 
 
 def run_check(folder: Path, environment: Mapping[str, str]) -> list[str]:
@@ -135,5 +135,5 @@ def run_check(folder: Path, environment: Mapping[str, str]) -> list[str]:
         check=False,
     )
     problems = ran.stderr.splitlines()
-    assert bool(problems) == bool(ran.returncode)
+    assert bool(ran.returncode) == bool(problems)
     return problems

@@ -81,19 +81,21 @@ def test_an_invalid_value_says_what_to_set(
 
 def test_carrel_deploy_can_parse_the_example() -> None:
     deployment = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
-    assert ("my-carrel-123", EXAMPLE["settings"]) == (deployment.project, deployment.settings)
+    assert deployment.project == "my-carrel-123"
+    assert deployment.settings == EXAMPLE["settings"]
 
 
 def test_the_example_can_be_deployed(empty: Deployment) -> None:
     empty.apply(real_manifest(), **EXAMPLE)
     functions = State.of(real_manifest()["functions"], empty.resources()).deployed()
     gateway = functions["gateway"]["service_config"]["environment_variables"]
-    assert ["you@example.com"] == json.loads(gateway["ALLOWED_EMAILS"])
+    assert json.loads(gateway["ALLOWED_EMAILS"]) == ["you@example.com"]
     search = functions["search-kb"]["service_config"]["environment_variables"]
-    assert ("vertex", REGION) == (search["EMBEDDING_PROVIDER"], search["VERTEX_LOCATION"])
-    assert ["ACCESS_SECRETS"] == empty.outputs()["secrets"]
+    assert search["EMBEDDING_PROVIDER"] == "vertex"
+    assert search["VERTEX_LOCATION"] == REGION
+    assert empty.outputs()["secrets"] == ["ACCESS_SECRETS"]
     kinds = {resource.kind for resource in empty.resources()}
-    assert set() == kinds & {"google_billing_budget", "google_monitoring_alert_policy"}
+    assert kinds & {"google_billing_budget", "google_monitoring_alert_policy"} == set()
 
 
 def test_a_value_that_the_provider_refuses_is_reported(fresh: Deployment, tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ async def test_a_user_of_whom_nothing_is_known_has_an_empty_account(store: Acces
 
 async def test_a_credit_opens_an_account(store: AccessStore) -> None:
     expected = Account(user_id=ANNA, balance=500, month="2024-05")
-    assert expected == await store.accounts.credit(ANNA, 500, NOON)
-    assert expected == await store.accounts.get(ANNA)
+    assert await store.accounts.credit(ANNA, 500, NOON) == expected
+    assert await store.accounts.get(ANNA) == expected
 
 
 async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Connection) -> None:
@@ -45,7 +45,7 @@ async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Conn
         await store.accounts.credit(ANNA, amount, NOON)
     assert (await store.accounts.get(ANNA)).balance == 350
     noted = [credit.get("amount") async for credit in _credits(access).stream()]
-    assert [-200, 50, 500] == sorted(noted)
+    assert sorted(noted) == [-200, 50, 500]
 
 
 async def test_credits_at_once_are_all_kept(access: Connection) -> None:
@@ -95,7 +95,7 @@ async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None
     await store.accounts.set_budget(ANNA, amount)
     expected = Account(user_id=ANNA, balance=100, monthly_budget=amount, month="2024-05")
     account = await store.accounts.get(ANNA)
-    assert expected == account
+    assert account == expected
 
 
 async def test_a_budget_below_zero_is_refused(store: AccessStore) -> None:
@@ -116,7 +116,9 @@ async def test_money_and_rights_are_kept_apart(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.accounts.set_budget(ANNA, 90)
     account = await store.accounts.get(ANNA)
-    assert (100, 90, 70) == (account.balance, account.monthly_budget, account.available(NOON))
+    assert account.balance == 100
+    assert account.monthly_budget == 90
+    assert account.available(NOON) == 70
     assert account.revoked_before == NOON
 
 

@@ -68,7 +68,9 @@ async def state(store: AccessStore, call_id: str = "c1") -> PaymentState | None:
 
 async def test_a_reservation_is_two_round_trips(store: AccessStore, meter: Meter) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (2, 2, 2)
+    assert meter.documents_read == 2
+    assert meter.documents_written == 2
+    assert meter.round_trips == 2
     assert await money(store) == (100, 70)
 
 
@@ -83,7 +85,7 @@ async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) ->
         paid_until=SOON + PAID_LIFETIME,
         charged=20,
     )
-    assert expected == await store.calls.get("c1")
+    assert await store.calls.get("c1") == expected
 
 
 async def test_a_record_of_before_there_were_notes_is_read(
@@ -91,11 +93,11 @@ async def test_a_record_of_before_there_were_notes_is_read(
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     written = access.client.document("calls/c1")
-    assert {} == (await written.get()).get("notes")
+    assert (await written.get()).get("notes") == {}
     await written.update({"notes": DELETE_FIELD, "of a later version": 1})
     read = await store.calls.get("c1")
     assert read
-    assert BILL == read.bill
+    assert read.bill == BILL
 
 
 async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
@@ -104,7 +106,8 @@ async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(replace(BILL, entry=replace(SUCCESS, task="other")), 20, SOON)
     stored = await access.client.document("calls/c1").get()
-    assert ("other", NOTES) == (stored.get("task"), stored.get("notes"))
+    assert stored.get("task") == "other"
+    assert stored.get("notes") == NOTES
 
 
 async def test_a_record_goes_after_ninety_days(store: AccessStore, access: Connection) -> None:
@@ -118,7 +121,7 @@ async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -
     assert await store.calls.cancel(FAILED, "one", SOON)
     assert await money(store) == (100, 100)
     expected = CallRecord(bill=FAILED, state=PaymentState.CANCELLED, attempt=1)
-    assert expected == await store.calls.get("c1")
+    assert await store.calls.get("c1") == expected
 
 
 async def test_a_call_that_is_not_covered_writes_nothing(store: AccessStore, meter: Meter) -> None:
@@ -141,7 +144,9 @@ async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStor
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     record = await store.calls.reserve(BILL, "two", later)
-    assert (PaymentState.RESERVED, 2, 30) == (record.state, record.attempt, record.charged)
+    assert record.state == PaymentState.RESERVED
+    assert record.attempt == 2
+    assert record.charged == 30
     assert await money(store, later) == (70, 40)
     await store.calls.settle(PAID, 20, later)
     assert await money(store, later) == (50, 50)
@@ -159,7 +164,9 @@ async def test_a_call_that_was_cancelled_is_reserved_anew(store: AccessStore) ->
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.cancel(FAILED, "one", NOON)
     record = await store.calls.reserve(BILL, "two", SOON)
-    assert (PaymentState.RESERVED, 2, ("two",)) == (record.state, record.attempt, record.holders)
+    assert record.state == PaymentState.RESERVED
+    assert record.attempt == 2
+    assert record.holders == ("two",)
     assert await money(store) == (100, 70)
 
 
@@ -171,7 +178,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(access: C
         return await gateway.calls.settle(PAID, 30, SOON)
 
     charged = await asyncio.gather(*map(run, gateways, ("one", "two")))
-    assert [30, 30] == charged
+    assert charged == [30, 30]
     assert await money(gateways[0]) == (70, 70)
 
 
@@ -197,7 +204,7 @@ async def test_a_shared_hold_that_nobody_wants_is_given_back(store: AccessStore)
     for holder in ("one", "two"):
         await store.calls.reserve(BILL, holder, NOON)
     cancelled = [await store.calls.cancel(FAILED, holder, SOON) for holder in ("two", "one")]
-    assert [False, True] == cancelled
+    assert cancelled == [False, True]
     assert await money(store) == (100, 100)
 
 
@@ -232,7 +239,8 @@ async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
     await store.calls.update_entry(unknown, SOON)
     record = await store.calls.get("c1")
     assert record
-    assert (PaymentState.RESERVED, "UNAVAILABLE") == (record.state, record.bill.entry.outcome)
+    assert record.state == PaymentState.RESERVED
+    assert record.bill.entry.outcome == "UNAVAILABLE"
     await store.calls.reserve(BILL, "two", SOON)
     assert await store.calls.settle(PAID, 30, SOON) == 30
     assert await money(store) == (70, 70)
@@ -249,7 +257,8 @@ async def test_a_call_sent_again_before_its_hold_expires_is_charged(
 async def test_a_call_sent_again_after_its_hold_expired_is_charged(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     record = await store.calls.reserve(BILL, "two", LATE)
-    assert (2, ("two",)) == (record.attempt, record.holders)
+    assert record.attempt == 2
+    assert record.holders == ("two",)
     assert await store.calls.settle(PAID, 30, LATE) == 30
     assert await money(store, LATE) == (70, 70)
 
@@ -260,7 +269,8 @@ async def test_what_is_known_too_late_changes_no_paid_call(store: AccessStore) -
     await store.calls.update_entry(FAILED, SOON)
     record = await store.calls.get("c1")
     assert record
-    assert (PaymentState.SETTLED, "ok") == (record.state, record.bill.entry.outcome)
+    assert record.state == PaymentState.SETTLED
+    assert record.bill.entry.outcome == "ok"
 
 
 async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connection) -> None:
@@ -277,7 +287,7 @@ async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connecti
     charged = await asyncio.gather(
         *(run(number, gateway) for number, gateway in enumerate(gateways))
     )
-    assert [0] * 17 + [30] * 3 == sorted(charged)
+    assert sorted(charged) == [0] * 17 + [30] * 3
     assert await money(gateways[0]) == (10, 10)
 
 
@@ -327,9 +337,11 @@ async def test_an_external_service_leaves_only_records_here(
 ) -> None:
     calls = CallRecords(store.database, with_accounts=False)
     record = await calls.reserve(BILL, "one", NOON)
-    assert (PaymentState.RESERVED, 1) == (record.state, record.attempt)
+    assert record.state == PaymentState.RESERVED
+    assert record.attempt == 1
     assert await calls.settle(PAID, 40, SOON) == 30
-    assert (meter.documents_read, meter.documents_written) == (2, 2)
+    assert meter.documents_read == 2
+    assert meter.documents_written == 2
     assert await money(store) == (100, 100)
 
 
@@ -355,7 +367,8 @@ async def test_a_call_whose_answers_were_lost_is_charged_once(
 ) -> None:
     lose_answers(access, monkeypatch, heard=True)
     record = await store.calls.reserve(BILL, "one", NOON)
-    assert (1, ("one",)) == (record.attempt, record.holders)
+    assert record.attempt == 1
+    assert record.holders == ("one",)
     assert await money(store) == (100, 70)
     assert await store.calls.settle(PAID, 30, SOON) == 30
     assert await money(store) == (70, 70)

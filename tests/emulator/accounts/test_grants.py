@@ -67,7 +67,7 @@ def counted(meter: Meter) -> tuple[int, int, int]:
 async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
     used = replace(GRANT, generation=3, rotated_at=NOON, ended_at=NOON)
     await store.grants.add(used)
-    assert used == await store.grants.get(GRANT.grant_id)
+    assert await store.grants.get(GRANT.grant_id) == used
     assert await store.grants.get("none") is None
     with pytest.raises(WriteConflict):
         await store.grants.add(GRANT)
@@ -77,17 +77,18 @@ async def test_a_change_costs_a_read_and_a_write(store: AccessStore, meter: Mete
     await store.grants.add(GRANT)
     before = counted(meter)
     after = await store.grants.change(GRANT.grant_id, lambda g: g.exchange_code(NOON))
-    assert after == await store.grants.get(GRANT.grant_id)
-    assert ((0, 1, 1), (2, 2, 4)) == (before, counted(meter))
+    assert await store.grants.get(GRANT.grant_id) == after
+    assert before == (0, 1, 1)
+    assert counted(meter) == (2, 2, 4)
 
 
 async def test_a_decision_that_changes_nothing_writes_nothing(
     store: AccessStore, meter: Meter
 ) -> None:
     await store.grants.add(GRANT)
-    assert GRANT == await store.grants.change(GRANT.grant_id, lambda grant: grant)
+    assert await store.grants.change(GRANT.grant_id, lambda grant: grant) == GRANT
     assert await store.grants.change("none", lambda grant: grant) is None
-    assert (2, 1, 3) == counted(meter)
+    assert counted(meter) == (2, 1, 3)
 
 
 async def test_a_grant_ends_together_with_its_access_tokens(
@@ -97,7 +98,7 @@ async def test_a_grant_ends_together_with_its_access_tokens(
     await store.accounts.credit(GRANT.user_id, 5, NOON)
     before = counted(meter)
     await store.grants.change(GRANT.grant_id, lambda grant: grant.end(NOON))
-    assert (before[0] + 2, before[1] + 2, before[2] + 3) == counted(meter)
+    assert counted(meter) == (before[0] + 2, before[1] + 2, before[2] + 3)
     account = await store.accounts.get(GRANT.user_id)
     [until] = account.ended_grants.values()
     assert (
@@ -105,7 +106,7 @@ async def test_a_grant_ends_together_with_its_access_tokens(
         <= await store.accounts.server_time() + MAX_TOKEN_REMAINDER - until
         < timedelta(minutes=1)
     )
-    assert 5 == account.balance
+    assert account.balance == 5
     assert not account.accepts(NOON, GRANT.grant_id)
 
 
@@ -113,7 +114,7 @@ async def test_of_changes_at_once_each_sees_the_one_before(store: AccessStore) -
     await store.grants.add(GRANT)
     await asyncio.gather(*(store.grants.change(GRANT.grant_id, _one_more) for _ in range(5)))
     grant = await store.grants.get(GRANT.grant_id)
-    assert 5 == (grant.generation if grant else None)
+    assert (grant.generation if grant else None) == 5
 
 
 def _one_more(grant: Grant) -> Grant:
@@ -122,9 +123,9 @@ def _one_more(grant: Grant) -> Grant:
 
 async def test_a_registration_comes_back_as_it_was(store: AccessStore, meter: Meter) -> None:
     await store.clients.add(CLIENT)
-    assert CLIENT == await store.clients.get(CLIENT.client_id)
+    assert await store.clients.get(CLIENT.client_id) == CLIENT
     assert await store.clients.get("none") is None
-    assert (2, 1, 3) == counted(meter)
+    assert counted(meter) == (2, 1, 3)
 
 
 async def test_a_registration_is_kept_only_if_it_is_there(store: AccessStore) -> None:
@@ -132,5 +133,5 @@ async def test_a_registration_is_kept_only_if_it_is_there(store: AccessStore) ->
     await store.clients.add(CLIENT)
     await store.clients.extend(CLIENT.client_id, later)
     await store.clients.extend("none", later)
-    assert replace(CLIENT, expires_at=later) == await store.clients.get(CLIENT.client_id)
+    assert await store.clients.get(CLIENT.client_id) == replace(CLIENT, expires_at=later)
     assert await store.clients.get("none") is None

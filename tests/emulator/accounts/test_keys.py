@@ -62,14 +62,15 @@ async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
     )
     await store.keys.add(newest)
     listed = await store.keys.list_keys()
-    assert MAX_LISTED_KEYS == len(listed)
-    assert (newest, keys[1]) == (listed[0], listed[-1])
+    assert len(listed) == MAX_LISTED_KEYS
+    assert listed[0] == newest
+    assert listed[-1] == keys[1]
 
 
 async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> None:
     for key in (made(1), made(3), made(2), made(4, user="ben")):
         await store.keys.add(key)
-    assert [made(3), made(2), made(1)] == await store.keys.list_keys("anna")
+    assert await store.keys.list_keys("anna") == [made(3), made(2), made(1)]
 
 
 async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
@@ -89,7 +90,7 @@ async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
     await store.keys.revoke(KEY.key_id, NOON)
     stored = await store.keys.get(KEY.key_id)
     assert stored
-    assert NOON == stored.revoked_at
+    assert stored.revoked_at == NOON
 
 
 async def test_what_is_no_key_is_not_revoked(store: AccessStore) -> None:

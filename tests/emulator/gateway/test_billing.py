@@ -62,14 +62,16 @@ async def state(access: Connection) -> PaymentState | None:
 async def test_a_call_is_charged_what_it_cost(billing: LedgerBilling, access: Connection) -> None:
     reservation = await billing.reserve(BILL)
     assert await billing.settle(reservation, 20, SUCCESS) == 20
-    assert (80, PaymentState.SETTLED) == (await balance(access), await state(access))
+    assert await balance(access) == 80
+    assert await state(access) == PaymentState.SETTLED
 
 
 async def test_a_call_that_has_done_nothing_is_not_charged(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), UNKNOWN)
-    assert (100, PaymentState.CANCELLED) == (await balance(access), await state(access))
+    assert await balance(access) == 100
+    assert await state(access) == PaymentState.CANCELLED
 
 
 async def test_an_unknown_outcome_keeps_the_money_set_aside(
@@ -77,7 +79,8 @@ async def test_an_unknown_outcome_keeps_the_money_set_aside(
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
     account = await AccessStore(access).accounts.get(ANNA)
-    assert (100, 70) == (account.balance, account.available(NOON))
+    assert account.balance == 100
+    assert account.available(NOON) == 70
     assert await state(access) is PaymentState.RESERVED
 
 
@@ -90,7 +93,8 @@ async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
     assert await billing.settle(again, 30, REPLAYED) == 0
     await billing.cancel(again, UNKNOWN)
     await billing.leave_open(again, UNKNOWN)
-    assert (70, PaymentState.SETTLED) == (await balance(access), await state(access))
+    assert await balance(access) == 70
+    assert await state(access) == PaymentState.SETTLED
 
 
 @pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (SUCCESS, 40)])
@@ -101,7 +105,7 @@ async def test_a_call_sent_again_long_after_costs_what_is_done_anew(
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
-    assert left == await balance(access)
+    assert await balance(access) == left
 
 
 async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
@@ -123,7 +127,8 @@ async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
     )
     let_in = [answer for answer in answers if isinstance(answer, Reservation)]
     denied = [answer for answer in answers if isinstance(answer, PaymentRequired)]
-    assert (3, 17) == (len(let_in), len(denied))
+    assert len(let_in) == 3
+    assert len(denied) == 17
 
 
 async def test_nobody_pays_for_the_anonymous(billing: LedgerBilling, access: Connection) -> None:
@@ -147,7 +152,7 @@ async def test_a_free_call_that_is_sent_again_keeps_its_record(
     await billing.settle(await billing.reserve(FREE), 0, replace(REPLAYED, documents_written=0))
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert SUCCESS == record.bill.entry
+    assert record.bill.entry == SUCCESS
 
 
 async def test_a_free_call_that_may_have_written_leaves_a_record(
@@ -156,7 +161,8 @@ async def test_a_free_call_that_may_have_written_leaves_a_record(
     await billing.leave_open(await billing.reserve(FREE), UNKNOWN)
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert (PaymentState.FREE, UNKNOWN) == (record.state, record.bill.entry)
+    assert record.state == PaymentState.FREE
+    assert record.bill.entry == UNKNOWN
 
 
 async def test_a_free_call_that_wrote_nothing_leaves_nothing(
@@ -178,11 +184,11 @@ async def test_a_bill_that_cannot_be_written_is_logged_only(
     assert await billing.settle(reservation, 30, SUCCESS) == 0
     await billing.cancel(reservation, UNKNOWN)
     lines = [line for line in capfd.readouterr().err.splitlines() if "billing_failed" in line]
-    assert ["settle", "cancel"] == [line.split('"operation": "')[1].split('"')[0] for line in lines]
+    assert [line.split('"operation": "')[1].split('"')[0] for line in lines] == ["settle", "cancel"]
     assert all(ANNA not in line and '"call_id": "c1"' in line for line in lines)
 
 
 def test_arguments_are_told_by_name_and_size_only() -> None:
     arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
     expected = {"query": 17, "limit": 2, "(unknown)": 10}
-    assert expected == argument_sizes(arguments, {"query": {}, "limit": {}})
+    assert argument_sizes(arguments, {"query": {}, "limit": {}}) == expected

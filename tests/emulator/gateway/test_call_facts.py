@@ -78,16 +78,20 @@ async def test_the_log_and_the_audit_hold_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, TOLD, capsys)
-    assert (hash_task("essay", "anna", access.keyring), NOTES) == (line["task"], line["notes"])
-    assert ("essay", NOTES) == (record["task"], record["notes"])
+    assert line["task"] == hash_task("essay", "anna", access.keyring)
+    assert line["notes"] == NOTES
+    assert record["task"] == "essay"
+    assert record["notes"] == NOTES
 
 
 async def test_without_facts_the_task_is_that_of_the_credential(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)
-    assert (hash_task("thesis", "anna", access.keyring), False) == (line["task"], "notes" in line)
-    assert ("thesis", {}) == (record["task"], record["notes"])
+    assert line["task"] == hash_task("thesis", "anna", access.keyring)
+    assert "notes" not in line
+    assert record["task"] == "thesis"
+    assert record["notes"] == {}
 
 
 async def test_the_log_holds_no_name_of_a_task(
@@ -124,5 +128,5 @@ async def test_clients_do_not_see_what_was_noted() -> None:
         called = await client.call_tool("get_book", {"book_id": "b"})
         read = await client.read_resource("carrel://book/b")
     for meta in (called.meta, read.meta):
-        assert 3 == (meta or {})[RECEIPT]["documents_read"]
+        assert (meta or {})[RECEIPT]["documents_read"] == 3
         assert not {"notes", "task"} & (meta or {})[RECEIPT].keys()

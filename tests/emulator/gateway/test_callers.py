@@ -64,24 +64,22 @@ async def key_of(
 
 async def caller_with(access: Access, text: str, identity: str | None = None) -> Caller:
     visitor = await access.callers.identify(Credential(text, identity), ADDRESS)
-    assert f"user:{visitor.caller.user_id}" == visitor.rate_limit_key
+    assert visitor.rate_limit_key == f"user:{visitor.caller.user_id}"
     return visitor.caller
 
 
 async def test_a_key_decides_the_user_and_what_they_may_do(access: Access) -> None:
     text, _ = await key_of(access, "anna", scopes=frozenset({Scope.READ}))
     caller = await caller_with(access, text)
-    assert ("anna", Tier.REGISTERED, frozenset({Scope.READ})) == (
-        caller.user_id,
-        caller.tier,
-        caller.scopes,
-    )
+    assert caller.user_id == "anna"
+    assert caller.tier == Tier.REGISTERED
+    assert caller.scopes == frozenset({Scope.READ})
 
 
 async def test_the_part_before_a_key_names_a_task_not_a_user(access: Access) -> None:
     text, _ = await key_of(access, "anna")
     caller = await caller_with(access, text, "ben@example.com")
-    assert "anna" == caller.user_id
+    assert caller.user_id == "anna"
     assert caller.task
     assert caller.task.startswith("ben-example-com")
 
@@ -180,7 +178,7 @@ async def test_a_keys_last_use_is_written_once_an_hour(
         await caller_with(access, text)
     stored = await store.keys.get(key.key_id)
     assert stored
-    assert NOON + timedelta(minutes=90) == stored.used_at
+    assert stored.used_at == NOON + timedelta(minutes=90)
 
 
 async def test_concurrent_calls_with_a_key_write_its_use_once(
@@ -196,7 +194,7 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
 
     monkeypatch.setattr(api, "commit", count)
     await asyncio.gather(*(caller_with(access, text) for _ in range(30)))
-    assert 1 == len(commits)
+    assert len(commits) == 1
 
 
 @pytest.mark.parametrize("error", [Aborted, NotFound, ServiceUnavailable, RuntimeError])
@@ -214,8 +212,8 @@ async def test_a_key_is_valid_though_its_use_cannot_be_stored(
 
     monkeypatch.setattr(api, "commit", break_down)
     for _ in range(2):
-        assert "anna" == (await caller_with(access, text)).user_id
-    assert 1 == capfd.readouterr().err.count("key_use_not_noted")
+        assert (await caller_with(access, text)).user_id == "anna"
+    assert capfd.readouterr().err.count("key_use_not_noted") == 1
 
 
 async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
@@ -226,7 +224,8 @@ async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
 async def test_with_public_access_strangers_are_counted_by_address() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], public_access=True)
     visitor = await Access(settings).callers.identify(None, ADDRESS)
-    assert (Caller(), f"address:{ADDRESS}") == (visitor.caller, visitor.rate_limit_key)
+    assert visitor.caller == Caller()
+    assert visitor.rate_limit_key == f"address:{ADDRESS}"
     assert not visitor.caller.may_call(Tier.REGISTERED, Scope.READ)
     assert not visitor.caller.may_call(Tier.PUBLIC, Scope.WRITE)
 
@@ -234,7 +233,8 @@ async def test_with_public_access_strangers_are_counted_by_address() -> None:
 async def test_the_local_user_needs_no_credential_and_has_no_limits() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
     visitor = await Access(settings).callers.identify(None, ADDRESS)
-    assert (Caller.of("local"), None) == (visitor.caller, visitor.rate_limit_key)
+    assert visitor.caller == Caller.of("local")
+    assert visitor.rate_limit_key is None
 
 
 async def test_on_a_laptop_a_credential_is_verified_all_the_same() -> None:

@@ -50,7 +50,8 @@ async def test_a_call_is_written_down_by_the_gateways_clock(
     name = call_id(WRITING, arguments, anna)
     record = await AccessStore(access.connection).calls.get(name)
     assert record
-    assert (NOON, "ok") == (record.bill.entry.started_at, record.bill.entry.outcome)
+    assert record.bill.entry.started_at == NOON
+    assert record.bill.entry.outcome == "ok"
 
 
 async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
@@ -59,9 +60,9 @@ async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
     stranger = Visitor(Caller(), None)
     answer = await access.pipeline(dispatcher).call(PRICED, {}, stranger)
     assert answer.error
-    assert "UNAUTHORIZED" == answer.error.code
-    assert (401, None, frozenset({Scope.READ})) == stranger.response.challenge
-    assert [] == dispatcher.calls
+    assert answer.error.code == "UNAUTHORIZED"
+    assert stranger.response.challenge == (401, None, frozenset({Scope.READ}))
+    assert dispatcher.calls == []
 
 
 async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
@@ -70,5 +71,6 @@ async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
     anna = Visitor(Caller.of("anna"), None)
     answer = await access.pipeline(dispatcher).call(PRICED, {}, anna)
     assert answer.error
-    assert PaymentRequired.code == answer.error.code
-    assert (None, []) == (anna.response.challenge, dispatcher.calls)
+    assert answer.error.code == PaymentRequired.code
+    assert anna.response.challenge is None
+    assert dispatcher.calls == []

@@ -61,7 +61,7 @@ async def test_a_key_that_holds_is_the_key_to_embed_with(project: str) -> None:
         for task in (None, "thesis"):
             visitor = await visitor_with(access, text, task)
             assert visitor.embedding_key
-            assert text == visitor.embedding_key.get_secret_value()
+            assert visitor.embedding_key.get_secret_value() == text
             assert text not in f"{visitor} {visitor!r}"
 
 
@@ -109,7 +109,7 @@ async def test_a_tools_function_is_sent_the_key_and_the_log_never(
         text = await key_of(access)
         with ToolServer(reply) as server:
             await send(access, server.url, await visitor_with(access, text))
-    assert text == json.loads(server.bodies[0])["embedding_key"]
+    assert json.loads(server.bodies[0])["embedding_key"] == text
     logged = capfd.readouterr().err
     assert '"message": "tool_call"' in logged
     assert text not in logged

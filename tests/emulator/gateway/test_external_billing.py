@@ -105,9 +105,10 @@ async def test_a_call_is_reserved_and_settled_at_the_service(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     reservation = await billing.reserve(BILL)
-    assert {"c1-1": 30} == service.holds
+    assert service.holds == {"c1-1": 30}
     assert await billing.settle(reservation, 20, SUCCESS) == 20
-    assert (20, 980) == (service.spent, service.balance)
+    assert service.spent == 20
+    assert service.balance == 980
     assert await state(access) is PaymentState.SETTLED
 
 
@@ -123,16 +124,21 @@ async def test_the_service_is_asked_in_its_own_terms(
         "amount": 30,
         "currency": "USD-micros",
     }
-    assert ("/v1/reserve", "c1-1-reserve", expected) == (first.path, first.key, first.body)
-    assert ("/v1/settle", "c1-1-settle", 20) == (second.path, second.key, second.body["amount"])
-    assert f"Bearer {TOKEN}" == first.authorization
+    assert first.path == "/v1/reserve"
+    assert first.key == "c1-1-reserve"
+    assert first.body == expected
+    assert second.path == "/v1/settle"
+    assert second.key == "c1-1-settle"
+    assert second.body["amount"] == 20
+    assert first.authorization == f"Bearer {TOKEN}"
 
 
 async def test_a_call_that_has_done_nothing_is_given_back(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
-    assert (1_000, {}) == (service.balance, service.holds)
+    assert service.balance == 1_000
+    assert service.holds == {}
     assert await state(access) is PaymentState.CANCELLED
 
 
@@ -142,14 +148,14 @@ async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
     await billing.cancel(await billing.reserve(BILL), FAILED)
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
-    assert ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"] == keys(service.asked)
+    assert keys(service.asked) == ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"]
 
 
 async def test_an_unknown_outcome_tells_the_service_nothing(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), FAILED)
-    assert ["reserve"] == service.operations
+    assert service.operations == ["reserve"]
     assert await state(access) is PaymentState.RESERVED
 
 
@@ -158,7 +164,9 @@ async def test_an_unknown_outcome_sent_again_is_charged_once(
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), FAILED)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
-    assert (30, 970, {}) == (service.spent, service.balance, service.holds)
+    assert service.spent == 30
+    assert service.balance == 970
+    assert service.holds == {}
 
 
 async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
@@ -166,7 +174,7 @@ async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 0
-    assert ["reserve", "settle"] == service.operations
+    assert service.operations == ["reserve", "settle"]
 
 
 async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
@@ -175,7 +183,8 @@ async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, REPLAYED)
-    assert (30, {}) == (service.spent, service.holds)
+    assert service.spent == 30
+    assert service.holds == {}
 
 
 async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
@@ -186,7 +195,8 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
             await gateway.settle(await gateway.reserve(BILL), 30, SUCCESS)
 
     await asyncio.gather(run(), run())
-    assert (30, 970) == (service.spent, service.balance)
+    assert service.spent == 30
+    assert service.balance == 970
 
 
 async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
@@ -195,7 +205,8 @@ async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
     faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)
     await billing.cancel(faulty, FAILED)
     assert await billing.settle(good, 30, SUCCESS) == 30
-    assert (30, {}) == (service.spent, service.holds)
+    assert service.spent == 30
+    assert service.holds == {}
 
 
 async def test_a_free_call_asks_the_service_nothing(
@@ -204,7 +215,8 @@ async def test_a_free_call_asks_the_service_nothing(
     free = replace(BILL, price=0, writes=True)
     await billing.settle(await billing.reserve(free), 0, SUCCESS)
     await billing.cancel(await billing.reserve(free), FAILED)
-    assert ([], PaymentState.FREE) == (service.operations, await state(access))
+    assert service.operations == []
+    assert await state(access) == PaymentState.FREE
 
 
 async def test_a_user_who_cannot_pay_can_pay_later(
@@ -213,7 +225,7 @@ async def test_a_user_who_cannot_pay_can_pay_later(
     service.balance = 29
     with pytest.raises(PaymentRequired, match=r"may cost \$0\.00003, which your balance") as caught:
         await billing.reserve(BILL)
-    assert {"price": 30} == caught.value.details
+    assert caught.value.details == {"price": 30}
     assert await state(access) is PaymentState.CANCELLED
     service.balance = 30
     assert await billing.settle(await billing.reserve(BILL), 30, SUCCESS) == 30
@@ -227,8 +239,9 @@ async def test_a_stumble_of_the_service_is_no_failure_and_charges_once(
     reservation = await billing.reserve(BILL)
     service.script.append(stumble)
     assert await billing.settle(reservation, 30, SUCCESS) == 30
-    assert (30, 970) == (service.spent, service.balance)
-    assert ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2 == keys(service.asked)
+    assert service.spent == 30
+    assert service.balance == 970
+    assert keys(service.asked) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
 
 
 DOWN = [
@@ -247,7 +260,7 @@ async def test_an_invalid_answer_of_the_service_is_unavailable(
     service.script.extend(script)
     with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
         await billing.reserve(BILL)
-    assert len(script) == len(service.asked)
+    assert len(service.asked) == len(script)
     assert says_nothing_of(service, caught.value)
 
 
@@ -259,7 +272,8 @@ async def test_a_service_that_is_slow_is_unavailable(
     async with billing_at(service.url, access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
             await billing.reserve(BILL)
-    assert (1, 5) == (len(service.asked), caught.value.retry_after)
+    assert len(service.asked) == 1
+    assert caught.value.retry_after == 5
 
 
 async def test_an_unreachable_service_is_unavailable(
@@ -280,7 +294,7 @@ async def test_a_service_that_is_busy_says_when_to_come_again(
     service.script.append(Reply(429, headers={"Retry-After": header}))
     with pytest.raises(Unavailable, match=f"busy. Try again in {wait} s") as caught:
         await billing.reserve(BILL)
-    assert wait == caught.value.retry_after
+    assert caught.value.retry_after == wait
     assert says_nothing_of(service, caught.value)
 
 
@@ -296,7 +310,8 @@ async def test_a_service_that_refuses_our_request_is_a_fault_of_ours(
         await billing.reserve(BILL)
     assert says_nothing_of(service, caught.value)
     logged = json.loads(capfd.readouterr().err)
-    assert ("billing_refused", status) == (logged["message"], logged["status"])
+    assert logged["message"] == "billing_refused"
+    assert logged["status"] == status
 
 
 async def test_a_rejection_leaks_nothing(billing: ExternalBilling, service: FakeBilling) -> None:
@@ -317,7 +332,9 @@ async def test_a_reservation_that_was_not_heard_of_is_found_again(
             await billing.reserve(BILL)
     async with billing_at(service.url, access, clock) as billing:
         await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
-    assert (30, 970, {}) == (service.spent, service.balance, service.holds)
+    assert service.spent == 30
+    assert service.balance == 970
+    assert service.holds == {}
 
 
 @pytest.mark.parametrize("script", [(BROKEN, BROKEN), (GARBAGE,), (Reply(404),), (DENIED,)])
@@ -333,7 +350,8 @@ async def test_a_call_that_was_done_fails_by_no_failure_to_settle_it(
     assert await billing.settle(reservation, 30, SUCCESS) == 0
     record = await AccessStore(access).calls.get("c1")
     assert record
-    assert (PaymentState.RESERVED, "ok") == (record.state, record.bill.entry.outcome)
+    assert record.state == PaymentState.RESERVED
+    assert record.bill.entry.outcome == "ok"
     logged = capfd.readouterr().err
     assert '"operation": "settle", "call_id": "c1"' in logged
     assert SECRET not in logged

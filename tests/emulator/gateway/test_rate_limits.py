@@ -128,7 +128,8 @@ async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR
     await passed(limits, visitor, effect, 60)
     with pytest.raises(RateLimited, match=f"Rate limit reached: {message}") as caught:
         await limits.take(visitor, effect)
-    assert ({"limit": kind}, wait) == (caught.value.details, caught.value.retry_after)
+    assert caught.value.details == {"limit": kind}
+    assert caught.value.retry_after == wait
 
 
 async def test_who_waits_as_long_as_told_is_let_through(
@@ -190,7 +191,8 @@ async def test_calls_at_once_share_a_lease(clock: SettableClock) -> None:
     store = Buckets()
     buckets = LeasedBuckets(store.lease, clock)
     waits = await asyncio.gather(*(buckets.take("a", Rate(60, MINUTE)) for _ in range(10)))
-    assert ([None] * 10, 1) == (waits, store.leases)
+    assert waits == [None] * 10
+    assert store.leases == 1
 
 
 async def test_a_flood_costs_the_database_nothing(clock: SettableClock) -> None:
@@ -235,7 +237,8 @@ async def test_an_instance_remembers_a_bounded_number_of_buckets(clock: Settable
     buckets = LeasedBuckets(store.lease, clock, max_buckets=3)
     for name in "abcdabcd":
         await buckets.take(name, Rate(60, MINUTE))
-    assert (3, 8) == (len(buckets), store.leases)
+    assert len(buckets) == 3
+    assert store.leases == 8
     await buckets.take("d", Rate(60, MINUTE))
     assert store.leases == 8
 

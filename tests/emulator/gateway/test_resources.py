@@ -60,14 +60,15 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
         "mime_type": "application/json",
         "text": '{"book_id":"b-1","title":"Käse"}',
     }
-    assert [("get_book", {"book_id": "b-1"})] == dispatcher.calls
-    assert 7 == (read.meta or {})[RECEIPT]["documents_read"]
+    assert dispatcher.calls == [("get_book", {"book_id": "b-1"})]
+    assert (read.meta or {})[RECEIPT]["documents_read"] == 7
 
 
 async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
     async with Client(make_server(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
-    assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
+    assert read.ttl_ms == 300_000
+    assert read.cache_scope == "private"
 
 
 @both_eras
@@ -86,10 +87,11 @@ async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
 async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: str) -> None:
     dispatcher = FakeDispatcher(unused)
     error = await refused(dispatcher, uri, mode)
-    assert (NOT_FOUND[mode], {"uri": uri[:2_000]}) == (error.code, error.data)
+    assert error.code == NOT_FOUND[mode]
+    assert error.data == {"uri": uri[:2_000]}
     assert f"Valid URIs look like: {BOOK.uri}, {SHELF.uri}" in error.message
     assert len(error.message) < 400
-    assert [] == dispatcher.calls
+    assert dispatcher.calls == []
 
 
 @both_eras
@@ -98,8 +100,9 @@ async def test_what_its_tool_does_not_find_is_not_found_in_its_words(mode: str) 
         lambda *_: NotFound("There is no book b-1: list_books has those there are.")
     )
     error = await refused(dispatcher, "carrel://book/b-1", mode)
-    assert (NOT_FOUND[mode], {"uri": "carrel://book/b-1"}) == (error.code, error.data)
-    assert "There is no book b-1: list_books has those there are." == error.message
+    assert error.code == NOT_FOUND[mode]
+    assert error.data == {"uri": "carrel://book/b-1"}
+    assert error.message == "There is no book b-1: list_books has those there are."
 
 
 @both_eras
@@ -107,7 +110,8 @@ async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
     error = await refused(
         FakeDispatcher(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode
     )
-    assert (NOT_FOUND[mode], {"uri": "carrel://book/ü"}) == (error.code, error.data)
+    assert error.code == NOT_FOUND[mode]
+    assert error.data == {"uri": "carrel://book/ü"}
 
 
 @both_eras
@@ -123,8 +127,9 @@ async def test_another_failure_is_an_error_with_all_that_the_tool_said(
     mode: str, failure: CarrelError, code: int
 ) -> None:
     error = await refused(FakeDispatcher(lambda *_: failure), "carrel://book/b-1", mode)
-    assert (code, failure.message) == (error.code, error.message)
-    assert failure.to_wire() == error.data
+    assert error.code == code
+    assert error.message == failure.message
+    assert error.data == failure.to_wire()
 
 
 @both_eras
@@ -145,15 +150,16 @@ async def test_a_rate_limit_says_when_to_come_again(
         with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
             await ask(client)
     await access.aclose()
-    assert TOOL_FAILURE == caught.value.code
-    assert ("RATE_LIMITED", 60) == (caught.value.data["code"], caught.value.data["retry_after"])
+    assert caught.value.code == TOOL_FAILURE
+    assert caught.value.data["code"] == "RATE_LIMITED"
+    assert caught.value.data["retry_after"] == 60
 
 
 @both_eras
 async def test_templates_say_what_can_be_read(mode: str) -> None:
     async with Client(make_server(FakeDispatcher(unused)), mode=mode) as client:
         listed = (await client.list_resource_templates()).resource_templates
-    assert [template.model_dump(exclude_none=True) for template in listed] == [
+    assert [
         {
             "name": template.name,
             "title": template.title,
@@ -162,15 +168,15 @@ async def test_templates_say_what_can_be_read(mode: str) -> None:
             "mime_type": "application/json",
         }
         for template in (BOOK, SHELF)
-    ]
+    ] == [template.model_dump(exclude_none=True) for template in listed]
 
 
 @both_eras
 async def test_without_resources_the_lists_are_empty(mode: str) -> None:
     server = make_server(FakeDispatcher(unused), Catalog([make_tool("try_out")]))
     async with Client(server, mode=mode) as client:
-        assert [] == (await client.list_resources()).resources
-        assert [] == (await client.list_resource_templates()).resource_templates
+        assert (await client.list_resources()).resources == []
+        assert (await client.list_resource_templates()).resource_templates == []
         with pytest.raises(MCPError, match="There is no resource 'carrel://book/a'"):
             await client.read_resource("carrel://book/a")
 
@@ -183,7 +189,7 @@ async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
             await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
     assert "complete_name" not in names
     assert f"The tools are: {', '.join(names)}." in caught.value.message
-    assert [] == dispatcher.calls
+    assert dispatcher.calls == []
 
 
 async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
@@ -191,4 +197,4 @@ async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
     async with Client(make_server(dispatcher), mode=MODERN) as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         [content] = (await client.read_resource("carrel://book/b")).contents
-    assert called.structured_content == json.loads(content.model_dump()["text"])
+    assert json.loads(content.model_dump()["text"]) == called.structured_content

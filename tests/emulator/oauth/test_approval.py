@@ -51,7 +51,7 @@ async def test_approval_without_proof_is_impossible(
 ) -> None:
     with pytest.raises(Unauthorized):
         await server.approvals.approve(REQUEST, cast("Any", proof), FULL_ACCESS)
-    assert [] == await server.list_documents("oauth_grants")
+    assert await server.list_documents("oauth_grants") == []
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,16 @@ async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, m
         place = {"params": fields} if method == "GET" else {"data": fields}
         answer = await server.http.request(method, path, **cast("Any", place))
         assert "code" not in parse_query(answer.headers.get("location", ""))
-    assert [] == await server.list_documents("oauth_grants")
+    assert await server.list_documents("oauth_grants") == []
 
 
 @pytest.mark.anyio
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
     location = await server.approvals.approve(REQUEST, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?")
-    assert {"code", "state", "iss"} == set(parse_query(location))
-    assert ("a state", ISSUER) == (parse_query(location)["state"], parse_query(location)["iss"])
+    assert set(parse_query(location)) == {"code", "state", "iss"}
+    assert parse_query(location)["state"] == "a state"
+    assert parse_query(location)["iss"] == ISSUER
 
 
 @pytest.mark.anyio
@@ -109,19 +110,19 @@ async def test_what_stood_in_the_redirect_address_stays_there(server: Authorizat
 @pytest.mark.anyio
 async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
     location = server.approvals.deny(REQUEST)
-    assert {
+    assert parse_query(location) == {
         "error": "access_denied",
         "error_description": "The person denied access.",
         "state": "a state",
         "iss": ISSUER,
-    } == parse_query(location)
+    }
 
 
 @pytest.mark.anyio
 async def test_nobody_hands_on_more_than_they_hold(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
     [grant] = await server.list_documents("oauth_grants")
-    assert ["carrel:read"] == grant["scopes"]
+    assert grant["scopes"] == ["carrel:read"]
 
 
 @pytest.mark.anyio
@@ -131,7 +132,7 @@ async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
     asked = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
         await server.approvals.approve(asked, PERSON, frozenset({Scope.READ}))
-    assert [] == await server.list_documents("oauth_grants")
+    assert await server.list_documents("oauth_grants") == []
 
 
 @pytest.mark.anyio
@@ -139,14 +140,14 @@ async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServ
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     [grant] = await server.list_documents("oauth_grants")
-    assert "0123456789ab" == grant["proof"]["key_id"]
+    assert grant["proof"]["key_id"] == "0123456789ab"
 
 
 def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     time.advance(minutes=10)
-    assert REQUEST == unseal(KEYRING, sealed, time)
+    assert unseal(KEYRING, sealed, time) == REQUEST
     time.advance(seconds=1)
     with pytest.raises(InvalidInput, match="has expired"):
         unseal(KEYRING, sealed, time)
@@ -181,10 +182,10 @@ def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
 )
 def test_any_request_survives_its_way_through_an_address(request: AuthorizationRequest) -> None:
     time = SettableClock(NOON)
-    assert request == unseal(KEYRING, seal(KEYRING, request, time), time)
+    assert unseal(KEYRING, seal(KEYRING, request, time), time) == request
 
 
 def test_a_request_sealed_before_a_rotation_is_valid() -> None:
     sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
     rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
-    assert REQUEST == unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1))
+    assert unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1)) == REQUEST

@@ -32,9 +32,12 @@ HTML = {"accept": "text/html,application/xhtml+xml"}
 async def test_the_person_is_asked_what_the_program_asked_for(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
     request = await server.request_of(client.client_id, scope="carrel:read")
-    assert ("Reading Room", REDIRECT) == (request.client_name, request.redirect_uri)
-    assert (frozenset({Scope.READ}), "a state") == (request.scopes, request.state)
-    assert (challenge(VERIFIER), True) == (request.code_challenge, request.redirect_uri_given)
+    assert request.client_name == "Reading Room"
+    assert request.redirect_uri == REDIRECT
+    assert request.scopes == frozenset({Scope.READ})
+    assert request.state == "a state"
+    assert request.code_challenge == challenge(VERIFIER)
+    assert request.redirect_uri_given
 
 
 @pytest.mark.parametrize("scope", [None, "", " "])
@@ -43,7 +46,7 @@ async def test_without_a_scope_all_are_asked_for(
 ) -> None:
     client = await server.register()
     request = await server.request_of(client.client_id, scope=scope)
-    assert FULL_ACCESS == request.scopes
+    assert request.scopes == FULL_ACCESS
 
 
 async def test_the_only_redirect_address_need_not_be_named(server: AuthorizationServer) -> None:
@@ -51,11 +54,9 @@ async def test_the_only_redirect_address_need_not_be_named(server: Authorization
     request = await server.request_of(
         client.client_id, redirect_uri=None, resource=None, state=None
     )
-    assert (REDIRECT, False, None) == (
-        request.redirect_uri,
-        request.redirect_uri_given,
-        request.state,
-    )
+    assert request.redirect_uri == REDIRECT
+    assert not request.redirect_uri_given
+    assert request.state is None
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,11 @@ async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
     client = await server.register()
     answer = await server.authorize(client.client_id, **change)
     parameters = parse_query(answer.headers["location"])
-    assert (302, True) == (answer.status_code, answer.headers["location"].startswith(REDIRECT))
-    assert (error, ISSUER) == (parameters["error"], parameters["iss"])
-    assert make_parameters("", **change)["state"] == parameters["state"]
+    assert answer.status_code == 302
+    assert answer.headers["location"].startswith(REDIRECT)
+    assert parameters["error"] == error
+    assert parameters["iss"] == ISSUER
+    assert parameters["state"] == make_parameters("", **change)["state"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ async def test_our_resource_may_be_written_in_other_ways(
 async def test_another_resource_is_not_ours(server: AuthorizationServer, resource: str) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, resource=resource)
-    assert "invalid_target" == parse_query(answer.headers["location"])["error"]
+    assert parse_query(answer.headers["location"])["error"] == "invalid_target"
 
 
 async def test_an_unknown_program_is_told_so_without_a_redirect(
@@ -121,7 +124,7 @@ async def test_an_unknown_program_is_told_so_without_a_redirect(
     unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{client.client_id}a", "a/b"]
     for client_id in ["", *unknown]:
         answer = await server.authorize(client_id)
-        assert (400, "invalid_request") == parse_error(answer)
+        assert parse_error(answer) == (400, "invalid_request")
         assert "location" not in answer.headers
 
 
@@ -149,7 +152,7 @@ async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
     client = await server.register()
     for scope in ("carrel:read", "nonsense"):
         answer = await server.authorize(client.client_id, redirect_uri=redirect_uri, scope=scope)
-        assert (400, "invalid_request") == parse_error(answer)
+        assert parse_error(answer) == (400, "invalid_request")
         assert "location" not in answer.headers
 
 
@@ -162,14 +165,14 @@ async def test_of_a_loopback_address_the_port_is_free(
     registered = (await server.register(redirect_uris=[uri])).client_id
     client_id = server.documents.add(PUBLISHED, uri) if published else registered
     asked = f"http://{host}:49152/callback"
-    assert asked == (await server.request_of(client_id, redirect_uri=asked)).redirect_uri
+    assert (await server.request_of(client_id, redirect_uri=asked)).redirect_uri == asked
     for other in (
         f"http://{host}:49152/other",
         f"https://{host}/callback",
         "http://10.0.0.1/callback",
     ):
         answer = await server.authorize(client_id, redirect_uri=other)
-        assert (400, "invalid_request") == parse_error(answer)
+        assert parse_error(answer) == (400, "invalid_request")
 
 
 async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
@@ -178,7 +181,7 @@ async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for asked in ("http://localhost:3000", "http://localhost:3000/"):
         request = await server.request_of(client.client_id, redirect_uri=asked)
-        assert "http://localhost:3000/" == request.redirect_uri
+        assert request.redirect_uri == "http://localhost:3000/"
 
 
 async def test_an_app_gets_the_answer_through_its_own_scheme(server: AuthorizationServer) -> None:
@@ -193,12 +196,13 @@ async def test_what_is_there_twice_or_no_form_is_refused(server: AuthorizationSe
     client = await server.register()
     fields = make_parameters(client.client_id)
     twice = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
-    assert (400, "invalid_request") == parse_error(
-        await server.http.get("/authorize", params=twice)
+    assert parse_error(await server.http.get("/authorize", params=twice)) == (
+        400,
+        "invalid_request",
     )
     files = {name: (None, value) for name, value in fields.items()}
     answer = await server.http.post("/authorize", files=files)
-    assert (400, "invalid_request") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_request")
 
 
 async def test_a_form_asks_as_well_as_an_address(server: AuthorizationServer) -> None:
@@ -215,7 +219,8 @@ async def test_a_browser_shows_words_that_cannot_be_markup(server: Authorization
         make_parameters(client.client_id, redirect_uri="javascript:alert(1)"),
     ):
         answer = await server.http.get("/authorize", params=parameters, headers=HTML)
-        assert (400, True) == (answer.status_code, "<h1>" in answer.text)
+        assert answer.status_code == 400
+        assert "<h1>" in answer.text
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert "<script" not in answer.text
 
@@ -226,14 +231,15 @@ async def test_only_those_are_counted_who_have_us_look_at_a_document(
     client = await server.register()
     server.limit.attempts.clear()
     await server.authorize(client.client_id)
-    assert [] == server.limit.attempts
+    assert server.limit.attempts == []
     await server.authorize(server.documents.add(PUBLISHED, REDIRECT))
-    assert ["1.2.3.4"] == server.limit.attempts
+    assert server.limit.attempts == ["1.2.3.4"]
     server.limit.error = RateLimited("Too often.", retry_after=60)
     server.documents.requests.clear()
     answer = await server.authorize(PUBLISHED)
-    assert (429, "temporarily_unavailable") == parse_error(answer)
-    assert ("60", []) == (answer.headers["retry-after"], server.documents.requests)
+    assert parse_error(answer) == (429, "temporarily_unavailable")
+    assert answer.headers["retry-after"] == "60"
+    assert server.documents.requests == []
 
 
 async def test_a_published_client_has_safe_redirects_only(
@@ -243,7 +249,7 @@ async def test_a_published_client_has_safe_redirects_only(
     await server.request_of(PUBLISHED)
     for uri in ("http://program.example/back", "data:text/html,x"):
         answer = await server.authorize(PUBLISHED, redirect_uri=uri)
-        assert (400, "invalid_request") == parse_error(answer)
+        assert parse_error(answer) == (400, "invalid_request")
 
 
 async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationServer) -> None:
@@ -252,7 +258,7 @@ async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationSe
     server.documents.published[PUBLISHED] = document.model_copy(
         update={"client_name": "n" * 60_000}
     )
-    assert "n" * 100 == (await server.request_of(PUBLISHED)).client_name
+    assert (await server.request_of(PUBLISHED)).client_name == "n" * 100
 
 
 async def test_a_document_out_of_reach_is_a_reason_to_try_again(
@@ -260,7 +266,8 @@ async def test_a_document_out_of_reach_is_a_reason_to_try_again(
 ) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
     page = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
-    assert (503, "60") == (page.status_code, page.headers["retry-after"])
+    assert page.status_code == 503
+    assert page.headers["retry-after"] == "60"
     assert "You cannot sign in right now" in page.text
     assert "Try again in a minute." in page.text
 
@@ -280,8 +287,9 @@ async def test_what_goes_wrong_here_is_said_without_a_stack(
 ) -> None:
     server.documents.error = error
     answer = await server.authorize(PUBLISHED)
-    assert expected == parse_error(answer)
+    assert parse_error(answer) == expected
     browser = await server.http.get("/authorize", params=make_parameters(PUBLISHED), headers=HTML)
-    assert (expected[0], True) == (browser.status_code, "<h1>" in browser.text)
+    assert browser.status_code == expected[0]
+    assert "<h1>" in browser.text
     output = answer.text + browser.text + "".join(capsys.readouterr())
     assert "a secret of somebody's" not in output

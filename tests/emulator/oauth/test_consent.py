@@ -42,7 +42,7 @@ async def browser(sign_in_app: SignInApp) -> AsyncIterator[httpx2.AsyncClient]:
 async def form_in(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
     """Look at the page, and return its form as it would be sent by Allow."""
     page = await browser.get(address)
-    assert 200 == page.status_code
+    assert page.status_code == 200
     return {**hidden_fields(page), "decision": "allow"}
 
 
@@ -72,9 +72,9 @@ async def test_nobody_gets_a_code_without_a_proof(
 ) -> None:
     await sign_in_app.make_key()
     answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | changes)
-    assert 401 == answer.status_code
+    assert answer.status_code == 401
     assert "location" not in answer.headers
-    assert 0 == await sign_in_app.count_grants()
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_key_lets_its_user_in_with_what_was_asked(
@@ -82,19 +82,19 @@ async def test_a_key_lets_its_user_in_with_what_was_asked(
 ) -> None:
     key, key_id = await sign_in_app.make_key()
     answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
-    assert 303 == answer.status_code
+    assert answer.status_code == 303
     where, _, query = answer.headers["location"].partition("?")
     parameters = parse_qs(query)
-    assert BACK == where
-    assert (["client's own"], [sign_in_app.settings.public_url]) == (
-        parameters["state"],
-        parameters["iss"],
-    )
+    assert where == BACK
+    assert parameters["state"] == ["client's own"]
+    assert parameters["iss"] == [sign_in_app.settings.public_url]
     grant_id = parse_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
     assert grant_id is not None
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id)
     assert grant is not None
-    assert (USER, FULL_ACCESS, key_id) == (grant.user_id, grant.scopes, grant.proof.key_id)
+    assert grant.user_id == USER
+    assert grant.scopes == FULL_ACCESS
+    assert grant.proof.key_id == key_id
 
 
 async def test_a_key_with_blanks_around_it_is_the_same_key(
@@ -104,7 +104,7 @@ async def test_a_key_with_blanks_around_it_is_the_same_key(
     answer = await send(
         browser, await form_in(browser, sign_in_app.consent_path()) | {"key": f" {key}\n"}
     )
-    assert 303 == answer.status_code
+    assert answer.status_code == 303
 
 
 async def test_a_key_hands_on_no_more_than_it_allows(
@@ -116,7 +116,7 @@ async def test_a_key_hands_on_no_more_than_it_allows(
     grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
-    assert frozenset({Scope.READ}) == grant.scopes
+    assert grant.scopes == frozenset({Scope.READ})
 
 
 async def test_a_key_that_allows_nothing_of_it_is_told_so(
@@ -125,9 +125,9 @@ async def test_a_key_that_allows_nothing_of_it_is_told_so(
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
     address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
     answer = await send(browser, await form_in(browser, address) | {"key": key})
-    assert 403 == answer.status_code
+    assert answer.status_code == 403
     assert "has none of the scopes that the program requests" in answer.text
-    assert 0 == await sign_in_app.count_grants()
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_wrong_key_is_never_shown_again(
@@ -136,7 +136,7 @@ async def test_a_wrong_key_is_never_shown_again(
     answer = await send(
         browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "carrel_secret_typo"}
     )
-    assert 401 == answer.status_code
+    assert answer.status_code == 401
     assert "secret_typo" not in answer.text
 
 
@@ -160,7 +160,7 @@ async def test_after_a_wrong_key_the_same_page_takes_the_right_one(
         browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "wrong"}
     )
     form = {**hidden_fields(again), "decision": "allow", "key": key}
-    assert 303 == (await send(browser, form)).status_code
+    assert (await send(browser, form)).status_code == 303
 
 
 async def test_a_revoked_key_lets_nobody_in(
@@ -169,7 +169,8 @@ async def test_a_revoked_key_lets_nobody_in(
     key, key_id = await sign_in_app.make_key()
     await AccessStore(sign_in_app.access).keys.revoke(key_id, sign_in_app.clock())
     answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
-    assert (401, 0) == (answer.status_code, await sign_in_app.count_grants())
+    assert answer.status_code == 401
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_deny_needs_no_key_and_tells_the_program(
@@ -177,9 +178,10 @@ async def test_deny_needs_no_key_and_tells_the_program(
 ) -> None:
     form = await form_in(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "deny"})
-    assert 303 == answer.status_code
+    assert answer.status_code == 303
     assert answer.headers["location"].startswith(f"{BACK}?error=access_denied&")
-    assert (0, []) == (await sign_in_app.count_grants(), sign_in_app.login_limit.attempts)
+    assert await sign_in_app.count_grants() == 0
+    assert sign_in_app.login_limit.attempts == []
 
 
 async def test_an_answer_that_is_neither_is_none(
@@ -188,7 +190,8 @@ async def test_an_answer_that_is_neither_is_none(
     key, _ = await sign_in_app.make_key()
     form = await form_in(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "", "key": key})
-    assert (400, 0) == (answer.status_code, await sign_in_app.count_grants())
+    assert answer.status_code == 400
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_tries_are_counted_by_address_and_limited(
@@ -197,12 +200,13 @@ async def test_tries_are_counted_by_address_and_limited(
     sign_in_app.login_limit.max_attempts = 1
     key, _ = await sign_in_app.make_key()
     form = await form_in(browser, sign_in_app.consent_path())
-    assert 401 == (await send(browser, form | {"key": "wrong"})).status_code
+    assert (await send(browser, form | {"key": "wrong"})).status_code == 401
     answer = await send(browser, form | {"key": key})
-    assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "60"
     assert "Too many attempts. Wait a minute." in answer.text
-    assert ["127.0.0.1"] * 2 == sign_in_app.login_limit.attempts
-    assert 0 == await sign_in_app.count_grants()
+    assert sign_in_app.login_limit.attempts == ["127.0.0.1"] * 2
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_form_from_another_browser_is_refused(
@@ -214,8 +218,9 @@ async def test_a_form_from_another_browser_is_refused(
         without_cookie = await send(other, form)
         await form_in(other, sign_in_app.consent_path())
         with_its_own = await send(other, form)
-    assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
-    assert 0 == await sign_in_app.count_grants()
+    assert without_cookie.status_code == 403
+    assert with_its_own.status_code == 403
+    assert await sign_in_app.count_grants() == 0
 
 
 async def test_a_form_counts_for_the_request_that_it_was_made_for(
@@ -225,7 +230,8 @@ async def test_a_form_counts_for_the_request_that_it_was_made_for(
     form = await form_in(browser, sign_in_app.consent_path())
     other = sign_in_app.sealed(make_request(redirect_uri="https://evil.example/"))
     answer = await send(browser, form | {"key": key, "request": other})
-    assert (403, 0) == (answer.status_code, await sign_in_app.count_grants())
+    assert answer.status_code == 403
+    assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("field", ["form", "request"])
@@ -235,7 +241,8 @@ async def test_a_form_without_its_fields_is_refused(
     key, _ = await sign_in_app.make_key()
     form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     del form[field]
-    assert (403, 0) == ((await send(browser, form)).status_code, await sign_in_app.count_grants())
+    assert (await send(browser, form)).status_code == 403
+    assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize(
@@ -253,8 +260,8 @@ async def test_a_form_that_another_site_sent_is_refused(
 ) -> None:
     key, _ = await sign_in_app.make_key()
     form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
-    assert 403 == (await send(browser, form, **headers)).status_code
-    assert 0 == await sign_in_app.count_grants()
+    assert (await send(browser, form, **headers)).status_code == 403
+    assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:8080"])
@@ -264,7 +271,7 @@ async def test_a_form_from_the_page_itself_is_taken(
     key, _ = await sign_in_app.make_key()
     form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
     answer = await send(browser, form, origin=origin, sec_fetch_site="same-origin")
-    assert 303 == answer.status_code
+    assert answer.status_code == 303
 
 
 async def test_a_form_may_name_its_character_set(
@@ -272,7 +279,7 @@ async def test_a_form_may_name_its_character_set(
 ) -> None:
     form = await form_in(browser, sign_in_app.consent_path()) | {"decision": "deny"}
     named = "application/x-www-form-urlencoded;charset=UTF-8"
-    assert 303 == (await send(browser, form, content_type=named)).status_code
+    assert (await send(browser, form, content_type=named)).status_code == 303
 
 
 async def test_a_request_that_waited_too_long_says_to_start_again(
@@ -283,9 +290,9 @@ async def test_a_request_that_waited_too_long_says_to_start_again(
     form = await form_in(browser, address) | {"key": key}
     sign_in_app.clock.advance(minutes=11)
     for answer in (await browser.get(address), await send(browser, form)):
-        assert 400 == answer.status_code
+        assert answer.status_code == 400
         assert "Start again from the program" in answer.text
-    assert 0 == await sign_in_app.count_grants()
+    assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("query", ["", "?request=", "?request=x.y", "?request=a&request=b"])
@@ -293,5 +300,5 @@ async def test_the_page_without_a_request_says_where_to_start(
     browser: httpx2.AsyncClient, query: str
 ) -> None:
     answer = await browser.get(f"/consent{query}")
-    assert 400 == answer.status_code
+    assert answer.status_code == 400
     assert "the program" in answer.text

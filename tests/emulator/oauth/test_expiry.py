@@ -37,8 +37,8 @@ async def test_a_revoked_person_gets_nothing_more(
     code = await server.issue_code(client.client_id)
     token = (await server.sign_in(client)).refresh_token
     await server.store.accounts.revoke(PERSON.user_id, server.clock.now)
-    assert INVALID == parse_error(await server.exchange(client, code))
-    assert INVALID == parse_error(await server.refresh(client, token))
+    assert parse_error(await server.exchange(client, code)) == INVALID
+    assert parse_error(await server.refresh(client, token)) == INVALID
     server.clock.advance(seconds=1)
     await server.sign_in(client)
 
@@ -49,7 +49,7 @@ async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
     token = (await server.sign_in(client)).refresh_token
     other = await server.sign_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
     server.banned.add(PERSON.email)
-    assert INVALID == parse_error(await server.refresh(client, token))
+    assert parse_error(await server.refresh(client, token)) == INVALID
     parse_tokens(await server.refresh(client, other.refresh_token))
 
 
@@ -63,8 +63,8 @@ async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
     token = parse_tokens(await server.refresh(client, token)).refresh_token
     code = await server.issue_code(client.client_id, proof)
     await server.store.keys.revoke(key.key_id, NOON)
-    assert INVALID == parse_error(await server.refresh(client, token))
-    assert INVALID == parse_error(await server.exchange(client, code))
+    assert parse_error(await server.refresh(client, token)) == INVALID
+    assert parse_error(await server.exchange(client, code)) == INVALID
 
 
 async def test_what_a_key_proved_ends_with_it_at_once(
@@ -75,7 +75,7 @@ async def test_what_a_key_proved_ends_with_it_at_once(
     tokens = await server.sign_in(client, Proof(user_id="ada", kind="key", key_id=key.key_id))
     others = await server.sign_in(client)
     _, sign_ins = await revoke_key(server.store, key.key_id)
-    assert 1 == sign_ins
+    assert sign_ins == 1
     callers = server.access.callers
     with pytest.raises(Unauthorized):
         await callers.identify(Credential(tokens.access_token), "")
@@ -92,7 +92,7 @@ async def test_no_token_outlives_the_key_that_it_comes_from(
     await server.store.keys.add(key)
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id, expires_at=ends)
     tokens = await server.sign_in(client, proof)
-    assert 600 == tokens.expires_in
+    assert tokens.expires_in == 600
     server.clock.advance(minutes=10)
     with pytest.raises(Unauthorized):
         await server.access.callers.identify(Credential(tokens.access_token), "")
@@ -109,10 +109,10 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
         await server.sign_in(client, proof),
         await server.sign_in(client),
     )
-    assert (1, 1) == await revoke_user(server.store, "ada")
-    assert (0, 1) == await revoke_user(server.store, PERSON.user_id)
+    assert await revoke_user(server.store, "ada") == (1, 1)
+    assert await revoke_user(server.store, PERSON.user_id) == (0, 1)
     for tokens in (by_key, by_google):
-        assert INVALID == parse_error(await server.refresh(client, tokens.refresh_token))
+        assert parse_error(await server.refresh(client, tokens.refresh_token)) == INVALID
         with pytest.raises(Unauthorized):
             await server.access.callers.identify(Credential(tokens.access_token), "")
 
@@ -126,4 +126,4 @@ async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
     anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)
     for proof in (unknown, anothers):
         code = await server.issue_code(client.client_id, proof)
-        assert INVALID == parse_error(await server.exchange(client, code))
+        assert parse_error(await server.exchange(client, code)) == INVALID

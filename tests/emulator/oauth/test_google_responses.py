@@ -73,7 +73,7 @@ async def test_a_token_with_a_wrong_claim_lets_nobody_in(
     google.account = Account(claims=claims)
     answer, grants = await sign_in(with_google)
     assert answer.status_code in (401, 403)
-    assert 0 == grants
+    assert grants == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,8 @@ async def test_a_token_that_google_did_not_sign_lets_nobody_in(
 ) -> None:
     google.account = account
     answer, grants = await sign_in(with_google)
-    assert (401, 0) == (answer.status_code, grants)
+    assert answer.status_code == 401
+    assert grants == 0
 
 
 @pytest.mark.parametrize(("minutes", "status"), [(0.5, 303), (-0.5, 303), (62, 401), (-2, 401)])
@@ -105,7 +106,7 @@ async def test_clocks_may_differ_by_a_minute(
         google.now = sign_in_app.clock().timestamp() - 60 * minutes
         way = await press_continue(sign_in_app, browser)
         answer = await browser.get(await visit_google(way.headers["location"]))
-    assert status == answer.status_code
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize("path", [DISCOVERY, KEYS])
@@ -121,7 +122,8 @@ async def test_while_google_is_down_the_page_says_only_that(
         google.bodies[path] = body
     async with open_sign_in_app(with_google) as (sign_in_app, browser):
         answer = await press_continue(sign_in_app, browser)
-    assert (503, "30") == (answer.status_code, answer.headers["retry-after"])
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "30"
     assert "Google does not answer as expected" in answer.text
     assert google.issuer not in answer.text
 
@@ -132,7 +134,7 @@ async def test_another_issuer_in_the_place_of_google_is_not_believed(
     document = google.discovery() | {"issuer": "https://evil.example"}
     google.bodies[DISCOVERY] = json.dumps(document).encode()
     async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        assert 503 == (await press_continue(sign_in_app, browser)).status_code
+        assert (await press_continue(sign_in_app, browser)).status_code == 503
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
@@ -141,7 +143,8 @@ async def test_a_token_endpoint_out_of_order_lets_nobody_in(
 ) -> None:
     google.statuses[TOKEN] = status
     answer, grants = await sign_in(with_google)
-    assert (503, 0) == (answer.status_code, grants)
+    assert answer.status_code == 503
+    assert grants == 0
     assert "GOOGLE_CLIENT_SECRET" in answer.text
 
 
@@ -158,7 +161,7 @@ async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: Fa
 async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:
     settings = with_google.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
     async with open_sign_in_app(settings) as (sign_in_app, browser):
-        assert 503 == (await press_continue(sign_in_app, browser)).status_code
+        assert (await press_continue(sign_in_app, browser)).status_code == 503
 
 
 async def test_what_google_publishes_is_read_once_an_hour(
@@ -167,10 +170,10 @@ async def test_what_google_publishes_is_read_once_an_hour(
     async with open_sign_in_app(with_google) as (sign_in_app, browser):
         for _ in range(3):
             await press_continue(sign_in_app, browser)
-        assert [DISCOVERY, KEYS] == google.requests
+        assert google.requests == [DISCOVERY, KEYS]
         sign_in_app.clock.advance(minutes=61)
         await press_continue(sign_in_app, browser)
-    assert [DISCOVERY, KEYS] * 2 == google.requests
+    assert google.requests == [DISCOVERY, KEYS] * 2
 
 
 async def test_a_key_that_google_has_just_made_is_fetched(
@@ -180,5 +183,5 @@ async def test_a_key_that_google_has_just_made_is_fetched(
         back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         google.change_key("key-2")
         answer = await browser.get(back)
-    assert 303 == answer.status_code
-    assert 2 == google.requests.count(KEYS)
+    assert answer.status_code == 303
+    assert google.requests.count(KEYS) == 2

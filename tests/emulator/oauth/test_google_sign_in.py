@@ -50,14 +50,16 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
     async with open_sign_in_app(with_google) as (sign_in_app, browser):
         way = await press_continue(sign_in_app, browser)
         answer = await browser.get(await visit_google(way.headers["location"]))
-        assert (303, 303) == (way.status_code, answer.status_code)
+        assert way.status_code == 303
+        assert answer.status_code == 303
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
         grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
         grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
-    assert (ADA, FULL_ACCESS) == (grant.user_id, grant.scopes)
-    assert Proof(user_id=ADA, kind="google", email=ADA) == grant.proof
+    assert grant.user_id == ADA
+    assert grant.scopes == FULL_ACCESS
+    assert grant.proof == Proof(user_id=ADA, kind="google", email=ADA)
 
 
 async def test_google_is_asked_for_the_email_and_to_select_an_account(
@@ -75,7 +77,7 @@ async def test_google_is_asked_for_the_email_and_to_select_an_account(
         "prompt": "select_account",
     }
     assert expected.items() <= first.items()
-    assert {"state", "nonce", "code_challenge"} == first.keys() - expected.keys()
+    assert first.keys() - expected.keys() == {"state", "nonce", "code_challenge"}
     assert not {first[name] for name in ("state", "nonce", "code_challenge")} & set(second.values())
 
 
@@ -91,8 +93,8 @@ async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings
         key, _ = await sign_in_app.make_key()
         form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
-        assert 0 == await sign_in_app.count_grants()
-    assert "/o/oauth2/v2/auth" == urlsplit(answer.headers["location"]).path
+        assert await sign_in_app.count_grants() == 0
+    assert urlsplit(answer.headers["location"]).path == "/o/oauth2/v2/auth"
 
 
 async def test_deny_tells_the_program_without_asking_google(
@@ -102,7 +104,7 @@ async def test_deny_tells_the_program_without_asking_google(
         form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
-    assert [] == google.requests
+    assert google.requests == []
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,8 @@ async def test_of_a_domain_come_in_whom_google_counts_to_it(
     google.account = Account(email, claims)
     settings = with_google.model_copy(update={"allowed_domains": ("SCHOOL.example",)})
     answer, grants = await sign_in(settings)
-    assert (status, int(status == 303)) == (answer.status_code, grants)
+    assert answer.status_code == status
+    assert int(status == 303) == grants
 
 
 async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
@@ -134,7 +137,8 @@ async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
     kelvin = "\u212aate@school.example"  # in lower case, it is kate
     google.account = Account(claims={"email": kelvin, "hd": "school.example"})
     answer, grants = await sign_in(settings)
-    assert (401, 0) == (answer.status_code, grants)
+    assert answer.status_code == 401
+    assert grants == 0
 
 
 async def test_who_is_not_on_the_list_reads_which_account_was_refused(
@@ -154,9 +158,9 @@ async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
         browser,
     ):
         answer = await press_continue(sign_in_app, browser)
-    assert 403 == answer.status_code
+    assert answer.status_code == 403
     assert "ALLOWED_EMAILS" in answer.text
-    assert [] == google.requests
+    assert google.requests == []
 
 
 async def test_a_sign_in_that_another_browser_began_is_refused(
@@ -169,8 +173,9 @@ async def test_a_sign_in_that_another_browser_began_is_refused(
             without_cookie = await stranger.get(back)
             await stranger.get(sign_in_app.consent_path())
             with_its_own = await stranger.get(back)
-        assert 0 == await sign_in_app.count_grants()
-    assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
+        assert await sign_in_app.count_grants() == 0
+    assert without_cookie.status_code == 403
+    assert with_its_own.status_code == 403
     assert "started in another browser" in with_its_own.text
     assert TOKEN not in google.requests
 
@@ -192,16 +197,17 @@ async def test_the_code_of_another_sign_in_is_refused(with_google: Settings) -> 
             )
         stolen = httpx2.URL(theirs).params["code"]
         answer = await browser.get(httpx2.URL(mine).copy_set_param("code", stolen))
-        assert 0 == await sign_in_app.count_grants()
-    assert 401 == answer.status_code
+        assert await sign_in_app.count_grants() == 0
+    assert answer.status_code == 401
 
 
 async def test_coming_back_twice_counts_once(with_google: Settings) -> None:
     async with open_sign_in_app(with_google) as (sign_in_app, browser):
         back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         first, second = [await browser.get(back) for _ in range(2)]
-        assert 1 == await sign_in_app.count_grants()
-    assert (303, 401) == (first.status_code, second.status_code)
+        assert await sign_in_app.count_grants() == 1
+    assert first.status_code == 303
+    assert second.status_code == 401
 
 
 async def test_who_gives_up_at_google_may_try_again(
@@ -209,7 +215,8 @@ async def test_who_gives_up_at_google_may_try_again(
 ) -> None:
     google.account = Account(refusal={"error": "access_denied"})
     answer, grants = await sign_in(with_google)
-    assert (403, 0) == (answer.status_code, grants)
+    assert answer.status_code == 403
+    assert grants == 0
     assert "You did not finish signing in with Google." in answer.text
     assert '<a href="/consent?request=' in answer.text
 
@@ -219,7 +226,7 @@ async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: 
         back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         sign_in_app.clock.advance(minutes=11)
         answer = await browser.get(back)
-    assert 400 == answer.status_code
+    assert answer.status_code == 400
     assert "Start again from the program" in answer.text
 
 
@@ -228,8 +235,9 @@ async def test_going_and_coming_back_count_as_tries(with_google: Settings) -> No
         sign_in_app.login_limit.max_attempts = 1
         back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
         answer = await browser.get(back)
-        assert 0 == await sign_in_app.count_grants()
-    assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
+        assert await sign_in_app.count_grants() == 0
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "60"
 
 
 async def test_an_address_that_can_name_no_user_is_refused(
@@ -238,7 +246,8 @@ async def test_an_address_that_can_name_no_user_is_refused(
     google.account = Account("o'hara@example.com")
     settings = with_google.model_copy(update={"allowed_emails": ("o'hara@example.com",)})
     answer, grants = await sign_in(settings)
-    assert (400, 0) == (answer.status_code, grants)
+    assert answer.status_code == 400
+    assert grants == 0
 
 
 def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:
@@ -251,4 +260,4 @@ def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None
         Proof(user_id="c", kind="google", email="carol@example.com"),
         Proof(user_id=ADA, kind="key", key_id="k"),
     ]
-    assert [True, True, False, False] == [google.is_still_allowed(proof) for proof in proofs]
+    assert [google.is_still_allowed(proof) for proof in proofs] == [True, True, False, False]

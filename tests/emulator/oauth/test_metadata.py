@@ -56,8 +56,8 @@ async def test_programs_read_what_we_are_able_to_do(server: AuthorizationServer,
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,
     }
-    assert expected == answer.json()
-    assert ISSUER == str(OAuthMetadata.model_validate_json(answer.content).issuer)
+    assert answer.json() == expected
+    assert str(OAuthMetadata.model_validate_json(answer.content).issuer) == ISSUER
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])
@@ -72,8 +72,8 @@ async def test_programs_read_whose_tokens_the_endpoint_takes(
         "bearer_methods_supported": ["header"],
         "resource_name": "Carrel",
     }
-    assert expected == answer.json()
-    assert RESOURCE == str(ProtectedResourceMetadata.model_validate_json(answer.content).resource)
+    assert answer.json() == expected
+    assert str(ProtectedResourceMetadata.model_validate_json(answer.content).resource) == RESOURCE
 
 
 async def test_web_pages_may_read_it_too(server: AuthorizationServer) -> None:
@@ -87,7 +87,8 @@ async def test_web_pages_may_read_it_too(server: AuthorizationServer) -> None:
         await server.http.get(path, headers=page),
         await server.http.options(path, headers=make_parameters),
     ):
-        assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == "*"
 
 
 class Browser:
@@ -141,14 +142,14 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     transport = httpx2.ASGITransport(server.app)
     async with httpx2.AsyncClient(transport=transport, auth=provider) as program:
         first = await program.post(RESOURCE)
-        assert {"user": PERSON.user_id} == first.json()
+        assert first.json() == {"user": PERSON.user_id}
         before = kept.tokens
         provider.context.token_expiry_time = 1.0
         second = await program.post(RESOURCE)
-        assert {"user": PERSON.user_id} == second.json()
+        assert second.json() == {"user": PERSON.user_id}
     assert before
     assert kept.tokens
     assert before.refresh_token != kept.tokens.refresh_token
     assert kept.client
-    assert published == (document == kept.client.client_id)
-    assert (not published) == bool(await server.list_documents("oauth_clients"))
+    assert (document == kept.client.client_id) == published
+    assert bool(await server.list_documents("oauth_clients")) == (not published)

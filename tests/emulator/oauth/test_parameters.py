@@ -62,7 +62,7 @@ async def test_what_is_no_plain_form_is_refused_in_words(
     message: str,
 ) -> None:
     answer = await send(endpoints, path, body, content_type)
-    assert 400 == answer.status_code
+    assert answer.status_code == 400
     assert message in answer.text
 
 
@@ -71,7 +71,7 @@ async def test_a_form_that_is_too_large_is_not_read(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
     answer = await send(endpoints, path, b"state=" + b"s" * 65_536)
-    assert 413 == answer.status_code
+    assert answer.status_code == 413
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -88,7 +88,8 @@ async def test_a_query_is_read_by_the_same_rules(
     endpoints: dict[str, httpx2.AsyncClient], query: str
 ) -> None:
     answer = await endpoints["/authorize"].get(f"/authorize?{query}")
-    assert (400, True) == (answer.status_code, "is repeated" in answer.text)
+    assert answer.status_code == 400
+    assert "is repeated" in answer.text
 
 
 async def test_a_body_that_drips_in_is_not_waited_for() -> None:
@@ -106,4 +107,4 @@ async def test_a_body_that_drips_in_is_not_waited_for() -> None:
 
     scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
     await BodyLimit(PlainTextResponse("never"), lambda _: 9, timeout=0.1)(scope, receive, send)
-    assert 408 == sent[0]["status"]
+    assert sent[0]["status"] == 408

@@ -100,7 +100,7 @@ async def test_safe_addresses_can_be_registered_published_and_shown(
 ) -> None:
     for some in (SAFE[:10], SAFE[10:]):
         client = await server.register(redirect_uris=some)
-        assert some == [str(uri) for uri in client.redirect_uris or []]
+        assert [str(uri) for uri in client.redirect_uris or []] == some
     document = {"client_id": URL, "redirect_uris": SAFE}
     assert parse_client(json.dumps(document).encode(), URL)
     assert all(Destination.of(uri).label for uri in SAFE)
@@ -110,7 +110,7 @@ async def test_safe_addresses_can_be_registered_published_and_shown(
 @pytest.mark.parametrize("uri", UNSAFE)
 async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
-    assert 400 == parse_error(answer)[0]
+    assert parse_error(answer)[0] == 400
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
     with pytest.raises(DocumentRejected):
         parse_client(json.dumps(document).encode(), URL)

@@ -23,24 +23,20 @@ if TYPE_CHECKING:
 async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
-    assert [] == await server.list_documents("oauth_clients")
+    assert await server.list_documents("oauth_clients") == []
     return error
 
 
 @pytest.mark.anyio
 async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationServer) -> None:
     client = await server.register()
-    assert ("client_secret_post", 0) == (
-        client.token_endpoint_auth_method,
-        client.client_secret_expires_at,
-    )
+    assert client.token_endpoint_auth_method == "client_secret_post"
+    assert client.client_secret_expires_at == 0
     secret = client.client_secret or ""
     assert len(secret) == 43
     [stored] = await server.list_documents("oauth_clients")
-    assert (client.client_id, ["https://program.example/back"]) == (
-        stored["id"],
-        stored["redirect_uris"],
-    )
+    assert stored["id"] == client.client_id
+    assert stored["redirect_uris"] == ["https://program.example/back"]
     assert secret not in str(stored)
 
 
@@ -57,10 +53,8 @@ async def test_a_program_learns_how_to_authenticate(
     server: AuthorizationServer, asked: str, given: str
 ) -> None:
     client = await server.register(token_endpoint_auth_method=asked)
-    assert (given, given != "none") == (
-        client.token_endpoint_auth_method,
-        client.client_secret is not None,
-    )
+    assert client.token_endpoint_auth_method == given
+    assert (client.client_secret is not None) == (given != "none")
     await server.sign_in(client)
 
 
@@ -70,8 +64,9 @@ async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationSe
     client = await server.register(
         grant_types=grant_types, scope="openid", response_types=["code", "x"]
     )
-    assert ["authorization_code", "refresh_token"] == client.grant_types
-    assert (["code"], "carrel:read carrel:write") == (client.response_types, client.scope)
+    assert client.grant_types == ["authorization_code", "refresh_token"]
+    assert client.response_types == ["code"]
+    assert client.scope == "carrel:read carrel:write"
 
 
 @pytest.mark.anyio
@@ -96,7 +91,7 @@ async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationSe
 async def test_what_nobody_gets_is_refused(
     server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
-    assert (400, error) == await refused(server, **metadata)
+    assert await refused(server, **metadata) == (400, error)
 
 
 @pytest.mark.anyio
@@ -105,22 +100,23 @@ async def test_what_nobody_gets_is_refused(
 )
 async def test_what_is_no_registration_is_refused(server: AuthorizationServer, body: bytes) -> None:
     answer = await server.http.post("/register", content=body)
-    assert (400, "invalid_client_metadata") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_client_metadata")
 
 
 @pytest.mark.anyio
 async def test_a_body_that_is_too_large_is_not_read(server: AuthorizationServer) -> None:
     answer = await server.http.post("/register", content=b" " * 65_537)
-    assert 413 == answer.status_code
+    assert answer.status_code == 413
 
 
 @pytest.mark.anyio
 async def test_registering_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
-    assert (429, "temporarily_unavailable") == parse_error(answer)
-    assert ("30", ["1.2.3.4"]) == (answer.headers["retry-after"], server.limit.attempts)
-    assert [] == await server.list_documents("oauth_clients")
+    assert parse_error(answer) == (429, "temporarily_unavailable")
+    assert answer.headers["retry-after"] == "30"
+    assert server.limit.attempts == ["1.2.3.4"]
+    assert await server.list_documents("oauth_clients") == []
 
 
 @pytest.mark.anyio
@@ -129,7 +125,7 @@ async def test_an_unused_registration_is_forgotten_after_a_day(server: Authoriza
     server.clock.advance(hours=23, minutes=59)
     await server.request_of(client.client_id)
     server.clock.advance(minutes=1)
-    assert 400 == (await server.authorize(client.client_id)).status_code
+    assert (await server.authorize(client.client_id)).status_code == 400
 
 
 @pytest.mark.anyio
@@ -144,8 +140,8 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(
     server.clock.advance(days=89, hours=23)
     await server.request_of(client.client_id)
     server.clock.advance(hours=1)
-    assert 400 == (await server.authorize(client.client_id)).status_code
-    assert (401, "invalid_client") == parse_error(await server.refresh(client, token))
+    assert (await server.authorize(client.client_id)).status_code == 400
+    assert parse_error(await server.refresh(client, token)) == (401, "invalid_client")
 
 
 @pytest.mark.anyio
@@ -173,7 +169,8 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
     }
     for path in ("/register", "/token", "/revoke"):
         answer = await server.http.options(path, headers=preflight)
-        assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == "*"
 
 
 @pytest.mark.anyio
@@ -185,5 +182,5 @@ async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
         token = parse_tokens(await both.exchange(client, code)).refresh_token
         token = parse_tokens(await both.refresh(client, token)).refresh_token
     async with authorization_server(project, "n" * 32) as new:
-        assert (401, "invalid_client") == parse_error(await new.refresh(client, token))
+        assert parse_error(await new.refresh(client, token)) == (401, "invalid_client")
     assert Keyring([SecretStr("n" * 32)]).newest_id != Keyring([SecretStr("o" * 32)]).newest_id

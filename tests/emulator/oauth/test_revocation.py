@@ -48,7 +48,7 @@ async def test_either_token_ends_the_whole_sign_in(
     assert is_done(await revoke(server, client, given_back, token_type_hint=hint))
     assert not await server.accepts_token(tokens.access_token)
     answer = await server.refresh(client, tokens.refresh_token)
-    assert (400, "invalid_grant") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_grant")
     assert is_done(await revoke(server, client, given_back))
 
 
@@ -69,15 +69,15 @@ async def test_who_does_not_say_who_it_is_gives_nothing_back(server: Authorizati
     for changes in ({"client_secret": None}, {"client_secret": "x"}, {"client_id": "x"}):
         thief = client.model_copy(update=changes)
         answer = await revoke(server, thief, tokens.refresh_token)
-        assert (401, "invalid_client") == parse_error(answer)
+        assert parse_error(answer) == (401, "invalid_client")
     assert await server.accepts_token(tokens.access_token)
 
 
 async def test_a_request_without_a_token_or_a_form_is_refused(server: AuthorizationServer) -> None:
     client = await server.register()
-    assert (400, "invalid_request") == parse_error(await revoke(server, client, None))
+    assert parse_error(await revoke(server, client, None)) == (400, "invalid_request")
     answer = await server.http.post("/revoke", json={"token": "x"})
-    assert (400, "invalid_request") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_request")
 
 
 async def test_a_rotated_token_ends_the_sign_in_too(server: AuthorizationServer) -> None:
@@ -87,4 +87,4 @@ async def test_a_rotated_token_ends_the_sign_in_too(server: AuthorizationServer)
     server.clock.advance(days=1)
     assert is_done(await revoke(server, client, first.refresh_token))
     answer = await server.refresh(client, second.refresh_token)
-    assert (400, "invalid_grant") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_grant")

@@ -38,17 +38,13 @@ async def test_a_code_becomes_tokens_for_the_person_who_approved(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     tokens = await server.sign_in(client)
-    assert ("Bearer", 3600, "carrel:read carrel:write") == (
-        tokens.token_type,
-        tokens.expires_in,
-        tokens.scope,
-    )
+    assert tokens.token_type == "Bearer"
+    assert tokens.expires_in == 3600
+    assert tokens.scope == "carrel:read carrel:write"
     token = server.access.tokens.read(tokens.access_token)
-    assert (PERSON.user_id, client.client_id, FULL_ACCESS) == (
-        token.user_id,
-        token.client_id,
-        token.scopes,
-    )
+    assert token.user_id == PERSON.user_id
+    assert token.client_id == client.client_id
+    assert token.scopes == FULL_ACCESS
     assert await server.accepts_token(tokens.access_token)
 
 
@@ -96,7 +92,7 @@ async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
     error: str,
 ) -> None:
     code = await server.issue_code(client.client_id)
-    assert (400, error) == parse_error(await server.exchange(client, code, **change))
+    assert parse_error(await server.exchange(client, code, **change)) == (400, error)
     parse_tokens(await server.exchange(client, code, resource=RESOURCE))
 
 
@@ -107,7 +103,7 @@ async def test_a_code_is_good_for_five_minutes(
     server.clock.advance(minutes=4, seconds=59)
     parse_tokens(await server.exchange(client, early))
     server.clock.advance(seconds=1)
-    assert INVALID == parse_error(await server.exchange(client, late))
+    assert parse_error(await server.exchange(client, late)) == INVALID
 
 
 async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
@@ -115,10 +111,10 @@ async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
 ) -> None:
     code = await server.issue_code(client.client_id)
     tokens = parse_tokens(await server.exchange(client, code))
-    assert INVALID == parse_error(await server.exchange(client, code, code_verifier="w" * 43))
+    assert parse_error(await server.exchange(client, code, code_verifier="w" * 43)) == INVALID
     assert await server.accepts_token(tokens.access_token)
-    assert INVALID == parse_error(await server.exchange(client, code))
-    assert INVALID == parse_error(await server.refresh(client, tokens.refresh_token))
+    assert parse_error(await server.exchange(client, code)) == INVALID
+    assert parse_error(await server.refresh(client, tokens.refresh_token)) == INVALID
     assert not await server.accepts_token(tokens.access_token)
 
 
@@ -128,8 +124,8 @@ async def test_a_code_used_at_once_by_many_gives_tokens_that_end(
     code = await server.issue_code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
     won = [answer for answer in answers if answer.status_code == 200]
-    assert 1 == len(won)
-    assert [INVALID] * 5 == [parse_error(answer) for answer in answers if answer not in won]
+    assert len(won) == 1
+    assert [parse_error(answer) for answer in answers if answer not in won] == [INVALID] * 5
     assert not await server.accepts_token(parse_tokens(won[0]).access_token)
 
 
@@ -138,9 +134,9 @@ async def test_codes_and_tokens_belong_to_one_program(
 ) -> None:
     other = await server.register(token_endpoint_auth_method="none")
     code = await server.issue_code(client.client_id)
-    assert INVALID == parse_error(await server.exchange(other, code))
+    assert parse_error(await server.exchange(other, code)) == INVALID
     tokens = parse_tokens(await server.exchange(client, code))
-    assert INVALID == parse_error(await server.refresh(other, tokens.refresh_token))
+    assert parse_error(await server.refresh(other, tokens.refresh_token)) == INVALID
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
@@ -163,7 +159,7 @@ async def test_a_program_with_a_secret_has_to_show_it(server: AuthorizationServe
     other = await server.register()
     for secret in (None, "", "wrong", other.client_secret, "\x00", "ü" * 43):
         thief = client.model_copy(update={"client_secret": secret})
-        assert (401, "invalid_client") == parse_error(await server.exchange(thief, code))
+        assert parse_error(await server.exchange(thief, code)) == (401, "invalid_client")
     parse_tokens(await server.exchange(client, code))
 
 
@@ -173,7 +169,7 @@ async def test_an_unknown_program_gets_nothing(
     code = await server.issue_code(client.client_id)
     for client_id in ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__"):
         other = client.model_copy(update={"client_id": client_id})
-        assert (401, "invalid_client") == parse_error(await server.exchange(other, code))
+        assert parse_error(await server.exchange(other, code)) == (401, "invalid_client")
 
 
 async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
@@ -193,7 +189,9 @@ async def test_each_refresh_gives_the_next_refresh_token(
     second = parse_tokens(await server.refresh(client, first.refresh_token))
     third = parse_tokens(await server.refresh(client, second.refresh_token, resource=RESOURCE))
     refresh_tokens = {tokens.refresh_token for tokens in (first, second, third)}
-    assert (3, 3600, first.scope) == (len(refresh_tokens), third.expires_in, third.scope)
+    assert len(refresh_tokens) == 3
+    assert third.expires_in == 3600
+    assert third.scope == first.scope
 
 
 async def test_a_refresh_may_ask_for_less_and_never_for_more(
@@ -202,12 +200,12 @@ async def test_a_refresh_may_ask_for_less_and_never_for_more(
     code = await server.issue_code(client.client_id, scope="carrel:read")
     token = parse_tokens(await server.exchange(client, code)).refresh_token
     answer = await server.refresh(client, token, scope="carrel:read carrel:write")
-    assert (400, "invalid_scope") == parse_error(answer)
+    assert parse_error(answer) == (400, "invalid_scope")
     both = await server.sign_in(client)
     less = parse_tokens(await server.refresh(client, both.refresh_token, scope="carrel:read"))
-    assert "carrel:read" == less.scope
+    assert less.scope == "carrel:read"
     more = parse_tokens(await server.refresh(client, less.refresh_token))
-    assert "carrel:read carrel:write" == more.scope
+    assert more.scope == "carrel:read carrel:write"
 
 
 async def test_sessions_that_refresh_at_once_all_get_the_same_token(
@@ -215,10 +213,10 @@ async def test_sessions_that_refresh_at_once_all_get_the_same_token(
 ) -> None:
     token = (await server.sign_in(client)).refresh_token
     answers = await asyncio.gather(*(server.refresh(client, token) for _ in range(6)))
-    assert 1 == len({parse_tokens(answer).refresh_token for answer in answers})
+    assert len({parse_tokens(answer).refresh_token for answer in answers}) == 1
     server.clock.advance(seconds=60)
     late = parse_tokens(await server.refresh(client, token))
-    assert parse_tokens(answers[0]).refresh_token == late.refresh_token
+    assert late.refresh_token == parse_tokens(answers[0]).refresh_token
     assert await server.accepts_token(late.access_token)
 
 
@@ -228,8 +226,8 @@ async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
     token = (await server.sign_in(client)).refresh_token
     newest = parse_tokens(await server.refresh(client, token))
     server.clock.advance(seconds=61)
-    assert INVALID == parse_error(await server.refresh(client, token))
-    assert INVALID == parse_error(await server.refresh(client, newest.refresh_token))
+    assert parse_error(await server.refresh(client, token)) == INVALID
+    assert parse_error(await server.refresh(client, newest.refresh_token)) == INVALID
     assert not await server.accepts_token(newest.access_token)
 
 
@@ -239,8 +237,8 @@ async def test_a_token_before_the_last_ends_the_sign_in_at_once(
     first = await server.sign_in(client)
     second = parse_tokens(await server.refresh(client, first.refresh_token))
     third = parse_tokens(await server.refresh(client, second.refresh_token))
-    assert INVALID == parse_error(await server.refresh(client, first.refresh_token))
-    assert INVALID == parse_error(await server.refresh(client, third.refresh_token))
+    assert parse_error(await server.refresh(client, first.refresh_token)) == INVALID
+    assert parse_error(await server.refresh(client, third.refresh_token)) == INVALID
     assert not await server.accepts_token(third.access_token)
 
 
@@ -268,8 +266,8 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     for _ in range(2):
         await server.exchange(client, code)
     account = await store.accounts.get(PERSON.user_id)
-    assert {"over"} == ended.keys() - account.ended_grants.keys()
-    assert 2 == len(account.ended_grants)
+    assert ended.keys() - account.ended_grants.keys() == {"over"}
+    assert len(account.ended_grants) == 2
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
 
 
@@ -280,7 +278,7 @@ async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     server.clock.advance(days=29, hours=23)
     token = parse_tokens(await server.refresh(client, token)).refresh_token
     server.clock.advance(days=30)
-    assert INVALID == parse_error(await server.refresh(client, token))
+    assert parse_error(await server.refresh(client, token)) == INVALID
 
 
 async def test_a_repeated_parameter_or_no_form_is_refused(
@@ -294,7 +292,7 @@ async def test_a_repeated_parameter_or_no_form_is_refused(
         server.http.post("/token", files={"code": (None, code)}),
         server.http.post("/token"),
     ):
-        assert (400, "invalid_request") == parse_error(await sent)
+        assert parse_error(await sent) == (400, "invalid_request")
 
 
 async def test_a_bug_of_ours_is_said_without_a_stack(
@@ -305,7 +303,7 @@ async def test_a_bug_of_ours_is_said_without_a_stack(
     code = await server.issue_code(client.client_id)
     server.error = RuntimeError(f"a secret of {ISSUER}'s")
     answer = await server.exchange(client, code)
-    assert (500, "server_error") == parse_error(answer)
+    assert parse_error(answer) == (500, "server_error")
     assert "a secret" not in answer.text + "".join(capsys.readouterr())
 
 
@@ -324,5 +322,5 @@ async def test_a_database_that_does_not_answer_is_said_in_time(
             await dead.http.post("/register", json={"redirect_uris": [REDIRECT]}),
             await dead.http.post("/revoke", data={"client_id": client.client_id}),
         ):
-            assert (503, "temporarily_unavailable") == parse_error(answer)
-            assert "5" == answer.headers["retry-after"]
+            assert parse_error(answer) == (503, "temporarily_unavailable")
+            assert answer.headers["retry-after"] == "5"
