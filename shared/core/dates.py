@@ -30,6 +30,11 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
+def day_name(count: int) -> str:
+    """Return the day in UTC, as YYYY-MM-DD, of a moment in microseconds since 1970."""
+    return from_microseconds(count).date().isoformat()
+
+
 def time_zone(name: str) -> tzinfo:
     """Load a time zone by its name, such as `UTC` or `Europe/Berlin`.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -55,16 +55,27 @@ class Postings:
             document's date in microseconds since 1970. Postings with fewer than `df` entries are
             truncated: a term's to its best entries, a facet's to its newest.
         since: The date from which a facet's postings are complete, even if truncated.
+        days: For a month, the number of its documents by day, as YYYY-MM-DD. It counts those that
+            truncated postings lack too.
     """
 
     df: int
     entries: Mapping[str, int]
     since: int = 0
+    days: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         """Whether no document is missing."""
         return self.df <= len(self.entries)
+
+    @property
+    def has_days(self) -> bool:
+        """Whether `days` counts every document.
+
+        It does not if the postings were written by an earlier release.
+        """
+        return self.df == sum(self.days.values())
 
 
 def pack(tf: int, length: int) -> int:

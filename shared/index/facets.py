@@ -88,6 +88,11 @@ def month_facet(moment: datetime) -> Facet:
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
 
+def is_month(facet_id: str) -> bool:
+    """Return whether the facet of this id is a month."""
+    return facet_id.startswith(f"{Kind.MONTH}:")
+
+
 def unique_entry(document_id: str) -> str:
     """Return an entry for a document's `facets` that no other document has."""
     return f"id:{document_id}"

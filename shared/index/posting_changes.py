@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.core.dates import day_name
 from shared.index.bm25 import CAP, best
-from shared.index.facets import parse_facet_id
+from shared.index.facets import is_month, parse_facet_id
 from shared.index.postings import TRACES, to_totals
 
 if TYPE_CHECKING:
@@ -78,16 +79,25 @@ class PostingsChange:
         df: The change of the document frequency.
         entries: Document id to the new entry, or to DELETE_FIELD.
         fields: Other fields to set.
+        days: For a month, the change of the number of documents of each day.
     """
 
     df: int = 0
     entries: dict[str, Any] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
+    days: Counter[str] = field(default_factory=Counter)
 
     def add(self, document_id: str, before: int | None, after: int | None) -> None:
         """Add the change of one document's entry."""
         self.entries[document_id] = DELETE_FIELD if after is None else after
         self.df += (after is not None) - (before is not None)
+
+    def add_dates(self, before: int | None, after: int | None) -> None:
+        """Add the change of one document's date, in microseconds since 1970."""
+        if before is not None:
+            self.days[day_name(before)] -= 1
+        if after is not None:
+            self.days[day_name(after)] += 1
 
     def document(self) -> dict[str, Any]:
         """Return the fields to merge into the stored postings.
@@ -99,7 +109,8 @@ class PostingsChange:
             return dict(self.fields)
         added = sum(entry is not DELETE_FIELD for entry in self.entries.values())
         sums = {"held": Increment(added)} | ({"df": Increment(self.df)} if self.df else {})
-        return {"postings": self.entries} | self.fields | sums
+        days = {day: Increment(count) for day, count in self.days.items() if count}
+        return {"postings": self.entries} | self.fields | sums | ({"days": days} if days else {})
 
 
 def postings_changes(
@@ -110,6 +121,8 @@ def postings_changes(
     for difference in differences:
         for name, before, after in difference.entries(names):
             changes[name].add(difference.document_id, before, after)
+            if name[0] == names.facets and is_month(name[1]):
+                changes[name].add_dates(before, after)
         for name, fields in difference.descriptions(names):
             changes[name].fields |= fields
     return changes

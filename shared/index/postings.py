@@ -2,8 +2,9 @@
 
 A document has `df` (the document frequency), `postings` (document id to entry), `held` (an upper
 bound of the number of entries: their number at the last truncation plus those added since) and,
-once it was truncated, `since` (the date from which a facet's postings are complete). `meta/lexicon`
-contains the totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
+once it was truncated, `since` (the date from which a facet's postings are complete). A month has
+`days` (its documents by day, those that truncation dropped included). `meta/lexicon` contains the
+totals. Each corpus has its own collections; those of traces are `trace_lexicon`,
 `trace_facets` and `meta/trace_lexicon`.
 
 The knowledge base has a single writer, the index job, which deletes postings that become empty.
@@ -199,7 +200,8 @@ def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     """Read postings from a document. Missing fields in a damaged one must not fail a search."""
     data = snapshot.to_dict() or {}
     entries = data.get("postings", {})
-    return Postings(data.get("df", len(entries)), entries, data.get("since", 0))
+    df = data.get("df", len(entries))
+    return Postings(df, entries, data.get("since", 0), data.get("days", {}))
 
 
 def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:

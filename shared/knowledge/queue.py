@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -126,6 +127,15 @@ class ChunkQueue:
     async def count_pending(self, step: str) -> int:
         """Count the chunks that wait for `step`, due or not."""
         return await self._database.count(pending_query(self._database.client, step))
+
+    async def is_done(self, step: str) -> bool:
+        """Return whether no chunk waits for `step` or is dead-lettered. Costs two reads."""
+        client = self._database.client
+        queries = pending_query(client, step), dead_letter_query(client, step)
+        chunks = await asyncio.gather(
+            *(self._database.find(query.select([]).limit(1)) for query in queries)
+        )
+        return not any(chunks)
 
     async def store_vectors(
         self, chunks: Sequence[PendingChunk], vectors: Sequence[Vector], model: str, now: datetime

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index_with
-from shared.core.dates import to_microseconds
+from shared.core.dates import day_name, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
@@ -117,6 +117,9 @@ async def assert_sound(ctx: Context) -> None:
                 chunk for chunk, date in entries.items() if date >= since
             } <= stored_terms.keys()
             facet = parse_facet_id(name[1], data["name"])
+            if facet.kind is Kind.MONTH:
+                days = Counter(day_name(date) for date in entries.values())
+                assert {day: count for day, count in data["days"].items() if count} == days
             assert (facet.id, facet.kind, facet.key) == (name[1], data["kind"], data["key"])
             assert data["name"] in expected.names[name] or facet.kind is not Kind.SOURCE
     assert await tombstones(ctx) == {}

@@ -136,12 +136,18 @@ def _differing(
 
 
 def _differs(correct: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
-    """Whether stored postings are wrong; their length `held` may be too high, never too low."""
+    """Whether stored postings are wrong.
+
+    Their length `held` may be too high, never too low. `days` may have days without documents.
+    """
     if correct is None:
         return True
-    exact = correct.keys() - {"held"}
-    return stored.get("held", 0) < correct["held"] or any(
-        stored.get(name) != correct[name] for name in exact
+    exact = correct.keys() - {"held", "days"}
+    days = {day: count for day, count in stored.get("days", {}).items() if count}
+    return (
+        stored.get("held", 0) < correct["held"]
+        or days != correct.get("days", {})
+        or any(stored.get(name) != correct[name] for name in exact)
     )
 
 

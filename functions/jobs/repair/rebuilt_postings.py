@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.dates import day_name
 from shared.index.bm25 import CAP, Totals
-from shared.index.facets import parse_facet_id
+from shared.index.facets import is_month, parse_facet_id
 from shared.index.posting_changes import SLACK, truncation_policies
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class RebuiltPostings:
         self._entries: dict[PostingsRef, dict[str, int]] = {}
         self._dropped: Counter[PostingsRef] = Counter()
         self._spellings: dict[PostingsRef, Counter[str]] = {}
+        self._days: defaultdict[PostingsRef, Counter[str]] = defaultdict(Counter)
 
     @property
     def totals(self) -> Totals:
@@ -95,6 +97,8 @@ class RebuiltPostings:
                 self._add_entry(ref, document_id, entry)
                 if collection == self._names.facets:
                     self._spellings[ref][state.facets[list_id]] += 1
+                    if is_month(list_id):
+                        self._days[ref][day_name(entry)] += 1
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 
@@ -106,7 +110,8 @@ class RebuiltPostings:
         """Return the correct stored fields of a posting list.
 
         `df` is the document frequency, `postings` the entries, and `held` an upper bound of their
-        number. `since` is the first date from which a truncated list of a facet is complete.
+        number. `since` is the first date from which a truncated list of a facet is complete. `days`
+        counts the documents of a month by day.
 
         Args:
             ref: The posting list.
@@ -122,6 +127,8 @@ class RebuiltPostings:
         data: dict[str, Any] = {"df": df, "postings": stored, "held": len(stored)}
         if ref[0] == self._names.facets:
             data |= self._facet_fields(ref, spelling)
+            if ref in self._days:
+                data["days"] = dict(self._days[ref])
             if len(stored) < len(entries):
                 # Entries of a facet are dates. Some of the latest dropped date may be missing, so
                 # the list is complete only from the next one on.
@@ -161,6 +168,7 @@ class RebuiltPostings:
             size -= _OVERHEAD + len(self._entries.pop(ref))
             self._dropped.pop(ref, None)
             self._spellings.pop(ref, None)
+            self._days.pop(ref, None)
         self._entry_count, self.end_at = size, refs[-1]
 
     def _facet_fields(self, ref: PostingsRef, spelling: str | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 from pydantic import ValidationError
 
 from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, get_recent
@@ -139,12 +140,18 @@ async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Cont
     assert {item.source_id for item in out.activity.top_sources} == {"sails", "yeast"}
 
 
-async def test_the_database_counts_days_missing_from_postings(ctx: Context, app: App) -> None:
-    await diary(ctx)
+async def truncate_june(ctx: Context, **fields: Any) -> None:
+    """Drop all entries from the postings of June but those of one source."""
     june = ctx.database.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
     entries = {name: entry for name, entry in data["postings"].items() if "bread" in name}
-    await june.update({"postings": entries, "since": min(entries.values()), "held": len(entries)})
+    truncated = {"postings": entries, "since": min(entries.values()), "held": len(entries)}
+    await june.update(truncated | fields)
+
+
+async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) -> None:
+    await diary(ctx)
+    await truncate_june(ctx)
     own, meter = metered(app)
     out = await get_recent(In(), own)
     assert out.activity is not None
@@ -152,8 +159,36 @@ async def test_the_database_counts_days_missing_from_postings(ctx: Context, app:
         "2024-06-06": 1, "2024-06-10": 2, "2024-06-12": 2
     }  # fmt: skip
     assert [element.source_id for element in out.activity.top_sources] == ["bread"]
+    assert out.activity.total == 5
     assert out.activity.partial
-    assert cost_of(meter) == (2, 5 + (1 + 1) + 1 + 5 + 1)
+    assert cost_of(meter) == (2, 5 + (1 + 1) + 2 + 1)
+
+
+async def test_the_database_counts_a_month_of_an_earlier_release(ctx: Context, app: App) -> None:
+    await diary(ctx)
+    await truncate_june(ctx, days=DELETE_FIELD)
+    own, meter = metered(app)
+    out = await get_recent(In(), own)
+    assert out.activity is not None
+    assert out.activity.total == 5
+    assert sum(item.chunks for item in out.activity.timeline) == 3
+    assert out.activity.partial
+    assert cost_of(meter) == (2, 5 + (1 + 1) + 2 + 1 + 1)
+
+
+async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
+    """A page reads as much of 200 passages by 100 authors as of 40 by 20."""
+    costs = []
+    for numbers in (range(20), range(20, 100)):
+        sources = [make_source(f"s{n}", author=f"A{n}", dates=[ago(n % 7)] * 2) for n in numbers]
+        for start in range(0, len(sources), 20):
+            await store_and_index(ctx, *sources[start : start + 20])
+        own, meter = metered(app)
+        out = await get_recent(In(), own)
+        costs.append(cost_of(meter))
+    assert out.activity is not None
+    assert out.activity.total == 200
+    assert costs[0] == costs[1] == (2, 11 + (1 + 1) + 2 + 20)
 
 
 async def test_only_the_total_counts_unindexed_passages(
@@ -233,7 +268,7 @@ async def test_a_call_is_two_round_trips_and_a_later_page_one(
     await diary(ctx)
     own, meter = metered(app)
     cursor = (await get_recent(In(limit=2), own)).next_cursor
-    assert cost_of(meter) == (2, 3 + (1 + 1) + 1 + 3)
+    assert cost_of(meter) == (2, 3 + (1 + 1) + 2 + 3)
     own, meter = metered(app)
     await get_recent(In(limit=2, cursor=cursor), own)
     assert cost_of(meter) == (1, 3)

@@ -14,6 +14,7 @@ from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Result
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Months = Mapping[str, Postings]
     """Month, as YYYY-MM, to the dates of its chunks; a month without chunks is missing."""
 
-MAX_SOURCES: Final = 100
+MAX_SOURCES: Final = 20
 """Maximum number of sources that are read for their authors."""
 MAX_TOP_ENTRIES: Final = 5
 """Number of sources and of authors returned."""
@@ -71,26 +72,30 @@ class Activity(Result):
     partial: bool = Field(
         description="Whether timeline, top_sources and top_authors may not add up to total. Recent"
         " changes are missing until they are indexed. In a period with very many passages,"
-        " top_sources and top_authors count only the newest."
+        " top_sources and top_authors count only the newest; in one with many sources, top_authors"
+        " counts only the 20 sources with the most passages."
     )
 
 
 async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
     """Count the passages of a span.
 
-    Costs two round trips, at most 14 postings, one count and 100 sources. The database counts the
-    days or months that truncated postings do not cover.
+    Costs two round trips, with at most 14 postings and 20 sources. While passages wait to be
+    indexed, the database counts the period.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
-    postings, total = await asyncio.gather(
-        InvertedIndex(ctx.database, KNOWLEDGE).read([], facets), Chunks(ctx.database).count(span)
+    postings, is_indexed = await asyncio.gather(
+        InvertedIndex(ctx.database, KNOWLEDGE).read([], facets),
+        ChunkQueue(ctx.database).is_done("index"),
     )
     months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
+    counts = [_count(unit, months) for unit in units.values()]
+    is_exact = is_indexed and all(_is_exact(unit, months) for unit in units.values())
     per_source = _per_source(months, span)
     busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
-    counts, sources = await asyncio.gather(
-        asyncio.gather(*(_count(unit, months, ctx) for unit in units.values())),
+    total, sources = await asyncio.gather(
+        _total(span, sum(counts) if is_exact else None, ctx),
         Sources(ctx.database).get_all(list(busiest)),
     )
     per_author = Counter[str]()
@@ -115,6 +120,11 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
         or len(per_source) > MAX_SOURCES
         or not all(_covers(months, unit) for unit in units.values()),
     )
+
+
+async def _total(span: DateSpan, indexed: int | None, ctx: Context) -> int:
+    """Return `indexed`, or have the database count if some passages are not indexed."""
+    return await Chunks(ctx.database).count(span) if indexed is None else indexed
 
 
 def _sort_by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -143,12 +153,21 @@ def _covers(months: Months, unit: DateSpan) -> bool:
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
 
-async def _count(unit: DateSpan, months: Months, ctx: Context) -> int:
-    if not _covers(months, unit):
-        return await Chunks(ctx.database).count(unit)
+def _is_exact(unit: DateSpan, months: Months) -> bool:
+    """Return whether `_count` counts every indexed chunk of a day or a month."""
     postings = months.get(unit.months[0])
+    return postings is None or postings.has_days or _covers(months, unit)
+
+
+def _count(unit: DateSpan, months: Months) -> int:
+    postings = months.get(unit.months[0])
+    if postings is None:
+        return 0
+    if postings.has_days:
+        first, last = unit.first.isoformat(), unit.last.isoformat()
+        return sum(count for day, count in postings.days.items() if first <= day <= last)
     moments = unit.microseconds
-    return sum(date in moments for date in postings.entries.values()) if postings else 0
+    return sum(date in moments for date in postings.entries.values())
 
 
 def _per_source(months: Months, span: DateSpan) -> Counter[str]:

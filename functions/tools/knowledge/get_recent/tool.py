@@ -70,8 +70,8 @@ async def get_recent(args: In, ctx: Context) -> Out:
     """List the newest passages of a period.
 
     The first page costs two round trips, or three if the period has no passages. It reads limit + 1
-    chunks, the postings of each month and up to 100 sources, and counts the chunks by queries.
-    Every other page costs one round trip and limit + 1 chunks.
+    chunks, the postings of each month and up to 20 sources. Every other page costs one round trip
+    and limit + 1 chunks.
     """
     span = period_dates(args.period, ctx.clock())
     after = None
