@@ -112,7 +112,7 @@ async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], 
                 assert process.poll() is None, f"{name} ended before it was killed"
                 with suppress(subprocess.TimeoutExpired):
                     await asyncio.to_thread(process.wait, 0.02)
-    assert KILLED == process.returncode
+    assert process.returncode == KILLED
 
 
 async def completed(job: Job, app: App) -> Report:
@@ -124,7 +124,7 @@ async def completed(job: Job, app: App) -> Report:
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
-async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project: str) -> None:
+async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> None:
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
     backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
     ctx = job_context(backends[0])
@@ -148,13 +148,13 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0
-    assert set() == await leases(ctx)
+    assert await leases(ctx) == set()
     for app in backends:
         await app.aclose()
 
 
 @pytest.mark.slow
-async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
+async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
     project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials = str(credentials_file(tmp_path))
@@ -169,13 +169,13 @@ async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
                 await killed(job.name, environment_of(settings), hangs)
                 let_go(library, models)
             async with opened(settings, utc_now) as app:
-                assert [] == (await completed(job, app)).failures
+                assert (await completed(job, app)).failures == []
         async with opened(settings, utc_now) as app:
             actual = digests(await state_of(job_context(app)))
     assert not (difference := differences(pinned(), actual)), difference
 
 
-async def test_repair_killed_after_a_commit_and_run_again_mends_all(
+async def test_repeated_repair_completes_a_killed_one(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
@@ -197,7 +197,7 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
         await assert_exact(ctx)
 
 
-async def test_materials_killed_while_embedded_are_completed(
+async def test_embedding_of_materials_resumes_after_a_kill(
     project: str,
 ) -> None:
     text = make_text(100)
@@ -213,9 +213,9 @@ async def test_materials_killed_while_embedded_are_completed(
             await killed(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
             model.usual = openai.Reply()
             report = await completed(INGEST_MATERIALS, app)
-            assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
+            assert (report.counts["ready"], report.counts["embedded"] <= UNSTORED) == (1, True)
             result = await extract_result(app, QUERY, document=content_id(text))
-            assert expected | {"known": True} == result
+            assert result == expected | {"known": True}
             assert await stored_contents(calm) == await stored_contents(app)
 
 

@@ -83,19 +83,19 @@ async def runs(model: Callable[..., Context], count: int) -> tuple[Report, datet
     return report, moment
 
 
-async def test_each_chunk_gets_the_card_that_the_model_writes(
+async def test_each_chunk_gets_the_models_card(
     model: Callable[..., Context],
 ) -> None:
     ctx = model()
     await store_and_prepare(ctx, source_of_notes(10))
     report = await cards(ctx, ample())
-    assert Report(Counter({"cards": 10, "by language model": 10})) == report
+    assert report == Report(Counter({"cards": 10, "by language model": 10}))
     assert {note_text(number): usual(number) for number in range(10)} == await cards_of(ctx)
     for data in (await chunks(ctx)).values():
-        assert {"embed", "index", "extract"} == set(data["pending"])
+        assert set(data["pending"]) == {"embed", "index", "extract"}
 
 
-async def test_a_run_tells_what_the_model_was_given_and_wrote(
+async def test_report_counts_the_models_tokens(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
@@ -103,10 +103,10 @@ async def test_a_run_tells_what_the_model_was_given_and_wrote(
     server.script.append(answered(LONG, (100, 20, 3)))
     server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
     await cards(ctx, ample())
-    assert (300, 57) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
+    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (300, 57)
 
 
-async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
+async def test_interrupted_run_reports_its_tokens(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
@@ -115,13 +115,13 @@ async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
         await cards(ctx, ample())
-    assert (100, 23) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
+    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (100, 23)
 
 
 @pytest.mark.parametrize(
     "probed", [answered(card_reply(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
 )
-async def test_what_the_probe_costs_is_reported_whatever_comes_of_it(
+async def test_tokens_of_the_probe_are_counted(
     model: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
     ctx = model()
@@ -132,37 +132,37 @@ async def test_what_the_probe_costs_is_reported_whatever_comes_of_it(
         await cards(ctx, ample())
     probes = sum(call.text.endswith(PROBE) for call in server.calls)
     others = len(server.calls) - probes
-    assert (1, True) == (others, probes > 0)
+    assert (others, probes > 0) == (1, True)
     expected = (60 * others + 40 * probes, 2 * others + 5 * probes)
-    assert expected == (ctx.meter.input_tokens, ctx.meter.output_tokens)
+    assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == expected
 
 
 async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Context]) -> None:
     await store_and_prepare(model(), source_of_notes(20))
     ctx = model()
     await cards(ctx, ample())
-    assert (21, 20) == (ctx.meter.documents_read, ctx.meter.documents_written)
+    assert (ctx.meter.documents_read, ctx.meter.documents_written) == (21, 20)
 
 
 async def test_a_run_with_nothing_to_do_costs_one_read(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
-    assert Report() == await cards(ctx, ample())
-    assert (1, 0) == (ctx.meter.documents_read, ctx.meter.documents_written)
-    assert [] == server.calls
+    assert await cards(ctx, ample()) == Report()
+    assert (ctx.meter.documents_read, ctx.meter.documents_written) == (1, 0)
+    assert server.calls == []
 
 
-async def test_without_a_language_model_the_texts_speak_for_themselves(settings: Settings) -> None:
+async def test_cards_are_extractive_without_a_model(settings: Settings) -> None:
     ctx = call_context(settings)
     await store_and_prepare(ctx, BAKING, source_of_notes(3))
     report = await cards(ctx, ample())
-    assert Report(Counter({"cards": 6, "extractive": 6})) == report
+    assert report == Report(Counter({"cards": 6, "extractive": 6}))
     card = {"summary": note_text(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
-    assert card == (await cards_of(ctx))[note_text(1)]
+    assert (await cards_of(ctx))[note_text(1)] == card
 
 
-async def test_a_text_without_a_sentence_loses_its_card(
+async def test_text_without_a_sentence_loses_its_card(
     settings: Settings,
 ) -> None:
     ctx = call_context(settings)
@@ -171,20 +171,20 @@ async def test_a_text_without_a_sentence_loses_its_card(
     ((name, _),) = (await chunks(ctx)).items()
     await set_fields(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
     await cards(ctx, ample())
-    assert {} == await cards_of(ctx)
-    assert 0 == await count_pending(ctx)
+    assert await cards_of(ctx) == {}
+    assert await count_pending(ctx) == 0
 
 
-async def test_a_short_text_is_no_matter_for_a_model(
+async def test_short_text_is_not_sent_to_the_model(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
     await store_and_prepare(ctx, BAKING)
-    assert {"cards": 3, "extractive": 3} == (await cards(ctx, ample())).counts
-    assert [] == server.calls
+    assert (await cards(ctx, ample())).counts == {"cards": 3, "extractive": 3}
+    assert server.calls == []
 
 
-async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
+async def test_only_a_changed_text_gets_a_new_card(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(model(), source_of_notes(2))
@@ -196,13 +196,13 @@ async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
         model(), replace(source_of_notes(2), sections=sections, title="Bread", tags=("new",))
     )
     ctx = model(LATER)
-    assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
+    assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
     assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
     times = {text: card["generated_at"] for text, card in (await cards_of(ctx)).items()}
     assert {note_text(0): NOON, changed.text: LATER} == times
 
 
-async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
+async def test_chunk_edited_during_the_run_gets_a_new_card(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     ctx = model()
@@ -221,11 +221,11 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
     new = f"This is what it says now. {note_text(0)}"
     await set_fields(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
-    assert {"cards": 1, "by language model": 2} == (await running).counts
-    assert "New." == (await cards_of(ctx))[new]["summary"]
+    assert (await running).counts == {"cards": 1, "by language model": 2}
+    assert (await cards_of(ctx))[new]["summary"] == "New."
 
 
-async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
+async def test_outage_stops_the_run_and_defers_no_chunk(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(model(), source_of_notes(12))
@@ -239,7 +239,7 @@ async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
     )
     server.usual = Reply()
     await cards(model(), ample())
-    assert 12 == len(await cards_of(model()))
+    assert len(await cards_of(model())) == 12
 
 
 @pytest.mark.parametrize(
@@ -250,56 +250,56 @@ async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
         (said("No."), PlatformFault),
     ],
 )
-async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
+async def test_misconfigured_model_defers_no_chunk(
     model: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
     await store_and_prepare(model(), source_of_notes(3))
     server.usual = reply
     with pytest.raises(error):
         await cards(model(), ample())
-    assert {} == await cards_of(model())
+    assert await cards_of(model()) == {}
     assert all(data["tries"] == {} for data in (await chunks(model())).values())
 
 
 @pytest.mark.parametrize("reply", [blocked(), refusal(400, "INVALID_ARGUMENT")])
-async def test_a_refused_text_gets_an_extractive_card_at_once(
+async def test_refused_text_gets_an_extractive_card_at_once(
     model: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
     await store_and_prepare(model(), source_of_notes(10))
     server.troubles[ODD] = reply
     report = await cards(model(), ample())
-    assert {"cards": 10, "by language model": 9, "extractive": 1} == report.counts
-    assert [] == report.failures
-    assert "extractive" == (await cards_of(model()))[note_text(3)]["model"]
+    assert report.counts == {"cards": 10, "by language model": 9, "extractive": 1}
+    assert report.failures == []
+    assert (await cards_of(model()))[note_text(3)]["model"] == "extractive"
 
 
-async def test_a_model_with_too_long_a_summary_is_reported_and_tries_again(
+async def test_overlong_summary_is_reported_and_retried(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(model(), source_of_notes(1))
     server.script.append(answered(LONG))
     await cards(model(), ample())
-    assert MODEL == (await cards_of(model()))[note_text(0)]["model"]
+    assert (await cards_of(model()))[note_text(0)]["model"] == MODEL
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
 
 
-async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
+async def test_repeated_bad_answers_end_in_an_extractive_card(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(model(), source_of_notes(10))
     server.troubles[ODD] = answered(LONG)
     report, _ = await runs(model, 4)
-    assert 1 == len(report.failures)
+    assert len(report.failures) == 1
     assert "answered twice" in report.failures[0].reason
     odd = (await chunks_by_content(model()))[note_text(3)]
-    assert ({"card": 4}, True) == (odd["tries"], "card" in odd["pending"])
+    assert (odd["tries"], "card" in odd["pending"]) == ({"card": 4}, True)
     report = await cards(model(NOON + timedelta(hours=5)), ample())
-    assert ([], {"cards": 1, "extractive": 1}) == (report.failures, report.counts)
-    assert 10 == len(await cards_of(model()))
+    assert (report.failures, report.counts) == ([], {"cards": 1, "extractive": 1})
+    assert len(await cards_of(model())) == 10
 
 
-async def test_a_text_that_always_fails_is_dead_lettered_and_blocks_none(
+async def test_text_that_always_fails_is_dead_lettered(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)
@@ -307,35 +307,35 @@ async def test_a_text_that_always_fails_is_dead_lettered_and_blocks_none(
     server.troubles[ODD] = refusal(503, retry_after="3600")
     report, moment = await runs(lambda moment: call_context(settings, generator, moment), 5)
     ctx = call_context(settings, generator, moment + timedelta(days=1))
-    assert 1 == len(report.failures)
-    assert 9 == len(await cards_of(ctx))
+    assert len(report.failures) == 1
+    assert len(await cards_of(ctx)) == 9
     odd = (await chunks_by_content(ctx))[note_text(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
-    assert Report() == await cards(ctx, ample())
+    assert await cards(ctx, ample()) == Report()
     server.troubles.clear()
     assert JOB.dead_letters is not None
-    assert 1 == await JOB.dead_letters.retry(ctx)
-    assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
+    assert await JOB.dead_letters.retry(ctx) == 1
+    assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
     await generator.aclose()
 
 
-async def test_a_run_without_time_makes_nothing(model: Callable[..., Context]) -> None:
+async def test_run_without_time_makes_no_card(model: Callable[..., Context]) -> None:
     await store_and_prepare(model(), source_of_notes(3))
     report = await cards(model(), nothing())
-    assert ({}, False) == (report.counts, report.finished)
+    assert (report.counts, report.finished) == ({}, False)
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Context]) -> None:
+async def test_run_out_of_time_keeps_its_cards(model: Callable[..., Context]) -> None:
     await store_and_prepare(model(), source_of_notes(12))
     done: list[int] = []
     report = await cards(model(), one_step(done.append))
-    assert (8, False) == (report.counts["cards"], report.finished)
-    assert 4 == await count_pending(model())
-    assert {"cards": 4, "by language model": 4} == (await cards(model(), ample())).counts
+    assert (report.counts["cards"], report.finished) == (8, False)
+    assert await count_pending(model()) == 4
+    assert (await cards(model(), ample())).counts == {"cards": 4, "by language model": 4}
 
 
-async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
+async def test_probe_is_long_enough_for_the_model(
     model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await store_and_prepare(model(), source_of_notes(1))
@@ -346,7 +346,7 @@ async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
     assert ctx.meter.output_tokens > 0
 
 
-async def test_cards_of_another_model_are_made_again_when_asked(
+async def test_renew_queues_cards_of_another_model(
     model: Callable[..., Context], settings: Settings
 ) -> None:
     plain = call_context(settings)
@@ -358,15 +358,15 @@ async def test_cards_of_another_model_are_made_again_when_asked(
     )
     await set_fields(plain, f"chunks/{name}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
-    assert (2, 2) == (await JOB.renew(model()), await count_pending(plain))
-    assert {"cards": 2, "by language model": 2} == (await cards(model(LATER), ample())).counts
+    assert (await JOB.renew(model()), await count_pending(plain)) == (2, 2)
+    assert (await cards(model(LATER), ample())).counts == {"cards": 2, "by language model": 2}
     made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
-    assert Counter({MODEL: 2, "extractive": 3, BY_HAND: 1}) == Counter(made_by.values())
-    assert 0 == await JOB.renew(model())
-    assert (2, BY_HAND) == (await JOB.renew(plain), made_by[note_text(2)])
+    assert Counter(made_by.values()) == Counter({MODEL: 2, "extractive": 3, BY_HAND: 1})
+    assert await JOB.renew(model()) == 0
+    assert (await JOB.renew(plain), made_by[note_text(2)]) == (2, BY_HAND)
 
 
-async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:
+async def test_run_needs_its_lease(settings: Settings, server: FakeVertex) -> None:
     generator = generator_of(server)
     app = App(settings, generator=generator)
     await store_and_prepare(call_context(settings), source_of_notes(2))

@@ -89,7 +89,7 @@ def killed(settings: Settings, server: FakeVertex, environment: dict[str, str]) 
 
 
 @pytest.mark.parametrize("answered", [pytest.param(3, marks=pytest.mark.slow), 13])
-async def test_a_run_killed_while_the_model_wrote_is_completed(
+async def test_next_run_completes_one_killed_during_a_model_call(
     settings: Settings, answered: int
 ) -> None:
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")

@@ -35,7 +35,7 @@ async def baking(ctx: Context) -> list[PendingChunk]:
     return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
 
 
-async def test_a_chunk_is_read_as_it_was_put_in(ctx: Context) -> None:
+async def test_chunk_is_read_as_stored(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING)
     stored = await Chunks(ctx.database).get(chunks[0].chunk_id)
     assert stored is not None
@@ -44,38 +44,38 @@ async def test_a_chunk_is_read_as_it_was_put_in(ctx: Context) -> None:
     assert len(stored.vector or ()) == DIMENSION
 
 
-async def test_a_missing_chunk_is_none(ctx: Context) -> None:
+async def test_missing_chunk_is_none(ctx: Context) -> None:
     assert await Chunks(ctx.database).get("nowhere") is None
 
 
-async def test_what_waits_carries_what_is_embedded_of_it(ctx: Context) -> None:
+async def test_pending_chunk_has_its_embedding_text(ctx: Context) -> None:
     expected = {chunk.chunk_id: chunk.embedding_text for chunk in with_chunks(BAKING).chunks}
-    assert expected == {chunk.chunk_id: chunk.text for chunk in await baking(ctx)}
+    assert {chunk.chunk_id: chunk.text for chunk in await baking(ctx)} == expected
 
 
-async def test_what_waits_is_read_up_to_a_limit(ctx: Context, meter: Meter) -> None:
+async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
     await baking(ctx)
     before = meter.documents_read
     assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
 
 
-async def test_those_that_waited_longest_come_first(ctx: Context) -> None:
+async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
     await Ingestion(ctx.database).save([with_chunks(SAILING)], NOON)
     await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON - timedelta(days=1))
     waiting = await ChunkQueue(ctx.database).pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
-    assert expected == [chunk.chunk_id.partition("-")[0] for chunk in waiting]
+    assert [chunk.chunk_id.partition("-")[0] for chunk in waiting] == expected
 
 
-async def test_what_is_not_due_waits_but_is_counted(ctx: Context) -> None:
+async def test_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
     await baking(ctx)
     assert await ChunkQueue(ctx.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
     assert await ChunkQueue(ctx.database).count_pending("embed") == 3
     assert await ChunkQueue(ctx.database).count_pending("cluster") == 0
 
 
-async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
+async def test_only_an_edited_chunk_stays_pending(
     ctx: Context,
 ) -> None:
     read = await baking(ctx)
@@ -89,7 +89,7 @@ async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
     assert ["embedding" in stored[chunk.chunk_id] for chunk in read] == [True, False, True]
 
 
-async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(ctx: Context) -> None:
+async def test_chunk_deleted_after_its_read_stays_deleted(ctx: Context) -> None:
     read = await baking(ctx)
     await ctx.database.document("chunks", read[0].chunk_id).delete()
     assert (
@@ -98,7 +98,7 @@ async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(ctx: Context
     assert set(await documents(ctx, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
-async def test_a_chunk_deleted_since_it_was_read_gets_no_vector(ctx: Context) -> None:
+async def test_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> None:
     read = await baking(ctx)
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
     assert (
@@ -109,7 +109,7 @@ async def test_a_chunk_deleted_since_it_was_read_gets_no_vector(ctx: Context) ->
     assert await Chunks(ctx.database).nearest(UNIT, 10) == []
 
 
-async def test_a_failure_delays_the_step_and_counts_the_try(ctx: Context) -> None:
+async def test_failure_defers_the_step_and_counts_an_attempt(ctx: Context) -> None:
     read = await baking(ctx)
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     data = (await documents(ctx, "chunks"))[read[0].chunk_id]
@@ -120,18 +120,18 @@ async def test_a_failure_delays_the_step_and_counts_the_try(ctx: Context) -> Non
     assert (data["parked"], data["tries"]) == ({}, {"embed": 1})
 
 
-async def test_a_step_that_failed_delays_no_other_step(ctx: Context) -> None:
+async def test_failed_step_defers_no_other_step(ctx: Context) -> None:
     odd, *others = await baking(ctx)
     await ChunkQueue(ctx.database).defer("embed", odd, "too odd", NOON)
     due = {
         step: await ChunkQueue(ctx.database).pending(step, NOON, 10) for step in ("embed", "index")
     }
     expected = {chunk.chunk_id for chunk in others}
-    assert expected == {chunk.chunk_id for chunk in due["embed"]}
+    assert {chunk.chunk_id for chunk in due["embed"]} == expected
     assert expected | {odd.chunk_id} == {chunk.chunk_id for chunk in due["index"]}
 
 
-async def test_each_step_counts_its_own_tries(ctx: Context) -> None:
+async def test_steps_count_their_attempts_separately(ctx: Context) -> None:
     chunk_id = (await baking(ctx))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
@@ -148,7 +148,7 @@ async def test_each_step_counts_its_own_tries(ctx: Context) -> None:
     }
 
 
-async def test_a_vector_takes_no_other_step_away(ctx: Context) -> None:
+async def test_storing_a_vector_ends_only_its_own_step(ctx: Context) -> None:
     await ChunkQueue(ctx.database).store_vectors(
         await baking(ctx), [UNIT] * 3, "model-1", ctx.clock()
     )
@@ -156,7 +156,7 @@ async def test_a_vector_takes_no_other_step_away(ctx: Context) -> None:
     assert counts == [0, 3]
 
 
-async def test_waits_grow_and_after_five_tries_the_step_is_dead_lettered(ctx: Context) -> None:
+async def test_fifth_failure_dead_letters_the_step(ctx: Context) -> None:
     chunk_id = (await baking(ctx))[0].chunk_id
     waits: list[timedelta | None] = []
     moment = NOON
@@ -173,14 +173,14 @@ async def test_waits_grow_and_after_five_tries_the_step_is_dead_lettered(ctx: Co
     assert data["pending"] == dict.fromkeys(LATER, NOON)
 
 
-async def test_a_failure_of_what_was_edited_meanwhile_is_forgotten(ctx: Context) -> None:
+async def test_failure_of_an_edited_chunk_is_ignored(ctx: Context) -> None:
     read = await baking(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
     await ChunkQueue(ctx.database).defer("embed", read[0], "too odd", NOON)
     assert len(await ChunkQueue(ctx.database).pending("embed", NOON, 10)) == 3
 
 
-async def test_a_vector_forgets_the_tries_before_it(ctx: Context) -> None:
+async def test_storing_a_vector_resets_the_attempts(ctx: Context) -> None:
     chunk = (await baking(ctx))[0]
     await ChunkQueue(ctx.database).defer("embed", chunk, "too odd", NOON)
     due = await ChunkQueue(ctx.database).pending("embed", NOON + timedelta(minutes=2), 10)
@@ -190,7 +190,7 @@ async def test_a_vector_forgets_the_tries_before_it(ctx: Context) -> None:
     assert data["embedding_model"] == "model-1"
 
 
-async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
+async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
     read = await baking(ctx)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
@@ -202,7 +202,7 @@ async def test_opposite_directions_are_unrelated(ctx: Context) -> None:
     assert [neighbour.similarity for neighbour in neighbours] == [1.0, 0.0, 0.0]
 
 
-async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context) -> None:
+async def test_write_of_other_fields_keeps_the_vector(ctx: Context) -> None:
     read = await baking(ctx)
     await set_fields(ctx, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
     stored = await ChunkQueue(ctx.database).store_vectors(
@@ -212,7 +212,7 @@ async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(ctx: Context)
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
 
 
-async def test_what_is_beside_a_step_is_written_with_it_or_not_at_all(ctx: Context) -> None:
+async def test_extra_writes_commit_with_their_step_or_not_at_all(ctx: Context) -> None:
     first, second, _ = await baking(ctx)
     await set_fields(ctx, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
     made = [
@@ -229,7 +229,7 @@ def note(ctx: Context, name: str) -> Write:
     return lambda batch: batch.set(reference, {})
 
 
-async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(ctx: Context) -> None:
+async def test_extraction_during_a_step_keeps_it_pending(ctx: Context) -> None:
     first, *_ = await baking(ctx)
     update = {"extracted": {"a": {"type": "decision", "topics": []}}}
     await set_fields(ctx, f"chunks/{first.chunk_id}", update)
@@ -240,7 +240,7 @@ async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(ctx: Context) -
     assert (await documents(ctx, "chunks"))[first.chunk_id]["extracted"] == update["extracted"]
 
 
-async def test_what_is_dead_lettered_is_reported_and_can_wait_again(ctx: Context) -> None:
+async def test_dead_letters_are_listed_and_can_be_retried(ctx: Context) -> None:
     first, *_ = await baking(ctx)
     await ChunkQueue(ctx.database).defer("embed", replace(first, tries=4), "too odd", NOON)
     assert await ChunkQueue(ctx.database).dead_letters("embed", 10) == [

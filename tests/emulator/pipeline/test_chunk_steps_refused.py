@@ -40,7 +40,7 @@ def beside(ctx: Context, name: str, text: str) -> Write:
     return lambda batch: batch.set(reference, {"text": text})
 
 
-async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context) -> None:
+async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
     chunks = await waiting(ctx)
     odd = chunks[3].chunk_id
     made = [
@@ -51,10 +51,10 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context)
         await ChunkQueue(ctx.database).complete("card", made)
     assert (9, [odd]) == (refused.value.stored, [chunk.chunk_id for chunk in refused.value.chunks])
     stored = await documents(ctx, "chunks")
-    assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
+    assert {name for name, data in stored.items() if "card" in data["pending"]} == {odd}
 
 
-async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context) -> None:
+async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     chunks = await waiting(ctx)
     text = "x" * (MAX_COMMIT_BYTES // 6)
     made = [
@@ -64,7 +64,7 @@ async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context
     assert {chunk.chunk_id for chunk in chunks} == set(await documents(ctx, "notes"))
 
 
-async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) -> None:
+async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> None:
     chunks = await waiting(ctx)
     odd = chunks[0].chunk_id
 
@@ -76,16 +76,16 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) ->
 
     report = Report()
     await process_pending(StepWork("card", "cards", make, probe), ctx, ample(), report)
-    assert {"cards": 9} == report.counts
+    assert report.counts == {"cards": 9}
     (failure,) = report.failures
     assert failure.name == odd
     assert "too large" in failure.reason
-    assert 1 == (await documents(ctx, "chunks"))[odd]["tries"]["card"]
+    assert (await documents(ctx, "chunks"))[odd]["tries"]["card"] == 1
 
 
-async def test_writes_that_are_too_much_at_once_are_committed_in_parts(ctx: Context) -> None:
+async def test_oversized_commit_is_split(ctx: Context) -> None:
     text = "x" * (MAX_COMMIT_BYTES // 6)
     writes = [beside(ctx, str(n), text) for n in range(10)]
-    assert 10 == await ctx.database.commit_skipping_conflicts(writes)
+    assert await ctx.database.commit_skipping_conflicts(writes) == 10
     with pytest.raises(PlatformFault):
         await ctx.database.commit_skipping_conflicts([*writes, beside(ctx, "odd", TOO_LONG)])

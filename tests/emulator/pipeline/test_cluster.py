@@ -76,26 +76,26 @@ async def cluster_of(ctx: Context, theme: str) -> str:
     matches = [
         name for name, sources in (await sources_by_cluster(ctx)).items() if theme in sources
     ]
-    assert 1 == len(matches)
+    assert len(matches) == 1
     return matches[0]
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_passages_about_one_thing_become_a_cluster(ctx: Context) -> None:
+async def test_chunks_about_one_subject_form_a_cluster(ctx: Context) -> None:
     assert [{theme} for theme in sorted(THEMES)] == sorted(
         (await sources_by_cluster(ctx)).values(), key=str
     )
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_every_cluster_has_its_own_name_of_three_to_six_words(ctx: Context) -> None:
+async def test_cluster_names_are_unique_and_short(ctx: Context) -> None:
     stored = (await documents(ctx, "clusters")).values()
-    assert {True} == {3 <= len(data["name"].split()) <= 6 for data in stored}
+    assert {3 <= len(data["name"].split()) <= 6 for data in stored} == {True}
     assert len(THEMES) == len({data["name"] for data in stored})
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_cluster_is_described_by_words_of_its_passages(ctx: Context) -> None:
+async def test_cluster_is_described_by_words_of_its_chunks(ctx: Context) -> None:
     cluster_id = await cluster_of(ctx, "bees")
     cluster = await Clusters(ctx.database).get(cluster_id)
     assert cluster
@@ -104,58 +104,58 @@ async def test_a_cluster_is_described_by_words_of_its_passages(ctx: Context) -> 
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_sizes_are_true_and_nothing_waits_but_the_index(ctx: Context) -> None:
+async def test_sizes_are_exact_and_only_indexing_is_pending(ctx: Context) -> None:
     stored_sizes, counted = await cluster_sizes(ctx)
-    assert (counted, 0) == (stored_sizes, await count_pending_chunks(ctx))
+    assert (stored_sizes, await count_pending_chunks(ctx)) == (counted, 0)
     members = [data for data in (await chunks(ctx)).values() if data.get("cluster_id")]
-    assert {True} == {"index" in data["pending"] for data in members}
+    assert {"index" in data["pending"] for data in members} == {True}
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_run_with_nothing_to_do_costs_four_reads_and_no_write(
+async def test_idle_run_costs_four_reads_and_no_write(
     app: App,
 ) -> None:
     meter = Meter()
-    assert Report() == await run(app.context(Caller(), meter))
-    assert (4, 0) == (meter.documents_read, meter.documents_written)
+    assert await run(app.context(Caller(), meter)) == Report()
+    assert (meter.documents_read, meter.documents_written) == (4, 0)
 
 
-async def test_an_empty_base_costs_one_read(ctx: Context, meter: Meter) -> None:
-    assert Report() == await run(ctx)
-    assert (1, 0) == (meter.documents_read, meter.documents_written)
+async def test_empty_base_costs_one_read(ctx: Context, meter: Meter) -> None:
+    assert await run(ctx) == Report()
+    assert (meter.documents_read, meter.documents_written) == (1, 0)
 
 
-async def test_of_few_passages_no_clusters_are_made_and_the_run_says_why(ctx: Context) -> None:
+async def test_too_few_chunks_form_no_cluster_with_a_reason(ctx: Context) -> None:
     await add_sources(ctx, themed_source("bread"))
     report = await run(ctx)
-    assert (TOO_FEW, {}, 0) == (
+    assert (
         report.note,
         await sources_by_cluster(ctx),
         await count_pending_chunks(ctx),
-    )
+    ) == (TOO_FEW, {}, 0)
 
 
-async def test_few_passages_become_clusters_once_there_are_enough(ctx: Context) -> None:
+async def test_clusters_appear_once_there_are_enough_chunks(ctx: Context) -> None:
     await add_sources(ctx, themed_source("bread"))
     await run(ctx)
     await add_sources(ctx, themed_source("bees"), themed_source("chess"))
     await run(ctx)
-    assert 3 == len(await sources_by_cluster(ctx))
+    assert len(await sources_by_cluster(ctx)) == 3
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_new_passage_joins_its_cluster_and_a_stray_joins_none(ctx: Context) -> None:
+async def test_new_chunk_joins_a_cluster_unless_it_is_an_outlier(ctx: Context) -> None:
     before = await cluster_of(ctx, "boats")
     await add_sources(ctx, themed_source("boats", range(SIZE + 1)), unrelated_source(4))
     report = await run(ctx)
     stored_sizes, counted = await cluster_sizes(ctx)
     assert (2, counted) == (report.counts["placed"], stored_sizes)
     assert {before: {"boats"}}.items() <= (await sources_by_cluster(ctx)).items()
-    assert 0 == report.counts["topics"]
+    assert report.counts["topics"] == 0
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_passage_that_left_a_cluster_no_longer_counts(ctx: Context) -> None:
+async def test_chunk_that_left_a_cluster_is_not_counted(ctx: Context) -> None:
     await add_sources(ctx, themed_source("boats", range(SIZE - 2)))
     await run(ctx)
     stored_sizes, counted = await cluster_sizes(ctx)
@@ -163,7 +163,7 @@ async def test_a_passage_that_left_a_cluster_no_longer_counts(ctx: Context) -> N
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_cluster_that_lost_all_its_passages_goes(ctx: Context) -> None:
+async def test_empty_cluster_is_deleted(ctx: Context) -> None:
     gone = await cluster_of(ctx, "clouds")
     await add_sources(ctx, themed_source("clouds", range(3)))
     await run(ctx)
@@ -172,7 +172,7 @@ async def test_a_cluster_that_lost_all_its_passages_goes(ctx: Context) -> None:
     assert gone not in await documents(ctx, "clusters")
 
 
-async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
+async def test_reclustering_keeps_the_ids_of_old_clusters(
     ctx: Context,
 ) -> None:
     old = [themed_source(theme) for theme in ("bread", "boats", "bees", "chess")]
@@ -182,7 +182,7 @@ async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
     await add_sources(ctx, themed_source("clouds"))
     report = await run(ctx)
     after = await documents(ctx, "clusters")
-    assert (5, 5) == (report.counts["topics"], len(after))
+    assert (report.counts["topics"], len(after)) == (5, 5)
     assert before.keys() < after.keys()
     fields = ("name", "description", "keywords", "created_at")
     for name, data in before.items():
@@ -190,52 +190,52 @@ async def test_many_new_passages_make_clusters_and_old_ones_keep_ids(
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_without_time_to_read_all_new_passages_find_their_clusters(
+async def test_run_short_of_time_assigns_new_chunks(
     ctx: Context,
 ) -> None:
     before = await cluster_of(ctx, "boats")
     await add_sources(ctx, themed_source("boats", range(SIZE + 12)))
     report = await cluster(ctx, hasty_budget())
     stored_sizes, counted = await cluster_sizes(ctx)
-    assert (False, NO_TIME, 0, 12) == (
+    assert (
         report.finished, report.note, report.counts["topics"], report.counts["placed"],
-    )  # fmt: skip
-    assert (counted, 0) == (stored_sizes, await count_pending_chunks(ctx))
+    ) == (False, NO_TIME, 0, 12)  # fmt: skip
+    assert (stored_sizes, await count_pending_chunks(ctx)) == (counted, 0)
     assert counted[before] > SIZE
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert (await run(ctx)).counts["topics"] == 5
 
 
-async def test_without_time_for_first_clusters_passages_go_on_waiting(ctx: Context) -> None:
+async def test_chunks_stay_pending_if_first_clustering_lacks_time(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
     report = await cluster(ctx, hasty_budget())
-    assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
+    assert (report.finished, report.note, +report.counts) == (False, NO_TIME, {})
     assert len(THEMES) * SIZE == await count_pending_chunks(ctx)
 
 
-async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(ctx: Context) -> None:
+async def test_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
     given_up = next(iter(await chunks(ctx)))
     parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
     await ctx.database.document("chunks", given_up).update(parked)
     await run(ctx)
     data = (await chunks(ctx))[given_up]
-    assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
+    assert ("index" in data["pending"], data["tries"], data["parked"]) == (True, {}, {})
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_after_a_week_any_change_makes_the_clusters_again(
+async def test_any_change_after_a_week_causes_reclustering(
     ctx: Context, clock: SettableClock
 ) -> None:
     await add_sources(ctx, themed_source("boats", range(SIZE + 1)))
-    assert 0 == (await run(ctx)).counts["topics"]
+    assert (await run(ctx)).counts["topics"] == 0
     clock.now += timedelta(days=7)
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert (await run(ctx)).counts["topics"] == 5
     clock.now += timedelta(days=7)
-    assert Report() == await run(ctx)
+    assert await run(ctx) == Report()
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_making_clusters_again_of_the_same_passages_moves_nothing(
+async def test_reclustering_the_same_chunks_changes_nothing(
     ctx: Context, clock: SettableClock
 ) -> None:
     before = {name: data.get("cluster_id") for name, data in (await chunks(ctx)).items()}
@@ -247,7 +247,7 @@ async def test_making_clusters_again_of_the_same_passages_moves_nothing(
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_the_order_in_which_passages_came_makes_no_difference(
+async def test_order_of_ingest_does_not_matter(
     ctx: Context, settings: Settings, clock: SettableClock
 ) -> None:
     other = settings.model_copy(
@@ -262,40 +262,40 @@ async def test_the_order_in_which_passages_came_makes_no_difference(
     await opened.aclose()
 
 
-async def test_out_of_time_it_goes_on_where_it_stopped(ctx: Context) -> None:
+async def test_next_run_continues_one_out_of_time(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(140))
     first = await cluster(ctx, one_step())
-    assert (False, 200) == (first.finished, first.counts["placed"])
+    assert (first.finished, first.counts["placed"]) == (False, 200)
     second = await run(ctx)
     stored_sizes, counted = await cluster_sizes(ctx)
-    assert (True, 15, counted, 0) == (
+    assert (
         second.finished, second.counts["placed"], stored_sizes, await count_pending_chunks(ctx),
-    )  # fmt: skip
+    ) == (True, 15, counted, 0)  # fmt: skip
 
 
-async def test_without_time_it_changes_nothing(ctx: Context) -> None:
+async def test_run_without_time_changes_nothing(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
     report = await cluster(ctx, nothing())
-    assert (False, {}) == (report.finished, await documents(ctx, "clusters"))
+    assert (report.finished, await documents(ctx, "clusters")) == (False, {})
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_during_a_move_to_another_model_clusters_stay_as_they_are(
+async def test_clusters_stay_during_a_migration(
     ctx: Context,
 ) -> None:
     await add_sources(ctx, themed_source("boats", range(2 * SIZE)))
     before = await stored_documents(ctx)
     there = await EmbeddingSpace(ctx.database).state()
     await EmbeddingSpace(ctx.database).start_migration(there, WordEmbedder(), NOON)
-    assert REEMBEDDING == (await run(ctx)).note
-    assert {**before, "meta/embedding": ...} == {
+    assert (await run(ctx)).note == REEMBEDDING
+    assert {
         **await stored_documents(ctx),
         "meta/embedding": ...,
-    }
+    } == {**before, "meta/embedding": ...}
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_after_a_move_clusters_are_made_again_and_keep_their_ids(
+async def test_reclustering_after_a_migration_keeps_ids(
     ctx: Context,
 ) -> None:
     before = await sources_by_cluster(ctx)
@@ -304,47 +304,47 @@ async def test_after_a_move_clusters_are_made_again_and_keep_their_ids(
     for chunk_id in await documents(ctx, "chunks"):
         reference = ctx.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
-    assert 5 == (await run(ctx)).counts["topics"]
-    assert (before, 0) == (await sources_by_cluster(ctx), await count_pending_chunks(ctx))
-    assert "other words" == (await documents(ctx, "meta"))["clustering"]["model"]
+    assert (await run(ctx)).counts["topics"] == 5
+    assert (await sources_by_cluster(ctx), await count_pending_chunks(ctx)) == (before, 0)
+    assert (await documents(ctx, "meta"))["clustering"]["model"] == "other words"
 
 
-async def test_two_runs_at_once_are_one(ctx: Context, app: App) -> None:
+async def test_concurrent_runs_exclude_each_other(ctx: Context, app: App) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
     lease = await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     assert not isinstance(lease, datetime)
     assert isinstance(await run_job(JOB, app), AlreadyRunning)
 
 
-async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:
+async def test_run_without_its_lease_writes_nothing(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
     await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
     await ctx.database.document("leases", JOB.name).update({"holder": "another"})
     with pytest.raises(LeaseLost):
         await run(ctx)
-    assert {} == await documents(ctx, "clusters")
+    assert await documents(ctx, "clusters") == {}
 
 
-async def test_clusters_of_the_sample_stay_until_enough_has_changed(ctx: Context) -> None:
+async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> None:
     await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
     await add_knowledge(ctx)
     before = await documents(ctx, "clusters")
     report = await run(ctx)
-    assert (0, 0) == (report.counts["topics"], await count_pending_chunks(ctx))
-    assert before == await documents(ctx, "clusters")
+    assert (report.counts["topics"], await count_pending_chunks(ctx)) == (0, 0)
+    assert await documents(ctx, "clusters") == before
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_a_cluster_of_the_sample_keeps_name_and_passages(ctx: Context) -> None:
+async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
     """It has `named_by: "hand"`, and no central passages are stored of it."""
     bread = await cluster_of(ctx, "bread")
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
     await ctx.database.document("meta", "clustering").update({"changed": 20})
-    assert 5 == (await run(ctx)).counts["topics"]
+    assert (await run(ctx)).counts["topics"] == 5
     named = (await documents(ctx, "clusters"))[bread]
-    assert ("Bread at home", "hand", SIZE) == (
+    assert (
         named["name"],
         named["named_by"],
         len(named["central"]),
-    )
+    ) == ("Bread at home", "hand", SIZE)

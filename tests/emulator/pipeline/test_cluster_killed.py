@@ -107,7 +107,7 @@ class opened:  # noqa: N801 - used as a function
 
 @SOME_OR_ALL
 @pytest.mark.parametrize("prepare", [three_clusters, another_cluster, a_few_more])
-async def test_killed_after_any_commit_the_next_run_completes_it(
+async def test_next_run_completes_one_killed_after_any_commit(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:
     async with opened(settings, "prepared") as app:
@@ -125,14 +125,12 @@ async def test_killed_after_any_commit_the_next_run_completes_it(
             with pytest.raises(KilledError):
                 await cluster(dying.context(Caller(), Meter()), ample())
             await cluster(ctx, ample())
-            assert expected == await stored_documents(ctx), (
+            assert await stored_documents(ctx) == expected, (
                 f"killed after commit {number} of {commits}"
             )
 
 
-async def test_a_process_that_is_killed_again_and_again_gets_it_done(
-    settings: Settings, project: str
-) -> None:
+async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     app = App(settings, embedder=WordEmbedder())
     ctx = app.context(Caller(), Meter())
     await another_cluster(ctx)
@@ -142,5 +140,5 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
             assert not dying.survives(fields, commits, job="cluster")
     await cluster(ctx, ample())
     stored_sizes, counted = await cluster_sizes(ctx)
-    assert (counted, 4, 0) == (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx))
+    assert (stored_sizes, len(stored_sizes), await count_pending_chunks(ctx)) == (counted, 4, 0)
     await app.aclose()

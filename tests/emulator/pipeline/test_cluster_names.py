@@ -91,42 +91,38 @@ async def names(ctx: Context) -> dict[str, tuple[str, str]]:
     }
 
 
-async def test_the_model_names_each_cluster_once_and_tokens_are_counted(
+async def test_model_names_each_cluster_once_and_tokens_count(
     ctx: Context, namer: Namer, meter: Meter
 ) -> None:
     await five_clusters(ctx)
     report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
-    assert (expected, 5) == (await names(ctx), report.counts["named"])
+    assert (await names(ctx), report.counts["named"]) == (expected, 5)
     await run(ctx)
-    assert (5, 500, 50) == (len(namer.asked), meter.input_tokens, meter.output_tokens)
+    assert (len(namer.asked), meter.input_tokens, meter.output_tokens) == (5, 500, 50)
 
 
-async def test_the_model_sees_central_passages_and_their_shared_words(
-    ctx: Context, namer: Namer
-) -> None:
+async def test_prompt_has_central_chunks_and_shared_words(ctx: Context, namer: Namer) -> None:
     await five_clusters(ctx)
     await run(ctx)
     for text in namer.asked:
-        assert MAX_PASSAGES == text.count("On ")
+        assert text.count("On ") == MAX_PASSAGES
         assert text.startswith("Words they share: ")
 
 
-async def test_a_refused_cluster_keeps_a_name_of_its_words_for_good(
-    ctx: Context, namer: Namer
-) -> None:
+async def test_refused_cluster_keeps_its_word_based_name(ctx: Context, namer: Namer) -> None:
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
     await five_clusters(ctx)
     report = await run(ctx)
     cluster_names = await names(ctx)
-    assert ["words alone"] * 2 == [cluster_names[theme][1] for theme in ("bees", "chess")]
-    assert {True} == {3 <= len(name.split()) <= 6 for name, _ in cluster_names.values()}
-    assert (3, 2) == (report.counts["named"], len(report.failures))
-    assert [] == (await run(ctx)).failures
-    assert 5 == len(namer.asked)
+    assert [cluster_names[theme][1] for theme in ("bees", "chess")] == ["words alone"] * 2
+    assert {3 <= len(name.split()) <= 6 for name, _ in cluster_names.values()} == {True}
+    assert (report.counts["named"], len(report.failures)) == (3, 2)
+    assert (await run(ctx)).failures == []
+    assert len(namer.asked) == 5
 
 
-async def test_what_a_refused_or_bad_answer_cost_is_counted(
+async def test_tokens_of_unusable_answers_are_counted(
     ctx: Context, namer: Namer, meter: Meter
 ) -> None:
     namer.refuses = {
@@ -135,62 +131,58 @@ async def test_what_a_refused_or_bad_answer_cost_is_counted(
     }
     await five_clusters(ctx)
     await run(ctx)
-    assert (337, 35) == (meter.input_tokens, meter.output_tokens)
+    assert (meter.input_tokens, meter.output_tokens) == (337, 35)
 
 
-async def test_while_the_model_is_down_clusters_have_names_of_words(
-    ctx: Context, namer: Namer
-) -> None:
+async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: Namer) -> None:
     namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
     await five_clusters(ctx)
     report = await run(ctx)
-    assert (["names"], True) == ([failure.name for failure in report.failures], report.finished)
-    assert {"words"} == {by for _, by in (await names(ctx)).values()}
+    assert ([failure.name for failure in report.failures], report.finished) == (["names"], True)
+    assert {by for _, by in (await names(ctx)).values()} == {"words"}
     namer.refuses = {}
     await run(ctx)
-    assert {"namer-1"} == {by for _, by in (await names(ctx)).values()}
+    assert {by for _, by in (await names(ctx)).values()} == {"namer-1"}
 
 
-async def test_no_two_clusters_have_one_name_though_the_model_repeats(
-    ctx: Context, namer: Namer
-) -> None:
+async def test_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: Namer) -> None:
     namer.same = True
     await five_clusters(ctx)
     await run(ctx)
     cluster_names = [name for name, _ in (await names(ctx)).values()]
-    assert (5, 1) == (len(set(cluster_names)), cluster_names.count("All that there is"))
+    assert (len(set(cluster_names)), cluster_names.count("All that there is")) == (5, 1)
 
 
-async def test_clusters_nearly_the_same_keep_their_names(ctx: Context, namer: Namer) -> None:
+async def test_nearly_unchanged_clusters_keep_their_names(ctx: Context, namer: Namer) -> None:
     await add_sources(ctx, *(themed_source(theme) for theme in ("bread", "boats", "bees", "chess")))
     await run(ctx)
     await add_sources(ctx, themed_source("clouds"), themed_source("boats", range(SIZE + 1)))
     await run(ctx)
-    assert 5 == len(namer.asked)
+    assert len(namer.asked) == 5
     assert "On clouds" in namer.asked[-1]
 
 
-async def test_clusters_named_by_words_are_named_by_a_model_that_comes(
+async def test_word_based_names_are_replaced_by_a_later_model(
     ctx: Context, settings: Settings
 ) -> None:
     without = App(settings, embedder=WordEmbedder())
     await five_clusters(ctx)
     await run(without.context(Caller(), Meter()))
-    assert {"words"} == {by for _, by in (await names(ctx)).values()}
+    assert {by for _, by in (await names(ctx)).values()} == {"words"}
     await run(ctx)
-    assert {"namer-1"} == {by for _, by in (await names(ctx)).values()}
+    assert {by for _, by in (await names(ctx)).values()} == {"namer-1"}
     await without.aclose()
 
 
 @pytest.mark.parametrize("name", ["Two words", "One two three four five six seven", ""])
-def test_a_name_has_three_to_six_words(name: str) -> None:
+def test_name_has_three_to_six_words(name: str) -> None:
     answer = {"name": name, "description": "Something.", "keywords": list("abcde")}
     with pytest.raises(ValidationError):
         ClusterName.model_validate(answer)
 
 
-def test_keywords_that_differ_in_case_alone_are_one() -> None:
+def test_keywords_are_unique_regardless_of_case() -> None:
     words = ["Bread", "bread", "oven", "crust ", "flour", "yeast"]
     answer = ClusterName(name="Bread and its ovens", description="Bread.", keywords=words)
-    assert ["bread", "oven", "crust", "flour", "yeast"] == answer.keywords
+    assert answer.keywords == ["bread", "oven", "crust", "flour", "yeast"]
     assert isinstance(answer, BaseModel)

@@ -70,38 +70,36 @@ async def named(ctx: Context) -> dict[str, str]:
     return {data["name"]: data["named_by"] for data in stored}
 
 
-async def test_each_cluster_is_named_in_one_call(cloud: Context, vertex: FakeVertex) -> None:
+async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
     await cluster(cloud, ample())
-    assert {f"Everything about {theme}": MODEL for theme in THEMES} == await named(cloud)
-    assert 5 == len(vertex.calls)
+    assert await named(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
+    assert len(vertex.calls) == 5
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
 
 
-async def test_an_answer_of_the_wrong_shape_leaves_a_name_of_words(
+async def test_malformed_answer_keeps_the_word_based_name(
     cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.answers["ClusterName"] = lambda text: called(text) | {"name": "Short"}
     report = await cluster(cloud, ample())
-    assert {"words alone"} == set((await named(cloud)).values())
-    assert (5, 0) == (len(report.failures), report.counts["named"])
+    assert set((await named(cloud)).values()) == {"words alone"}
+    assert (len(report.failures), report.counts["named"]) == (5, 0)
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_an_outage_leaves_names_of_words_until_the_next_run(
-    cloud: Context, vertex: FakeVertex
-) -> None:
+async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE")
-    assert ["names"] == [failure.name for failure in (await cluster(cloud, ample())).failures]
+    assert [failure.name for failure in (await cluster(cloud, ample())).failures] == ["names"]
     vertex.usual = type(vertex.usual)()
     await cluster(cloud, ample())
-    assert {MODEL} == set((await named(cloud)).values())
+    assert set((await named(cloud)).values()) == {MODEL}
 
 
-async def test_one_call_that_hangs_costs_the_others_nothing(
+async def test_hanging_request_delays_no_other(
     cloud: Context, vertex: FakeVertex, monotonic: Monotonic
 ) -> None:
     vertex.script.append(HANG)
     vertex.on_hang = partial(monotonic.turn_soon, 50)
     await cluster(cloud, ample())
     await cluster(cloud, ample())
-    assert {MODEL} == set((await named(cloud)).values())
+    assert set((await named(cloud)).values()) == {MODEL}

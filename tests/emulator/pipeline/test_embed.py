@@ -125,9 +125,7 @@ async def run(app: App, budget: Budget | None = None) -> Report:
     return await embed(app.context(Caller(), Meter()), budget or ample())
 
 
-async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
-    ctx: Context, notes: Context
-) -> None:
+async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes: Context) -> None:
     report = await embed(notes, ample())
     assert report == Report(Counter(embedded=10))
     for data in (await documents(ctx, "chunks")).values():
@@ -138,7 +136,7 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
     assert await count_pending(notes) == 0
 
 
-async def test_the_database_is_stamped_with_its_model(
+async def test_database_is_stamped_with_its_model(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     model = ScriptedEmbedder(willing)
@@ -147,18 +145,18 @@ async def test_the_database_is_stamped_with_its_model(
     assert model.purposes == {Purpose.DOCUMENT}
 
 
-async def test_another_model_is_refused_and_nothing_is_written(
+async def test_another_model_conflicts_and_writes_nothing(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     await set_fields(notes, "meta/embedding", {"model": "other", "dimension": 7})
     before = await documents(notes, "chunks")
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
         await run(opened(ScriptedEmbedder(willing)))
-    assert before == await documents(notes, "chunks")
+    assert await documents(notes, "chunks") == before
     assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
 
 
-async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> None:
+async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await embed(notes, ample())
     meter = Meter()
     report = await embed(app.context(Caller(), meter), ample())
@@ -166,7 +164,7 @@ async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> Non
     assert (meter.documents_read, meter.documents_written) == (1, 0)
 
 
-async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
+async def test_note_edited_during_the_run_is_embedded_again(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     edit: dict[str, object] = {"content": "Note 3, edited."}
@@ -180,7 +178,7 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
     assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
 
 
-async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
+async def test_note_deleted_during_the_run_stays_deleted(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
@@ -190,11 +188,11 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
     report = await run(opened(ScriptedEmbedder(deleting)))
     assert report.failures == []
     left = (await tombstones(notes)).values()
-    assert [False] * 10 == ["embedding" in data for data in left]
+    assert ["embedding" in data for data in left] == [False] * 10
     assert await count_pending(notes) == 0
 
 
-async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
+async def test_refused_text_is_deferred_and_blocks_no_other(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     report = await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
@@ -207,7 +205,7 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
     assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
 
 
-async def test_a_refused_text_is_left_alone_until_its_time_has_come(
+async def test_deferred_text_is_not_sent_before_its_time(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
@@ -216,7 +214,7 @@ async def test_a_refused_text_is_left_alone_until_its_time_has_come(
     assert await count_pending(notes) == 1
 
 
-async def test_a_text_that_is_accepted_later_gets_its_vector(
+async def test_text_accepted_later_gets_its_vector(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
@@ -226,7 +224,7 @@ async def test_a_text_that_is_accepted_later_gets_its_vector(
     assert "embedding" in odd
 
 
-async def test_a_text_refused_five_times_is_dead_lettered_with_its_error(
+async def test_text_refused_five_times_is_dead_lettered(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     moment = NOON
@@ -239,7 +237,7 @@ async def test_a_text_refused_five_times_is_dead_lettered_with_its_error(
     assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment)) == Report()
 
 
-async def test_a_dead_lettered_text_that_is_edited_is_tried_again(
+async def test_edited_dead_letter_is_tried_again(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
@@ -252,13 +250,13 @@ async def test_a_dead_lettered_text_that_is_edited_is_tried_again(
     assert "embedding" in odd
 
 
-async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
+async def test_outage_stops_the_run_and_loses_nothing(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run(opened(ScriptedEmbedder(down_after(2))))
     chunks = (await documents(notes, "chunks")).values()
-    assert {True, False} == {"embedding" in data for data in chunks}
+    assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
         assert (data["pending"], data["tries"]) == (waits, {})
@@ -266,15 +264,13 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
     assert await count_pending(notes) == 0
 
 
-async def test_a_run_that_stops_gives_its_lease_back(
-    notes: Context, opened: Callable[..., App]
-) -> None:
+async def test_stopped_run_releases_its_lease(notes: Context, opened: Callable[..., App]) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run_job(JOB, opened(ScriptedEmbedder(down_after(2))))
     assert await leases(notes) == set()
 
 
-async def test_a_run_that_was_overtaken_stores_no_more_vectors(
+async def test_run_without_its_lease_stores_no_vectors(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     hours_later = opened(ScriptedEmbedder(willing), NOON + timedelta(hours=1))
@@ -289,15 +285,13 @@ async def test_a_run_that_was_overtaken_stores_no_more_vectors(
     assert await leases(notes) == {"embed"}
 
 
-async def test_a_run_without_time_embeds_nothing(
-    notes: Context, opened: Callable[..., App]
-) -> None:
+async def test_run_without_time_embeds_nothing(notes: Context, opened: Callable[..., App]) -> None:
     report = await run(opened(ScriptedEmbedder(willing)), nothing())
     assert (report.counts, report.finished) == ({}, False)
     assert await count_pending(notes) == 10
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_did(
+async def test_run_out_of_time_keeps_its_vectors(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     stored = asyncio.Event()
@@ -312,9 +306,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(
     assert (await run(opened(ScriptedEmbedder(willing)))).counts == {"embedded": 2}
 
 
-async def test_progress_ends_at_what_was_announced(
-    notes: Context, opened: Callable[..., App]
-) -> None:
+async def test_progress_ends_at_the_total(notes: Context, opened: Callable[..., App]) -> None:
     done: list[int] = []
     announce_move = await count_pending(notes)
     await run(opened(ScriptedEmbedder(willing)), Budget(ample().deadline, done.append))
@@ -334,7 +326,7 @@ def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
 @pytest.mark.parametrize(
     "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
 )
-async def test_a_text_that_always_fails_stops_no_other(
+async def test_text_that_always_fails_blocks_no_other(
     notes: Context, opened: Callable[..., App], error: CarrelError
 ) -> None:
     report = await run(opened(ScriptedEmbedder(failing(error))))
@@ -342,9 +334,7 @@ async def test_a_text_that_always_fails_stops_no_other(
     assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
 
 
-async def test_an_outage_is_held_against_no_text(
-    notes: Context, opened: Callable[..., App]
-) -> None:
+async def test_outage_counts_no_attempt(notes: Context, opened: Callable[..., App]) -> None:
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
             await run(opened(ScriptedEmbedder(down_after(0))))
@@ -352,7 +342,7 @@ async def test_an_outage_is_held_against_no_text(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_a_provider_that_refuses_everything_blames_no_text(
+async def test_provider_that_refuses_everything_defers_no_text(
     notes: Context, opened: Callable[..., App]
 ) -> None:
     async def refusing(_texts: Sequence[str]) -> None:
@@ -364,7 +354,7 @@ async def test_a_provider_that_refuses_everything_blames_no_text(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_texts_that_always_fail_do_not_block_the_queue_alone(
+async def test_failing_texts_alone_do_not_block_the_queue(
     ctx: Context, opened: Callable[..., App]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))

@@ -95,7 +95,7 @@ def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path
         assert process.poll() is None, log.read_text()
 
 
-async def test_killed_at_every_request_embed_pays_for_no_text_twice(
+async def test_no_text_is_paid_twice_after_a_kill(
     ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
@@ -116,8 +116,8 @@ async def test_killed_at_every_request_embed_pays_for_no_text_twice(
     assert len(vertex.jobs) == 1
     assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
     stored = (await chunks_by_content(ctx)).values()
-    assert [8] * NOTES == [len(data["embedding"]) for data in stored]
-    assert {"embedding": {"model": "gemini-embedding-001", "dimension": 8}} == await documents(
-        ctx, "meta"
-    )
+    assert [len(data["embedding"]) for data in stored] == [8] * NOTES
+    assert await documents(ctx, "meta") == {
+        "embedding": {"model": "gemini-embedding-001", "dimension": 8}
+    }
     assert storage.names("bulk") == []

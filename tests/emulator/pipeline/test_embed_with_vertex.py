@@ -71,7 +71,7 @@ async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     assert await EmbeddingSpace(cloud.database).current() == ("gemini-embedding-001", 768)
 
 
-async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
+async def test_next_run_completes_one_stopped_by_an_outage(
     cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE", retry_after="60")
@@ -83,11 +83,9 @@ async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
     assert (await run(cloud)).counts == {"embedded": 5}
 
 
-async def test_a_text_that_the_model_refuses_is_deferred(
-    cloud: Context, vertex: FakeVertex
-) -> None:
+async def test_refused_text_is_deferred(cloud: Context, vertex: FakeVertex) -> None:
     vertex.refuses = "sourdough"
     report = await run(cloud)
-    assert {"embedded": 4} == report.counts
+    assert report.counts == {"embedded": 4}
     [failure] = report.failures
     assert failure.reason.startswith("VALIDATION_ERROR")

@@ -45,19 +45,19 @@ class Named:
         """Hold nothing."""
 
 
-async def test_a_new_database_is_not_embedded(ctx: Context) -> None:
+async def test_new_database_has_no_space(ctx: Context) -> None:
     assert await EmbeddingSpace(ctx.database).current() is None
     assert await EmbeddingSpace(ctx.database).expect(Named()) is False
 
 
-async def test_a_claim_stamps_the_database(ctx: Context) -> None:
+async def test_claim_stores_model_and_dimension(ctx: Context) -> None:
     await EmbeddingSpace(ctx.database).claim(Named())
     assert await EmbeddingSpace(ctx.database).current() == ("model-1", 3)
     assert await EmbeddingSpace(ctx.database).expect(Named()) is True
 
 
 @pytest.mark.parametrize("other", [Named(model="model-2"), Named(dimension=4)])
-async def test_another_model_or_dimension_is_refused(ctx: Context, other: Named) -> None:
+async def test_another_model_or_dimension_conflicts(ctx: Context, other: Named) -> None:
     space = EmbeddingSpace(ctx.database)
     await space.claim(Named())
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as caught:
@@ -68,16 +68,14 @@ async def test_another_model_or_dimension_is_refused(ctx: Context, other: Named)
     assert await space.current() == ("model-1", 3)
 
 
-async def test_a_process_asks_once(ctx: Context, app: App) -> None:
+async def test_process_reads_the_stamp_once(ctx: Context, app: App) -> None:
     await EmbeddingSpace(ctx.database).claim(Named())
     meter = Meter()
     await EmbeddingSpace(app.context(Caller(), meter).database).expect(Named())
     assert meter.round_trips == 0
 
 
-async def test_of_two_models_that_claim_at_once_one_gets_it(
-    ctx: Context, settings: Settings
-) -> None:
+async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, settings: Settings) -> None:
     elsewhere = App(settings)
     others = EmbeddingSpace(elsewhere.context(Caller(), Meter()).database)
     outcomes = await asyncio.gather(
@@ -106,14 +104,14 @@ def later(app: App) -> EmbeddingSpace:
     return EmbeddingSpace(app.context(Caller(), Meter()).database)
 
 
-async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
+async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
     space = await moving(ctx)
     state = await space.state()
-    assert (("model-1", 3), SpaceMigration(("model-2", 4), NOON)) == (state.space, state.move)
-    assert ("model-1", 3) == await space.current()
+    assert (state.space, state.move) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
+    assert await space.current() == ("model-1", 3)
 
 
-async def test_while_the_base_moves_no_one_compares_vectors(ctx: Context, app: App) -> None:
+async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: App) -> None:
     await moving(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):
@@ -122,7 +120,7 @@ async def test_while_the_base_moves_no_one_compares_vectors(ctx: Context, app: A
         await later(app).expect(OTHER)
 
 
-async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context, app: App) -> None:
+async def test_new_vectors_are_stored_after_the_old_are_gone(ctx: Context, app: App) -> None:
     space = await moving(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress):
@@ -135,35 +133,35 @@ async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context
         await later(app).expect(PRESENT)
 
 
-async def test_a_run_joins_a_move_to_its_own_model_only(ctx: Context, app: App) -> None:
+async def test_run_joins_only_a_migration_to_its_model(ctx: Context, app: App) -> None:
     await moving(ctx)
-    assert SpaceMigration(("model-2", 4), NOON) == await later(app).join(PRESENT)
+    assert await later(app).join(PRESENT) == SpaceMigration(("model-2", 4), NOON)
     with pytest.raises(ReembeddingInProgress):
         await later(app).join(FORMER)
     with pytest.raises(Conflict):
         await later(app).join(OTHER)
 
 
-async def test_how_far_walks_have_come_is_remembered(ctx: Context) -> None:
+async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
     space = await moving(ctx)
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
     state = await space.state()
     assert state.move
-    assert {"clear_chunks": "chunks/a", "clear_traces": None} == state.move.progress
+    assert state.move.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
 
 
-async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: App) -> None:
+async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:
     space = await moving(ctx)
     await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
-    assert expected == await documents(ctx, "meta")
+    assert await documents(ctx, "meta") == expected
     assert await later(app).expect(PRESENT) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
         await later(app).expect(FORMER)
 
 
-async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> None:
+async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> None:
     space = await moving(ctx)
     state = await space.state()
     await space.start_migration(state, OTHER, NOON)
@@ -171,7 +169,7 @@ async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> N
         await space.start_migration(state, PRESENT, NOON)
 
 
-async def test_a_process_asks_again_after_a_while(ctx: Context, app: App) -> None:
+async def test_process_reads_the_stamp_again_later(ctx: Context, app: App) -> None:
     await EmbeddingSpace(ctx.database).claim(FORMER)
     for key in app.connection.caches["embedding_space"]:
         app.connection.caches["embedding_space"][key] -= 16

@@ -78,20 +78,20 @@ async def queries(ctx: Context) -> tuple[GoldenQuery, ...]:
     return (await SearchHealth(ctx.database).golden()).chosen
 
 
-async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
+async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     report = await health(ctx, Budget(math.inf, done.append))
-    assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
+    assert (report.counts, report.finished) == (Counter(queries=5, found=5), True)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
-    assert 5 == sum(done)
+    assert sum(done) == 5
     [night] = await SearchHealth(ctx.database).nights()
-    assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
+    assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
     assert {query.chunk_id for query in await queries(ctx)} == set(await chunks(ctx))
     assert {query.name for query in await queries(ctx)} == night.ranks.keys()
 
 
-async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context) -> None:
+async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
@@ -103,33 +103,31 @@ async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
 
-async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(ctx: Context) -> None:
+async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, ample())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
-    assert (query,) == await queries(ctx)
+    assert await queries(ctx) == (query,)
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_the_queries_stay_the_same_while_their_chunks_are_there(
-    ctx: Context, clock: SettableClock
-) -> None:
+async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: SettableClock) -> None:
     await health(ctx, ample())
     chosen = await queries(ctx)
-    assert SET_SIZE == len({query.chunk_id for query in chosen})
+    assert len({query.chunk_id for query in chosen}) == SET_SIZE
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, ample())
-    assert chosen == await queries(ctx)
+    assert await queries(ctx) == chosen
     nights = await SearchHealth(ctx.database).nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
+async def test_only_queries_of_deleted_chunks_are_replaced(
     ctx: Context, clock: SettableClock
 ) -> None:
     await health(ctx, ample())
@@ -143,14 +141,12 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     await health(ctx, ample())
     after = await queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
-    assert SET_SIZE == len({query.chunk_id for query in after} - gone)
+    assert len({query.chunk_id for query in after} - gone) == SET_SIZE
     former, latter = await SearchHealth(ctx.database).nights()
-    assert 0.0 == latter.gain_since(former)
+    assert latter.gain_since(former) == 0.0
 
 
-async def test_the_sample_is_the_same_for_the_same_base(
-    settings: Settings, stored_logbook: Contents
-) -> None:
+async def test_sample_is_deterministic(settings: Settings, stored_logbook: Contents) -> None:
     samples = []
     for number in range(2):
         project = f"{settings.google_cloud_project}-{number}"
@@ -164,7 +160,7 @@ async def test_the_sample_is_the_same_for_the_same_base(
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_what_somebody_gave_is_asked_too_and_never_overwritten(ctx: Context) -> None:
+async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None:
     first, second, *_ = sorted(await chunks(ctx))
     given = [
         {"query": "whose net was it?", "chunk_id": first},
@@ -172,8 +168,8 @@ async def test_what_somebody_gave_is_asked_too_and_never_overwritten(ctx: Contex
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
     await set_fields(ctx, "meta/golden_queries", {"given": given})
-    assert MAX_QUERIES == (await health(ctx, ample())).counts["queries"]
-    assert given == (await documents(ctx, "meta"))["golden_queries"]["given"]
+    assert (await health(ctx, ample())).counts["queries"] == MAX_QUERIES
+    assert (await documents(ctx, "meta"))["golden_queries"]["given"] == given
     assert MAX_QUERIES - 9 <= len(await queries(ctx)) <= SET_SIZE
 
 
@@ -183,23 +179,23 @@ def said(printed: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_it_warns_with_numbers_alone_where_search_finds_less(
+async def test_worse_recall_is_logged_as_numbers_only(
     ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
         await health(ctx, ample())
         clock.advance(days=1)
-    assert [] == said(capfd.readouterr().err)
+    assert said(capfd.readouterr().err) == []
     lost: dict[str, Any] = {"facets": [], "embedding": None}
     for query in (await queries(ctx))[:3]:
         await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
     for term in await documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
     report = await health(ctx, ample())
-    assert SET_SIZE - 3 == report.counts["found"]
+    assert report.counts["found"] == SET_SIZE - 3
     [warning] = said(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
-    assert "search_finds_less" == warning["message"]
+    assert warning["message"] == "search_finds_less"
     assert {
         "severity": "WARNING",
         "recall_at_10": 0.85,
@@ -209,17 +205,17 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
     } == numbers
 
 
-async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
+async def test_no_query_text_is_logged_or_stored_with_the_run(
     app: App, ctx: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await store_sources(ctx, BAKING)
     capfd.readouterr()
     await run_job(JOB, app)
     printed = capfd.readouterr().err + str(await documents(ctx, "runs"))
-    assert [] == [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed]
+    assert [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed] == []
 
 
-async def test_of_two_measurements_on_a_day_the_later_counts(
+async def test_later_measurement_of_a_day_replaces_the_first(
     ctx: Context, clock: SettableClock
 ) -> None:
     await store_sources(ctx, BAKING)
@@ -227,10 +223,10 @@ async def test_of_two_measurements_on_a_day_the_later_counts(
     await store_sources(ctx, SAILING)
     clock.advance(hours=1)
     await health(ctx, ample())
-    assert [5] == [len(night.ranks) for night in await SearchHealth(ctx.database).nights()]
+    assert [len(night.ranks) for night in await SearchHealth(ctx.database).nights()] == [5]
 
 
-async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> None:
+async def test_thirty_nights_are_stored(ctx: Context, clock: SettableClock) -> None:
     await store_sources(
         ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),))
     )
@@ -242,30 +238,30 @@ async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> Non
         clock.advance(days=1)
         await health(ctx, ample())
     nights = await stored.nights()
-    assert "2026-01-02" == nights[0].date
+    assert nights[0].date == "2026-01-02"
     assert (MAX_NIGHTS, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
-async def test_where_search_goes_without_meaning_nothing_is_kept(
+async def test_nothing_is_stored_without_semantic_search(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
     await store_sources(ctx, BAKING)
     embedder.down = True
     report = await health(ctx, ample())
-    assert (Report(), "Semantic search is not available: nothing was measured.") == (
+    assert (
         replace(report, note=""),
         report.note,
-    )
-    assert [] == await SearchHealth(ctx.database).nights()
+    ) == (Report(), "Semantic search is not available: nothing was measured.")
+    assert await SearchHealth(ctx.database).nights() == []
 
 
-async def test_without_time_nothing_is_kept(ctx: Context) -> None:
+async def test_run_without_time_stores_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    assert Report(finished=False) == await health(ctx, nothing())
-    assert [] == await SearchHealth(ctx.database).nights()
+    assert await health(ctx, nothing()) == Report(finished=False)
+    assert await SearchHealth(ctx.database).nights() == []
 
 
-async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
+async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     some = min(await chunks(ctx))
     await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
@@ -273,25 +269,25 @@ async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
     assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await queries(ctx)}
 
 
-async def test_an_empty_base_costs_a_handful_of_reads(app: App) -> None:
+async def test_empty_base_costs_a_few_reads(app: App) -> None:
     meter = Meter()
-    assert Report() == await health(app.context(Caller(), meter), ample())
-    assert (0, True) == (meter.documents_written, meter.documents_read <= 5)
+    assert await health(app.context(Caller(), meter), ample()) == Report()
+    assert (meter.documents_written, meter.documents_read <= 5) == (0, True)
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_a_night_costs_what_its_searches_cost(app: App, clock: SettableClock) -> None:
+async def test_cost_is_that_of_the_searches(app: App, clock: SettableClock) -> None:
     ctx = job_context(app)
     await health(ctx, ample())
     clock.advance(days=1)
     meter = Meter()
     await health(app.context(Caller(), meter), ample())
-    assert 1 == meter.documents_written
+    assert meter.documents_written == 1
     assert meter.documents_read < SET_SIZE * (50 + 30 + 20)
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_killed_after_any_commit_the_next_run_measures_the_same(
+async def test_next_run_after_a_kill_measures_the_same(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
@@ -309,6 +305,6 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
     chosen = await queries(job_context(app))
     [night] = await SearchHealth(job_context(app).database).nights()
     await health(job_context(app), ample())
-    assert chosen == await queries(job_context(app))
+    assert await queries(job_context(app)) == chosen
     [again] = await SearchHealth(job_context(app).database).nights()
     assert night.ranks == again.ranks

@@ -75,9 +75,7 @@ def meanwhile(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_after_any_history_the_lists_are_those_made_from_scratch(
-    ctx: Context, seed: int
-) -> None:
+async def test_postings_are_exact_after_any_history(ctx: Context, seed: int) -> None:
     history = History(ctx, seed)
     for _ in range(3):
         for _ in range(6):
@@ -87,7 +85,7 @@ async def test_after_any_history_the_lists_are_those_made_from_scratch(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_after_any_history_cut_lists_say_what_they_miss(ctx: Context, seed: int) -> None:
+async def test_truncated_postings_are_correct_after_any_history(ctx: Context, seed: int) -> None:
     history = History(ctx, seed, cap=4, slack=2)
     for _ in range(3):
         for _ in range(6):
@@ -98,7 +96,7 @@ async def test_after_any_history_cut_lists_say_what_they_miss(ctx: Context, seed
         assert all(len(data["postings"]) < 6 for data in lists.values())
 
 
-async def test_when_all_is_deleted_no_list_is_left(ctx: Context) -> None:
+async def test_empty_base_has_no_postings(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     await save(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
     assert (await index(ctx, ample())).counts == {"indexed": 5}
@@ -107,7 +105,7 @@ async def test_when_all_is_deleted_no_list_is_left(ctx: Context) -> None:
     await assert_exact(ctx)
 
 
-async def test_what_was_deleted_and_came_back_is_there_again(ctx: Context) -> None:
+async def test_restored_chunk_is_indexed_again(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await save(ctx, replace(BAKING, sections=()))
     await save(ctx, BAKING)
@@ -116,7 +114,7 @@ async def test_what_was_deleted_and_came_back_is_there_again(ctx: Context) -> No
     assert len(await chunks(ctx)) == 3
 
 
-async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Context) -> None:
+async def test_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) -> None:
     async def edit() -> None:
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await set_fields(notes, f"chunks/{ODD.chunk_id}", edited)
@@ -127,7 +125,7 @@ async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Conte
     await assert_exact(notes)
 
 
-async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Context) -> None:
+async def test_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
     async def delete() -> None:
         await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
 
@@ -136,7 +134,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Context) 
     await assert_exact(notes)
 
 
-async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(ctx: Context) -> None:
+async def test_chunk_restored_during_its_removal_stays(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await save(ctx, replace(BAKING, sections=()))
     await index_with(meanwhile(ctx, lambda: save(ctx, BAKING)), ctx, ample())
@@ -144,7 +142,7 @@ async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(ctx: Context)
     await assert_exact(ctx)
 
 
-async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> None:
+async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, ample())
     meter = Meter()
     assert await index(app.context(Caller(), meter), ample()) == Report()
@@ -152,7 +150,7 @@ async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> Non
     assert (meter.documents_read, meter.documents_written) == (5, 0)
 
 
-async def test_a_source_with_a_new_title_is_known_by_it(ctx: Context) -> None:
+async def test_changed_title_is_indexed(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, title="Loaves"))
     lists = await stored_postings(ctx)
@@ -160,7 +158,7 @@ async def test_a_source_with_a_new_title_is_known_by_it(ctx: Context) -> None:
     await assert_exact(ctx)
 
 
-async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(ctx: Context) -> None:
+async def test_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
     assert (await stored_postings(ctx))["facets", named_facet(Kind.TAG, "food").id][
@@ -168,7 +166,7 @@ async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(ctx: Contex
     ] == "FOOD"
 
 
-async def test_a_card_is_a_facet_once_it_is_there(ctx: Context) -> None:
+async def test_new_card_becomes_a_facet(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
     await set_fields(ctx, f"chunks/{first.chunk_id}", card)
@@ -212,20 +210,20 @@ async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
 
 
-async def test_a_chunk_without_any_term_is_indexed_by_its_facets_alone(ctx: Context) -> None:
+async def test_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
     await save(ctx, Source("marks", "???", sections=(Section("!!!"),)))
     assert await index(ctx, ample()) == Report(Counter(indexed=1))
     await assert_exact(ctx)
     assert {name for name, _ in await stored_postings(ctx)} == {"facets"}
 
 
-async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
+async def test_word_of_any_length_is_indexed(ctx: Context) -> None:
     await save(ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),)))
     assert (await index(ctx, ample())).failures == []
     await assert_exact(ctx)
 
 
-async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
+async def test_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
     await index(notes, ample())
     lists = await stored_postings(notes)
@@ -233,9 +231,7 @@ async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> N
     assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
 
 
-async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
-    notes: Context, app: App
-) -> None:
+async def test_malformed_document_is_dead_lettered(notes: Context, app: App) -> None:
     await set_fields(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
     reasons = []
     for turn in range(6):
@@ -245,7 +241,7 @@ async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
         await later.aclose()
         assert report.counts == ({} if turn else {"indexed": 10})
         reasons += [failure.reason for failure in report.failures]
-    assert ["the document is malformed: KeyError('source_id')"] * 5 == reasons
+    assert reasons == ["the document is malformed: KeyError('source_id')"] * 5
     assert list((await documents(notes, "chunks"))["stray"]["parked"]) == ["index"]
     assert await count_pending(notes) == 0
 
@@ -253,17 +249,17 @@ async def test_a_document_that_is_no_chunk_is_dead_lettered_and_stops_none(
 @pytest.mark.parametrize(
     "fields", [{"tags": [7]}, {"dated_at": "yesterday"}, {"knowledge_card": "?"}, {"tries": None}]
 )
-async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
+async def test_chunk_with_a_field_of_wrong_type_blocks_no_other(
     notes: Context, fields: dict[str, Any]
 ) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", fields)
     report = await index(notes, ample())
-    assert 10 == report.counts["indexed"] + len(report.failures)
+    assert report.counts["indexed"] + len(report.failures) == 10
     assert {ODD.chunk_id} >= {failure.name for failure in report.failures}
     assert await index(notes, ample()) == Report()
 
 
-async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) -> None:
+async def test_chunk_rejected_by_the_database_blocks_no_other(notes: Context) -> None:
     await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
     report = await index(notes, ample())
     assert report.counts == {"indexed": 9}
@@ -275,7 +271,7 @@ async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) 
     await assert_exact(notes)
 
 
-async def test_a_database_that_refuses_everything_blames_no_chunk(
+async def test_database_rejecting_all_writes_defers_no_chunk(
     notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class RefusedChunks(RacingIndexing):
@@ -299,16 +295,16 @@ async def otherwise_analysed(ctx: Context) -> None:
     await Indexing(ctx.database).stamp(ANALYZER_VERSION - 1)
 
 
-async def test_texts_analysed_in_another_way_are_indexed_again(notes: Context, app: App) -> None:
+async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
     await otherwise_analysed(notes)
-    assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_postings(notes)).keys()
+    assert (await stored_postings(notes)).keys() == {("lexicon", "old"), ("lexicon", "note")}
     assert await index(notes, ample()) == Report(Counter(indexed=10))
     await assert_exact(notes)
     assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYZER_VERSION
     assert await index(app.context(Caller(), Meter()), ample()) == Report()
 
 
-async def test_indexing_again_that_was_stopped_is_completed(notes: Context) -> None:
+async def test_stopped_reindexing_is_completed(notes: Context) -> None:
     await otherwise_analysed(notes)
     await index(notes, nothing())
     assert await count_pending(notes) == 10
@@ -316,7 +312,7 @@ async def test_indexing_again_that_was_stopped_is_completed(notes: Context) -> N
     await assert_exact(notes)
 
 
-async def test_chunks_too_large_for_a_commit_are_indexed_in_several(ctx: Context) -> None:
+async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None:
     tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
     sections = tuple(Section(f"Note {number}.") for number in range(PAGE + 20))
     await save(ctx, replace(NOTES, tags=tags, sections=sections))
@@ -330,41 +326,41 @@ def change(number: int, terms: int) -> IndexChange:
     return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 
 
-def test_changes_are_cut_into_commits_in_their_order() -> None:
+def test_changes_are_split_into_commits_in_order() -> None:
     changes = [change(number, 1_500) for number in range(200)]
     cut = list(split_commits(changes))
     assert changes == [change for commit in cut for change in commit]
     assert 2 < len(cut) < 10
 
 
-def test_a_commit_changes_few_enough_lists_to_take_seconds() -> None:
+def test_commit_changes_a_bounded_number_of_postings() -> None:
     own = [
         IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
     ]
     cut = list(
         split_commits([replace(change(number, 1), state=own[number]) for number in range(5)])
     )
-    assert [2, 2, 1] == [len(commit) for commit in cut]
+    assert [len(commit) for commit in cut] == [2, 2, 1]
     assert 2 * 1_400 <= MAX_POSTINGS < 3 * 1_400
 
 
-def test_what_the_cloud_indexes_of_a_commit_is_bounded_too() -> None:
+def test_index_entries_of_a_commit_are_bounded() -> None:
     facets = {f"tag:{number}": "tag" for number in range(9)}
     borne = replace(change(1, 1).state, facets=facets)
     cut = list(split_commits([replace(change(number, 1), state=borne) for number in range(200)]))
-    assert [145, 55] == [len(commit) for commit in cut]  # of ten entries of 6,200 bytes each
+    assert [len(commit) for commit in cut] == [145, 55]  # of ten entries of 6,200 bytes each
 
 
-def test_a_change_too_large_for_any_commit_stands_alone() -> None:
+def test_oversized_change_has_its_own_commit() -> None:
     small, large = change(1, 1), change(2, MAX_BYTES // 100)
-    assert [[small], [large], [small]] == list(split_commits([small, large, small]))
+    assert list(split_commits([small, large, small])) == [[small], [large], [small]]
 
 
-def test_nothing_to_change_is_no_commit() -> None:
-    assert [] == list(split_commits([]))
+def test_no_changes_make_no_commit() -> None:
+    assert list(split_commits([])) == []
 
 
-async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App) -> None:
+async def test_run_without_its_lease_indexes_nothing(notes: Context, app: App) -> None:
     hours_later = App(app.settings, clock=lambda: app.clock() + timedelta(hours=1))
     other = hours_later.context(Caller(), Meter()).database
 
@@ -382,12 +378,12 @@ async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App
     await hours_later.aclose()
 
 
-async def test_a_run_without_time_indexes_nothing(notes: Context) -> None:
+async def test_run_without_time_indexes_nothing(notes: Context) -> None:
     assert await index(notes, nothing()) == Report(finished=False)
     assert await count_pending(notes) == 10
 
 
-async def test_progress_ends_at_what_was_announced(notes: Context) -> None:
+async def test_progress_ends_at_the_total(notes: Context) -> None:
     done: list[int] = []
     announce_move = await count_pending(notes)
     await index(notes, Budget(math.inf, done.append))

@@ -75,7 +75,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
     }
 
 
-async def test_what_no_list_shows_is_counted_nowhere_and_goes_too(ctx: Context) -> None:
+async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     await hang(ctx, first, of(first, GALE, "weather", duplicate_of="another"))
     assert await counts(ctx) == {}

@@ -80,9 +80,7 @@ async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
     return {data["content"]: stored[name] for name, data in names.items()}
 
 
-async def test_a_highlight_becomes_a_chunk_with_all_its_details(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path: Path) -> None:
     highlight = {
         "id": 10,
         "text": REEF,
@@ -148,9 +146,7 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
     assert len(stored) > 10
 
 
-async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
-    app: App, tmp_path: Path
-) -> None:
+async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
     await ingested(app.context(Caller(), Meter()))
@@ -160,7 +156,7 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
 
-async def test_an_edited_highlight_alone_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
+async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await embedded(ctx)
     before = await chunk_snapshots(ctx)
@@ -175,7 +171,7 @@ async def test_an_edited_highlight_alone_is_embedded_again(ctx: Context, tmp_pat
         assert before[text].update_time == after[text].update_time
 
 
-async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
+async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, TESTS)))
     await settled(ctx)
     before = await chunks_by_content(ctx)
@@ -189,9 +185,7 @@ async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_pa
         assert set(after[text]["pending"]) == {"index"}
 
 
-async def test_a_changed_title_is_embedded_again_with_all_chunks(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
     await settled(ctx)
     changed = make_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
@@ -205,9 +199,7 @@ async def test_a_changed_title_is_embedded_again_with_all_chunks(
     }
 
 
-async def test_changed_tags_are_indexed_and_nothing_is_embedded_again(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF)))
     await settled(ctx)
     before = await chunks_by_content(ctx)
@@ -218,7 +210,7 @@ async def test_changed_tags_are_indexed_and_nothing_is_embedded_again(
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
-async def test_a_chunk_gone_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
+async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
     await ingested(ctx)
     write_export(tmp_path, make_book(highlights=highlights(REEF)))
@@ -227,7 +219,7 @@ async def test_a_chunk_gone_from_its_source_is_deleted(ctx: Context, tmp_path: P
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
-async def test_a_deleted_book_goes_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
+async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
     await ingested(ctx)
     write_export(tmp_path, make_book(is_deleted=True, highlights=[]), make_book(user_book_id=8))
@@ -237,7 +229,7 @@ async def test_a_deleted_book_goes_with_its_chunks(ctx: Context, tmp_path: Path)
     assert len(await tombstones(ctx)) == 2
 
 
-async def test_a_deleted_book_costs_no_write_once_it_is_gone(app: App, tmp_path: Path) -> None:
+async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> None:
     write_export(tmp_path, make_book())
     await ingested(app.context(Caller(), Meter()))
     write_export(tmp_path, make_book(is_deleted=True))
@@ -247,7 +239,7 @@ async def test_a_deleted_book_costs_no_write_once_it_is_gone(app: App, tmp_path:
     assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
 
 
-async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_path: Path) -> None:
+async def test_missing_file_deletes_nothing(ctx: Context, tmp_path: Path) -> None:
     gone = write_file(tmp_path, "gone.md", REEF)
     write_file(tmp_path, "note.md", DOUGH)
     await ingested(ctx)
@@ -256,7 +248,7 @@ async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_
     assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
 
 
-async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path) -> None:
+async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, REEF)))
     await ingested(ctx)
     stored = (await chunks(ctx)).values()
@@ -264,7 +256,7 @@ async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path)
     assert sorted(chunk["position"] for chunk in stored) == [1, 2, 3]
 
 
-async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_path: Path) -> None:
+async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
     write_export(tmp_path, make_book(highlights=highlights(*many)))
     assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
@@ -272,9 +264,7 @@ async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_pat
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
 
 
-async def test_what_is_broken_is_reported_and_the_rest_goes_in(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", REEF)
     write_file(tmp_path, "b.md", b"caf\xe9")
     write_export(tmp_path, make_book(highlights=None), make_book(user_book_id=8))
@@ -287,7 +277,7 @@ async def test_what_is_broken_is_reported_and_the_rest_goes_in(
     assert set(await chunks_by_content(ctx)) == {REEF, "Simplify."}
 
 
-async def test_what_went_in_but_for_a_part_is_a_warning(ctx: Context, tmp_path: Path) -> None:
+async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
     write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     report = await ingested(ctx)
@@ -300,7 +290,7 @@ async def test_what_went_in_but_for_a_part_is_a_warning(ctx: Context, tmp_path: 
     assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
 
 
-async def test_what_is_not_read_is_counted_by_its_kind(ctx: Context, tmp_path: Path) -> None:
+async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Path) -> None:
     names = [
         "a.pdf",
         "b.PDF",
@@ -318,9 +308,7 @@ async def test_what_is_not_read_is_counted_by_its_kind(ctx: Context, tmp_path: P
     assert (report.counts["read"], report.failures) == (1, [])
 
 
-async def test_where_readwise_is_followed_no_book_is_warned_of(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_followed_readwise_books_cause_no_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
     write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     token = {"readwise_token": SecretStr("of-nobody")}
@@ -330,7 +318,7 @@ async def test_where_readwise_is_followed_no_book_is_warned_of(
     assert (report.counts["read"], report.warnings) == (1, [])
 
 
-async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
+async def test_unstorable_item_is_reported_and_the_rest_stored(
     ctx: Context, tmp_path: Path
 ) -> None:
     line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
@@ -341,7 +329,7 @@ async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
     assert set(await chunks_by_content(ctx)) == {REEF}
 
 
-async def test_many_long_tags_do_not_make_a_commit_too_large(ctx: Context, tmp_path: Path) -> None:
+async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
     many = [f"Highlight {number}." for number in range(150)]
     write_export(tmp_path, make_book(book_tags=tags, highlights=highlights(*many)))
@@ -350,9 +338,7 @@ async def test_many_long_tags_do_not_make_a_commit_too_large(ctx: Context, tmp_p
     assert set(await chunks_by_content(ctx)) == set(many)
 
 
-async def test_a_run_without_time_writes_nothing_and_is_completed(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", REEF)
     assert await ingest(ctx, nothing()) == Report(finished=False)
     assert await documents(ctx, "chunks") == {}
@@ -360,7 +346,7 @@ async def test_a_run_without_time_writes_nothing_and_is_completed(
     assert set(await chunks_by_content(ctx)) == {REEF}
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_did(ctx: Context, tmp_path: Path) -> None:
+async def test_run_out_of_time_keeps_its_sources(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
     report = await ingest(ctx, one_step())
@@ -369,7 +355,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(ctx: Context, tmp_path: P
     assert len(await documents(ctx, "sources")) == 40
 
 
-async def test_progress_ends_at_what_was_announced(ctx: Context, tmp_path: Path) -> None:
+async def test_progress_ends_at_the_total(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
     write_file(tmp_path, "broken.md", "")
@@ -379,7 +365,7 @@ async def test_progress_ends_at_what_was_announced(ctx: Context, tmp_path: Path)
     assert await count(ctx) == 35
 
 
-async def test_without_a_path_there_is_nothing_to_ingest(app: App, project: str) -> None:
+async def test_missing_path_ingests_nothing(app: App, project: str) -> None:
     settings = Settings(google_cloud_project=project)
     ctx = replace(app.context(Caller(), Meter()), settings=settings)
     with pytest.raises(InvalidInput, match="Set INGEST_PATH"):

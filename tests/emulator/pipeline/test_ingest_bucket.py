@@ -82,7 +82,7 @@ async def held(ctx: Context) -> list[str]:
     return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
-async def test_files_of_every_kind_go_in(app: App, ctx: Context, storage: Storage) -> None:
+async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "a.md", f"# Sails\n\n{REEF}")
     put(storage, "deep/er/b.txt", DOUGH)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
@@ -93,11 +93,11 @@ async def test_files_of_every_kind_go_in(app: App, ctx: Context, storage: Storag
     report = await run_ingest(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
     assert Report(counts, note="Not read: 1 .pdf.") == report
-    assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(ctx)
+    assert await held(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
     assert storage.calls["download"] == 4
 
 
-async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
+async def test_folder_and_bucket_give_the_same_base(
     app: App, ctx: Context, storage: Storage, project: str, tmp_path: Path
 ) -> None:
     dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
@@ -114,20 +114,18 @@ async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
     await by_path.aclose()
 
 
-async def test_a_run_with_nothing_new_costs_one_read_and_a_listing(
-    app: App, storage: Storage
-) -> None:
+async def test_idle_run_costs_one_read_and_a_listing(app: App, storage: Storage) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
     await run_ingest(app)
     storage.calls.clear()
     meter = Meter()
-    assert Report() == await run_ingest(app, meter)
+    assert await run_ingest(app, meter) == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
-    assert (14, 0) == (storage.calls["list"], storage.calls["download"])
+    assert (storage.calls["list"], storage.calls["download"]) == (14, 0)
 
 
-async def test_one_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Storage) -> None:
+async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
     await run_ingest(app)
@@ -143,20 +141,18 @@ async def test_one_new_file_costs_a_few_reads(app: App, ctx: Context, storage: S
     assert storage.calls["download"] == 1
 
 
-async def test_an_edit_is_followed_and_other_files_are_not_read_again(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_only_an_edited_file_is_read_again(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     await run_ingest(app)
     put(storage, "b.md", TESTS)
     storage.calls.clear()
     assert (await run_ingest(app)).counts["read"] == 1
-    assert [TESTS, REEF] == await held(ctx)
+    assert await held(ctx) == [TESTS, REEF]
     assert storage.calls["download"] == 1
 
 
-async def test_what_is_gone_from_the_prefix_is_deleted(
+async def test_files_missing_from_the_prefix_are_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
@@ -166,35 +162,33 @@ async def test_what_is_gone_from_the_prefix_is_deleted(
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
     assert (await run_ingest(app)).failures == []
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
     assert len(await documents(ctx, "sources")) == 1
     put(storage, "b.md", DOUGH)
     await run_ingest(app)
-    assert [DOUGH, REEF] == await held(ctx)
+    assert await held(ctx) == [DOUGH, REEF]
 
 
-async def test_a_record_gone_from_its_file_is_deleted(
+async def test_record_missing_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "c.jsonl", records(x="One.", y="Two."))
     await run_ingest(app)
     put(storage, "c.jsonl", records(y="Two.", z="Three."))
     await run_ingest(app)
-    assert ["Three.", "Two."] == await held(ctx)
+    assert await held(ctx) == ["Three.", "Two."]
 
 
-async def test_a_book_that_an_export_calls_deleted_goes(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_book_marked_as_deleted_is_removed(app: App, ctx: Context, storage: Storage) -> None:
     book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
     put(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
     put(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
-    assert ["Book 8."] == await held(ctx)
+    assert await held(ctx) == ["Book 8."]
 
 
-async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
+async def test_suddenly_empty_prefix_deletes_nothing(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
@@ -202,19 +196,17 @@ async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
     remove(storage, "a.md")
     reason = "is suddenly empty; to delete everything read from it, put any file there"
     assert [Failure(ADDRESS, reason)] == (await run_ingest(app)).failures
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
     put(storage, "meant.keep", "")
     assert (await run_ingest(app)).failures == []
-    assert [] == await held(ctx)
+    assert await held(ctx) == []
 
 
-async def test_an_empty_prefix_is_nothing_to_ingest(app: App) -> None:
-    assert Report() == await run_ingest(app)
+async def test_empty_prefix_ingests_nothing(app: App) -> None:
+    assert await run_ingest(app) == Report()
 
 
-async def test_what_goes_in_but_for_a_part_is_a_warning_once(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
     reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
     report = await run_ingest(app)
@@ -223,14 +215,14 @@ async def test_what_goes_in_but_for_a_part_is_a_warning_once(
     assert (await run_ingest(app)).warnings == []
 
 
-async def test_objects_of_other_kinds_are_counted(app: App, storage: Storage) -> None:
+async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> None:
     for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
         put(storage, name, REEF)
     report = await run_ingest(app)
     assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
 
 
-async def test_a_broken_file_is_reported_once_and_the_others_go_in(
+async def test_broken_file_is_reported_once_and_blocks_no_other(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
@@ -244,28 +236,26 @@ async def test_a_broken_file_is_reported_once_and_the_others_go_in(
         ),
     }
     report = await run_ingest(app)
-    assert expected == {(failure.name, failure.reason) for failure in report.failures}
-    assert ["One.", REEF] == await held(ctx)
-    assert Report() == await run_ingest(app)
+    assert {(failure.name, failure.reason) for failure in report.failures} == expected
+    assert await held(ctx) == ["One.", REEF]
+    assert await run_ingest(app) == Report()
 
 
-async def test_a_file_in_which_something_broke_deletes_nothing(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "a.md", REEF)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
     await run_ingest(app)
     put(storage, "a.md", b"caf\xe9")
     put(storage, "c.jsonl", records(z="Three.") + "{broken\n")
     await run_ingest(app)
-    assert ["One.", REEF, "Three.", "Two."] == await held(ctx)
+    assert await held(ctx) == ["One.", REEF, "Three.", "Two."]
     put(storage, "c.jsonl", records(z="Three."))
     remove(storage, "a.md")
     await run_ingest(app)
-    assert ["Three."] == await held(ctx)
+    assert await held(ctx) == ["Three."]
 
 
-async def test_a_record_of_two_files_is_what_the_one_read_last_says(
+async def test_last_read_file_defines_a_shared_record(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One."))
@@ -273,29 +263,29 @@ async def test_a_record_of_two_files_is_what_the_one_read_last_says(
     put(storage, "new.jsonl", records(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
     assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_ingest(app)).warnings
-    assert ["Three.", "Two."] == await held(ctx)
-    assert Report() == await run_ingest(app)
+    assert await held(ctx) == ["Three.", "Two."]
+    assert await run_ingest(app) == Report()
     remove(storage, "new.jsonl")
     await run_ingest(app)
-    assert ["Two."] == await held(ctx)
+    assert await held(ctx) == ["Two."]
     await run_ingest(app)  # the file that is left is read again, and its text comes back
-    assert ["One."] == await held(ctx)
+    assert await held(ctx) == ["One."]
     remove(storage, "old.jsonl")
     put(storage, "other.md", REEF)
     await run_ingest(app)
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
 
 
-async def test_a_record_that_several_new_files_hold_goes_with_the_last_of_them(
+async def test_shared_record_is_deleted_with_its_last_file(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         put(storage, name, records(x=f"As {name} says.", **{name: name}))
     report = await run_ingest(app)
-    assert 10 == len(report.warnings)  # each says which of the others was read before
+    assert len(report.warnings) == 10  # each says which of the others was read before
     [text] = set(await held(ctx)) - set(names)
-    assert Report() == await run_ingest(app)
+    assert await run_ingest(app) == Report()
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
@@ -305,10 +295,10 @@ async def test_a_record_that_several_new_files_hold_goes_with_the_last_of_them(
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
         assert bool(left) == bool(texts.intersection(await held(ctx)))
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
 
 
-async def test_a_record_that_an_edited_file_gives_up_stays_for_another(
+async def test_record_stays_while_another_file_has_it(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.jsonl", records(x="One."))
@@ -318,29 +308,25 @@ async def test_a_record_that_an_edited_file_gives_up_stays_for_another(
     put(storage, "b.jsonl", records(y="Three."))
     for _ in range(2):
         await run_ingest(app)
-    assert ["One.", "Three."] == await held(ctx)
-    assert Report() == await run_ingest(app)
+    assert await held(ctx) == ["One.", "Three."]
+    assert await run_ingest(app) == Report()
 
 
-async def test_a_file_that_is_renamed_keeps_its_records(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "old.jsonl", records(x="One.", y="Two."))
     await run_ingest(app)
     remove(storage, "old.jsonl")
     put(storage, "new.jsonl", records(x="One.", y="Two."))
     report = await run_ingest(app)
-    assert Report(Counter({"read": 2})) == report
-    assert ["One.", "Two."] == await held(ctx)
+    assert report == Report(Counter({"read": 2}))
+    assert await held(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
     put(storage, "other.md", REEF)
     await run_ingest(app)
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
 
 
-async def test_a_record_that_moves_to_another_file_stays(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_moved_record_stays(app: App, ctx: Context, storage: Storage) -> None:
     names = [f"{number}.jsonl" for number in range(6)]
     for name in names:
         put(storage, name, records(**{name: name}))
@@ -348,40 +334,38 @@ async def test_a_record_that_moves_to_another_file_stays(
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         put(storage, name, records(**{other: other}))
     assert (await run_ingest(app)).failures == []
-    assert names == await held(ctx)
-    assert Report() == await run_ingest(app)
+    assert await held(ctx) == names
+    assert await run_ingest(app) == Report()
 
 
-async def test_a_file_changed_while_it_is_read_is_read_by_the_next_run(
+async def test_file_changed_while_read_is_read_again_next_time(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     storage.before["download"] = lambda: put(storage, "b.md", TESTS)
     assert (await run_ingest(app)).failures == []
-    assert [REEF] == await held(ctx)
+    assert await held(ctx) == [REEF]
     await run_ingest(app)
-    assert [TESTS, REEF] == await held(ctx)
+    assert await held(ctx) == [TESTS, REEF]
 
 
-async def test_a_run_whose_time_ends_is_completed_by_the_next(
-    app: App, ctx: Context, storage: Storage
-) -> None:
+async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(70):
         put(storage, f"{number}.md", f"Note {number}.")
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await held(ctx)) == 70
-    assert Report() == await run_ingest(app)
+    assert await run_ingest(app) == Report()
 
 
-async def test_a_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
-    assert Report(finished=False) == await ingest(ctx, nothing())
-    assert {} == storage.calls
+async def test_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
+    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert storage.calls == {}
 
 
-async def test_where_readwise_is_followed_its_exports_are_left_alone(
+async def test_exports_are_skipped_if_readwise_is_followed(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     """Neither does an old one bring back what was edited, nor its deletion delete a book."""
@@ -396,10 +380,10 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     report = Report()
     await sync_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []
-    assert {"readwise-7"} == {
-        name for name in await stored_texts(ctx) if name.startswith("readwise")
+    assert {name for name in await stored_texts(ctx) if name.startswith("readwise")} == {
+        "readwise-7"
     }
 
 
-async def test_a_bucket_of_unknown_size_announces_no_total(ctx: Context) -> None:
+async def test_bucket_of_unknown_size_has_no_total(ctx: Context) -> None:
     assert await count(ctx) == 0

@@ -66,7 +66,7 @@ async def downloaded(path: Path, **seconds: float) -> str:
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT])
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_what_passes_is_asked_for_again(
+async def test_temporary_error_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
 ) -> None:
     storage.faults[operation].append(fault)  # type: ignore[index]  # one of the literals
@@ -74,7 +74,7 @@ async def test_what_passes_is_asked_for_again(
 
 
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_a_request_that_hangs_is_sent_again(
+async def test_hanging_request_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str
 ) -> None:
     storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
@@ -83,7 +83,7 @@ async def test_a_request_that_hangs_is_sent_again(
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])
 @pytest.mark.parametrize("operation", ["list", "download"])
-async def test_what_does_not_pass_is_an_outage(
+async def test_lasting_error_is_an_outage(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
 ) -> None:
     storage.always[operation] = fault  # type: ignore[index]  # one of the literals
@@ -91,7 +91,7 @@ async def test_what_does_not_pass_is_an_outage(
         await downloaded(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
 
-async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
+async def test_outage_deletes_nothing_and_the_next_run_continues(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     await run_ingest(app)
@@ -99,21 +99,21 @@ async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
     storage.always["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
         await run_ingest(app)
-    assert ["Knead well.", "Reef early."] == await held(ctx)
+    assert await held(ctx) == ["Knead well.", "Reef early."]
     storage.always.clear()
     await run_ingest(app)
-    assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(ctx)
+    assert await held(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
 
-async def test_a_listing_without_sizes_is_read(
+async def test_listing_without_sizes_is_read(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.tells_sizes = False
     assert (await run_ingest(app)).failures == []
-    assert ["Knead well.", "Reef early."] == await held(ctx)
+    assert await held(ctx) == ["Knead well.", "Reef early."]
 
 
-async def test_a_name_with_control_characters_is_reported_without_them(
+async def test_control_characters_in_a_name_are_not_printed(
     app: App, storage: FakeCloudStorage
 ) -> None:
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
@@ -122,13 +122,13 @@ async def test_a_name_with_control_characters_is_reported_without_them(
     assert [Failure(name, reason)] == (await run_ingest(app)).failures
 
 
-async def test_a_bucket_that_is_not_there_is_named(app: App, storage: FakeCloudStorage) -> None:
+async def test_missing_bucket_is_named(app: App, storage: FakeCloudStorage) -> None:
     storage.buckets.clear()
     with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
         await run_ingest(app)
 
 
-async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
+async def test_forbidden_file_is_reported_and_retried_next_time(
     app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.remove(BUCKET, "notes/b.md")
@@ -137,6 +137,6 @@ async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
     assert [Failure(f"{ADDRESS}/b.md", reason)] == (await run_ingest(app)).failures
-    assert ["Reef early."] == await held(ctx)
+    assert await held(ctx) == ["Reef early."]
     assert (await run_ingest(app)).failures == []
-    assert ["Knead well.", "Reef early."] == await held(ctx)
+    assert await held(ctx) == ["Knead well.", "Reef early."]

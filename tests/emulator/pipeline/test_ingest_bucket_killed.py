@@ -66,7 +66,7 @@ def change(storage: FakeCloudStorage) -> None:
         storage.remove(BUCKET, f"notes/{name}")
 
 
-async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
+async def test_next_run_completes_one_killed_after_any_commit(
     settings: Settings, app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     project = settings.google_cloud_project
@@ -84,12 +84,12 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
         assert calm.commits + 1 == dying.ingests_killed(fields(project))
-    assert Report() == await run_ingest(app)
+    assert await run_ingest(app) == Report()
     assert await stored_state(calm.context(Caller(), Meter())) == await stored_state(ctx)
     await calm.aclose()
 
 
-async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
+async def test_records_of_a_killed_run_and_deleted_file_go(
     settings: Settings, app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     """Nothing but the run that was killed has ever seen the file."""
@@ -102,4 +102,4 @@ async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
     storage.remove(BUCKET, "notes/a.md")
     put_records(storage, "records.jsonl", "b")
     await run_ingest(app)
-    assert ["Record b."] == [chunk["content"] for chunk in (await chunks(ctx)).values()]
+    assert [chunk["content"] for chunk in (await chunks(ctx)).values()] == ["Record b."]

@@ -28,44 +28,44 @@ async def opened(ctx: Context, address: str = ADDRESS) -> BucketSync:
     return sync
 
 
-async def test_many_records_are_kept_in_documents_under_a_megabyte(
+async def test_many_records_are_sharded_below_a_megabyte(
     ctx: Context,
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = shard_of("many.jsonl")
     states = {"many.jsonl": ObjectState(3, tuple(ids))}
     await (await opened(ctx)).store({shard: states})
-    assert states == await (await opened(ctx)).objects([shard])
+    assert await (await opened(ctx)).objects([shard]) == states
     paths = list(await everything(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
-async def test_a_shard_that_is_kept_again_leaves_nothing_of_before(ctx: Context) -> None:
+async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
     sync = await opened(ctx)
     shard = shard_of("a.md")
     await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
     await sync.store({shard: {"a.md": ObjectState(2, ("file-a",))}})
     again = await opened(ctx)
-    assert {"a.md": ObjectState(2, ("file-a",))} == await again.objects([shard])
+    assert await again.objects([shard]) == {"a.md": ObjectState(2, ("file-a",))}
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.store({shard: {}})
-    assert {} == await (await opened(ctx)).digests()
+    assert await (await opened(ctx)).digests() == {}
     remaining = await everything(ctx.database.client)
     assert len(remaining) == 1
 
 
-async def test_each_prefix_is_kept_apart(ctx: Context) -> None:
+async def test_prefixes_have_separate_state(ctx: Context) -> None:
     await (await opened(ctx)).store({shard_of("a.md"): {"a.md": ObjectState(1, ("file-a",))}})
     other = await opened(ctx, "gs://library/other")
-    assert {} == await other.objects(range(SHARDS))
+    assert await other.objects(range(SHARDS)) == {}
 
 
-async def test_shards_that_are_empty_cost_nothing_to_read(ctx: Context, meter: Meter) -> None:
+async def test_empty_shards_cost_no_reads(ctx: Context, meter: Meter) -> None:
     await (await opened(ctx)).objects(range(SHARDS))
     assert meter.documents_read == 1
 
 
-async def test_an_object_whose_records_were_once_left_out_for_others_is_read_again(
+async def test_object_with_omitted_records_is_read_again(
     ctx: Context,
 ) -> None:
     """Releases before this one left out a record whose id another object had, and stored so."""
@@ -75,7 +75,7 @@ async def test_an_object_whose_records_were_once_left_out_for_others_is_read_aga
     dump = await everything(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]
     layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
-    assert {"a.jsonl": [7, ["a"], False]} == objects
+    assert objects == {"a.jsonl": [7, ["a"], False]}
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
     await ctx.database.client.document(path).set({"data": stored})
-    assert {"a.jsonl": ObjectState(0, ("a",))} == await (await opened(ctx)).objects([shard])
+    assert await (await opened(ctx)).objects([shard]) == {"a.jsonl": ObjectState(0, ("a",))}

@@ -102,20 +102,20 @@ async def test_a_deferred_text_is_found_like_an_immediate_one(
     app: App, open_app: Open, project: str
 ) -> None:
     pending = await extract_result(app, QUERY, materials=TEXT)
-    assert ("pending", ID) == (pending["status"], pending["document"])
-    assert 1 == await count_waiting(job_context(app))
+    assert (pending["status"], pending["document"]) == ("pending", ID)
+    assert await count_waiting(job_context(app)) == 1
     report = await run_job(JOB, app)
-    assert Report(Counter(embedded=PARAGRAPHS, ready=1)) == report
-    assert 0 == await count_waiting(job_context(app))
+    assert report == Report(Counter(embedded=PARAGRAPHS, ready=1))
+    assert await count_waiting(job_context(app)) == 0
     calm = open_app(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extract_result(calm, QUERY, materials=TEXT)
-    assert expected | {"known": True} == await extract_result(app, QUERY, document=ID)
+    assert await extract_result(app, QUERY, document=ID) == expected | {"known": True}
     assert await stored_contents(calm) == await stored_contents(app)
 
 
 async def test_a_run_with_nothing_to_do_embeds_nothing(app: App, fake: FakeOpenAI) -> None:
-    assert Report() == await run_job(JOB, app)
-    assert [] == fake.calls
+    assert await run_job(JOB, app) == Report()
+    assert fake.calls == []
 
 
 async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -> None:
@@ -125,17 +125,17 @@ async def test_the_job_embeds_shared_passages_once(app: App, fake: FakeOpenAI) -
     await extract_result(app, QUERY, caller=STRANGER, materials=TEXT)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert {"embedded": 2 * PARAGRAPHS + 1, "ready": 3} == report.counts
-    assert 2 * PARAGRAPHS + 1 == len(embedded_passages(fake))
+    assert report.counts == {"embedded": 2 * PARAGRAPHS + 1, "ready": 3}
+    assert len(embedded_passages(fake)) == 2 * PARAGRAPHS + 1
 
 
 async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: FakeOpenAI) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     first = await ingest_materials(job_context(app), after_batches(fake, 1))
-    assert ({"embedded": FIRST_BATCH}, False) == (first.counts, first.finished)
-    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
+    assert (first.counts, first.finished) == ({"embedded": FIRST_BATCH}, False)
+    assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
     second = await ingest_materials(job_context(app), ample())
-    assert {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1} == second.counts
+    assert second.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n") == embedded_passages(fake)
 
 
@@ -152,13 +152,13 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     with pytest.raises(Unavailable) as error:
         await run_job(JOB, open_app())
     assert error.value.retry_after
-    assert set() == await leases(job_context(app))
-    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
+    assert await leases(job_context(app)) == set()
+    assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
     fake.usual, before = OK, len(embedded_passages(fake))
     assert {paragraph(number) for number in range(FIRST_BATCH)} == await texts_with_vectors(app)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1} == report.counts
+    assert report.counts == {"embedded": PARAGRAPHS - FIRST_BATCH, "ready": 1}
     assert TEXT.split("\n\n")[FIRST_BATCH:] == embedded_passages(fake)[before:]
 
 
@@ -170,21 +170,21 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
     start = TEXT.index(fake.refuses)
     message = f"characters {start} to {start + len(fake.refuses)}"
     assert isinstance(report, Report)
-    assert {"embedded": 62, "failed": 1, "ready": 1} == report.counts
-    assert [ID] == [failure.name for failure in report.failures]
+    assert report.counts == {"embedded": 62, "failed": 1, "ready": 1}
+    assert [failure.name for failure in report.failures] == [ID]
     assert message in report.failures[0].reason
     for _ in range(2):
         error = await extract_error(app, QUERY, document=ID)
-        assert "VALIDATION_ERROR" == error.code
+        assert error.code == "VALIDATION_ERROR"
         assert message in error.message
     result = await extract_result(app, QUERY, scope="task")
-    assert 30 == result["considered"]
-    assert 0 == await count_waiting(job_context(app))
+    assert result["considered"] == 30
+    assert await count_waiting(job_context(app)) == 0
     fake.refuses = ""
     second = await extract_result(app, QUERY, materials=TEXT)
-    assert "pending" == second["status"]
+    assert second["status"] == "pending"
     await run_job(JOB, app)
-    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
+    assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 
 async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
@@ -194,12 +194,12 @@ async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: Fa
     fake.nonsense_for = paragraph(35)
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert {"embedded": 62, "ready": 1} == report.counts
-    assert [ID] == [failure.name for failure in report.failures]
-    assert 1 == await count_waiting(job_context(app))
-    assert Report() == await run_job(JOB, app)
+    assert report.counts == {"embedded": 62, "ready": 1}
+    assert [failure.name for failure in report.failures] == [ID]
+    assert await count_waiting(job_context(app)) == 1
+    assert await run_job(JOB, app) == Report()
     fake.nonsense_for = ""
-    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
+    assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 
 async def test_a_text_of_another_model_must_be_uploaded_again(
@@ -210,8 +210,8 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     await documents.document(ID).update({"making.model": "words-2"})
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert {"arriving": 1} == report.counts
-    assert [] == fake.calls
+    assert report.counts == {"arriving": 1}
+    assert fake.calls == []
     ready = await extract_result(
         open_app(extract_materials_characters=10**6), QUERY, materials=TEXT
     )
@@ -229,12 +229,12 @@ async def test_a_run_out_of_time_keeps_what_a_call_completed(
 
     running = open_app(WatchedApp, after(1, ask_document))
     await ingest_materials(job_context(running), after_batches(fake, 1))
-    assert ["ready"] == [answer["status"] for answer in answers]
+    assert [answer["status"] for answer in answers] == ["ready"]
     result = await extract_result(app, QUERY, scope="task")
     assert answers[0] | {"known": None} == result | {"document": ID, "known": None}
 
 
-async def test_a_second_run_at_the_same_time_does_nothing(app: App, open_app: Open) -> None:
+async def test_concurrent_runs_exclude_each_other(app: App, open_app: Open) -> None:
     await extract_result(app, QUERY, materials=TEXT)
     others: list[Report | AlreadyRunning] = []
 
@@ -242,8 +242,8 @@ async def test_a_second_run_at_the_same_time_does_nothing(app: App, open_app: Op
         others.append(await run_job(JOB, app))
 
     await run_job(JOB, open_app(WatchedApp, after(2, run)))
-    assert [AlreadyRunning] == [type(extraction) for extraction in others]
-    assert "ready" == (await extract_result(app, QUERY, document=ID))["status"]
+    assert [type(extraction) for extraction in others] == [AlreadyRunning]
+    assert (await extract_result(app, QUERY, document=ID))["status"] == "ready"
 
 
 async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, open_app: Open) -> None:
@@ -257,7 +257,7 @@ async def test_a_call_and_a_run_embedding_one_text_both_end(app: App, open_app: 
         report = await run_job(JOB, open_app(WatchedApp, after(2, ask_document)))
     assert isinstance(report, Report)
     assert report.finished
-    assert ["ready"] == [answer["status"] for answer in answers]
+    assert [answer["status"] for answer in answers] == ["ready"]
     assert answers[0] == await extract_result(app, QUERY, document=ID)
 
 

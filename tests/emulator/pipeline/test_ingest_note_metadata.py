@@ -33,9 +33,7 @@ def settings(project: str, tmp_path: Path) -> Settings:
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
-async def test_a_note_s_date_is_decided_when_it_is_first_stored(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_date_of_a_note_is_set_when_first_stored(ctx: Context, tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.md", REEF)
     os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
     await ingest(ctx, ample())
@@ -49,7 +47,7 @@ async def test_a_note_s_date_is_decided_when_it_is_first_stored(
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
 
-async def test_an_editor_that_dates_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
+async def test_date_changed_by_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
         write_file(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
         assert (await ingest(ctx, ample())).counts == counts
@@ -57,9 +55,7 @@ async def test_an_editor_that_dates_each_save_writes_nothing(ctx: Context, tmp_p
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
-async def test_inline_tags_of_stored_notes_embed_nothing_again(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_inline_tags_of_stored_notes_embed_nothing(ctx: Context, tmp_path: Path) -> None:
     text = f"{REEF} #sailing"
     (source,) = read_sources(write_file(tmp_path, "note.md", text))
     await Ingestion(ctx.database).save([chunk_source(replace(source, tags=()))], ctx.clock())

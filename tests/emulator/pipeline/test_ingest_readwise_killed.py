@@ -30,9 +30,7 @@ def change(readwise: FakeReadwise) -> None:
     readwise.delete(35)
 
 
-async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
-    project: str, ctx: Context
-) -> None:
+async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx: Context) -> None:
     with FakeReadwise(page_size=40) as readwise:
         for number in range(1, BOOKS + 1):
             readwise.put(number, f"Thought {number}.")
@@ -57,6 +55,6 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         with killable_children() as dying:
             assert calm.commits == dying.ingests_killed(fields)
     expected = await stored_state(calm.context(Caller(), Meter()), "meta")
-    assert expected == await stored_state(ctx, "meta")
+    assert await stored_state(ctx, "meta") == expected
     await calm.aclose()
     await stormy.aclose()

@@ -61,7 +61,7 @@ def ids(path: Path) -> list[str]:
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
 
-async def test_another_folder_of_a_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
+async def test_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
     first = write_file(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
     second = write_file(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
     third = write_file(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
@@ -72,7 +72,7 @@ async def test_another_folder_of_a_name_overwrites_nothing(ctx: Context, tmp_pat
     assert (await texts(ctx))[ids(first)[0]] == "First."
 
 
-async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
+async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:
     for folder in ("a", "b"):
@@ -83,7 +83,7 @@ async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
     assert sorted(stored.values()) == ["In a.", "In b."]
 
 
-async def test_ids_of_a_second_folder_equal_no_others(ctx: Context, tmp_path: Path) -> None:
+async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path) -> None:
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
         line = json_lines({"id": record_id, "text": path})
         await ingested(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
@@ -91,7 +91,7 @@ async def test_ids_of_a_second_folder_equal_no_others(ctx: Context, tmp_path: Pa
     assert {"data-2-7", "data-2-8"} < set(await texts(ctx))
 
 
-async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(
+async def test_json_lines_of_an_inner_folder_overwrite_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:
     outer = write_file(tmp_path, "v/a.jsonl", json_lines({"id": "1", "text": "Outer."})).parent
@@ -108,9 +108,7 @@ async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(
     assert await texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
 
 
-async def test_a_folder_inside_an_ingested_one_belongs_to_that(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault)
@@ -120,9 +118,7 @@ async def test_a_folder_inside_an_ingested_one_belongs_to_that(
     assert set(await texts(ctx)) == set(ids(vault))
 
 
-async def test_an_ingested_folder_keeps_its_ids_inside_another(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
     write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault / "Books")
@@ -134,17 +130,13 @@ async def test_an_ingested_folder_keeps_its_ids_inside_another(
     assert (await ingested(ctx, vault / "Books/deep")).counts == {"read": 1}
 
 
-async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_file_belongs_to_its_ingested_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     await ingested(ctx, file.parents[1])
     assert (await ingested(ctx, file)).counts == {"read": 1}
 
 
-async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_single_file_does_not_register_its_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "home/note.md", "Alone.")
     folder = write_file(tmp_path, "home/vault/note.md", "In a folder.").parent
     await ingested(ctx, file)
@@ -153,7 +145,7 @@ async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
     assert (await ingested(ctx, file.parent)).counts == {"read": 2}
 
 
-async def test_a_file_keeps_its_id_in_a_folder_around_it(ctx: Context, tmp_path: Path) -> None:
+async def test_file_keeps_its_id_when_its_folder_is_ingested(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     write_file(tmp_path, "vault/Books/Walden.md", "Walden.")
     await ingested(ctx, file)
@@ -166,9 +158,7 @@ async def test_a_file_keeps_its_id_in_a_folder_around_it(ctx: Context, tmp_path:
     assert len(await texts(ctx)) == 2
 
 
-async def test_a_single_file_overwrites_nothing_of_another_folder(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_single_file_overwrites_nothing_elsewhere(ctx: Context, tmp_path: Path) -> None:
     folder = write_file(tmp_path, "a/notes/day.md", "First.").parent
     await ingested(ctx, folder)
     other = write_file(tmp_path, "b/notes/day.md", "Second.")
@@ -177,7 +167,7 @@ async def test_a_single_file_overwrites_nothing_of_another_folder(
     assert (await ingested(ctx, other.parent)).counts == {"read": 1}
 
 
-async def test_a_folder_that_moved_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
+async def test_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
     await ingested(ctx, vault / "Books")
@@ -191,14 +181,14 @@ async def test_a_folder_that_moved_keeps_its_ids(ctx: Context, tmp_path: Path) -
     assert (await ingested(ctx, moved)).note == ""
 
 
-async def test_a_second_folder_that_moved_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
+async def test_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
         await ingested(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
     assert (await ingested(ctx, tmp_path / "d/vault")).counts == {"read": 1}
 
 
-async def test_a_folder_that_is_away_loses_nothing_to_another(ctx: Context, tmp_path: Path) -> None:
+async def test_unmounted_folder_loses_nothing_to_a_namesake(ctx: Context, tmp_path: Path) -> None:
     disk = vault_of(tmp_path / "disk", "First")
     await ingested(ctx, disk)
     (tmp_path / "disk").rename(tmp_path / "unplugged")
@@ -209,7 +199,7 @@ async def test_a_folder_that_is_away_loses_nothing_to_another(ctx: Context, tmp_
     assert len(await texts(ctx)) == 8
 
 
-async def test_folders_that_are_away_are_not_swapped(ctx: Context, tmp_path: Path) -> None:
+async def test_unmounted_folders_are_not_swapped(ctx: Context, tmp_path: Path) -> None:
     for name in ("a", "b"):
         await ingested(ctx, vault_of(tmp_path / name, name))
     before = await texts(ctx)
@@ -222,7 +212,7 @@ async def test_folders_that_are_away_are_not_swapped(ctx: Context, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
-async def test_a_folder_has_moved_if_half_of_it_is_stored(
+async def test_folder_counts_as_moved_if_half_is_stored(
     ctx: Context, tmp_path: Path, edits: int, *, moved: bool
 ) -> None:
     await ingested(ctx, vault_of(tmp_path / "old", "Old"))
@@ -234,7 +224,7 @@ async def test_a_folder_has_moved_if_half_of_it_is_stored(
     assert len(await texts(ctx)) == (4 if moved else 8)
 
 
-async def test_a_folder_of_lines_has_moved_if_they_are_stored(ctx: Context, tmp_path: Path) -> None:
+async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_path: Path) -> None:
     line = json_lines({"id": "7", "text": "Line."})
     data = write_file(tmp_path, "old/data/docs.jsonl", line).parent
     write_export(data, make_book())
@@ -243,7 +233,7 @@ async def test_a_folder_of_lines_has_moved_if_they_are_stored(ctx: Context, tmp_
     assert (await ingested(ctx, tmp_path / "new/data")).counts == {"read": 2}
 
 
-async def test_exports_are_no_sign_that_a_folder_has_moved(ctx: Context, tmp_path: Path) -> None:
+async def test_exports_are_no_evidence_of_a_move(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
         folder = write_file(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
         write_export(folder, make_book())
@@ -252,7 +242,7 @@ async def test_exports_are_no_sign_that_a_folder_has_moved(ctx: Context, tmp_pat
     assert {"old.", "new."} < set((await texts(ctx)).values())
 
 
-async def test_one_file_does_not_take_over_a_folder(ctx: Context, tmp_path: Path) -> None:
+async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Path) -> None:
     await ingested(ctx, vault_of(tmp_path / "old", "Same"))
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
@@ -266,7 +256,7 @@ async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
     assert "roots" not in await documents(ctx, "meta")
 
 
-async def test_two_runs_at_once_do_not_get_one_name(app: App, tmp_path: Path) -> None:
+async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> None:
     folders = [
         write_file(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"
     ]
@@ -275,9 +265,7 @@ async def test_two_runs_at_once_do_not_get_one_name(app: App, tmp_path: Path) ->
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
 
 
-async def test_roots_that_another_run_wrote_are_not_overwritten(
-    ctx: Context, tmp_path: Path
-) -> None:
+async def test_roots_of_a_concurrent_run_are_not_overwritten(ctx: Context, tmp_path: Path) -> None:
     for number in (1, 2):
         stored = await Roots(ctx.database).read()
         await Roots(ctx.database).replace(stored, [Root(tmp_path, number)])
@@ -285,7 +273,7 @@ async def test_roots_that_another_run_wrote_are_not_overwritten(
             await Roots(ctx.database).replace(stored, [Root(tmp_path, 3)])
 
 
-async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
+async def test_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
     try:
         write_file(folder, "note.md", "Words.")
@@ -333,7 +321,7 @@ def former_vault(folder: Path) -> Path:
     return folder / "vault"
 
 
-async def test_a_base_of_the_former_version_is_not_written_again(app: App, tmp_path: Path) -> None:
+async def test_base_of_the_previous_version_is_not_rewritten(app: App, tmp_path: Path) -> None:
     database = app.context(Caller(), Meter()).database
     for source_id, content_hash in FORMER.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})

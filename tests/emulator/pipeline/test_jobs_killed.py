@@ -144,7 +144,7 @@ async def lists(ctx: Context) -> object:
     return (await documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 
-async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
+async def test_next_run_completes_one_killed_at_any_moment(
     ctx: Context,
     project: str,
     local_embedder: LocalEmbedder,
@@ -161,4 +161,4 @@ async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
     assert await killed(ctx, path, lists, 0) == "index"
     with ingesting(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
-    assert expected == await contents(ctx)
+    assert await contents(ctx) == expected

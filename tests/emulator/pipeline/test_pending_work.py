@@ -89,51 +89,49 @@ async def marked(ctx: Context) -> int:
     return sum("marked" in data for data in (await chunks(ctx)).values())
 
 
-async def test_all_that_waits_is_made_and_waits_no_more(notes: Context) -> None:
+async def test_every_pending_chunk_is_processed(notes: Context) -> None:
     done: list[int] = []
     maker = Maker()
     report = await run(notes, maker, Budget(ample().deadline, done.append))
-    assert Report(Counter(card=10)) == report
+    assert report == Report(Counter(card=10))
     assert 10 == await marked(notes) == sum(done)
-    assert 0 == maker.probes
-    assert 0 == await ChunkQueue(notes.database).count_pending("card")
+    assert maker.probes == 0
+    assert await ChunkQueue(notes.database).count_pending("card") == 0
 
 
-async def test_what_fails_is_deferred_and_stops_no_other(
+async def test_failing_chunk_is_deferred_and_blocks_no_other(
     notes: Context, settings: Settings
 ) -> None:
     maker = Maker({ODD: InvalidInput("Not this one.")})
     report = await run(notes, maker)
     ((name, odd),) = [(n, d) for n, d in (await chunks(notes)).items() if d["content"] == ODD]
     assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
-    assert ({"card": 9}, 1) == (report.counts, maker.probes)
+    assert (report.counts, maker.probes) == ({"card": 9}, 1)
     assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
-    assert Report() == await run(at(settings, NOON + timedelta(minutes=1)), Maker())
-    assert {"card": 1} == (await run(at(settings, NOON + timedelta(minutes=2)), Maker())).counts
+    assert await run(at(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
+    assert (await run(at(settings, NOON + timedelta(minutes=2)), Maker())).counts == {"card": 1}
 
 
-async def test_an_error_that_no_one_thought_of_stops_no_other_either(
+async def test_unexpected_error_blocks_no_other_chunk(
     notes: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
-    assert ["INTERNAL_ERROR: ValueError"] == [failure.reason for failure in report.failures]
-    assert 9 == await marked(notes)
+    assert [failure.reason for failure in report.failures] == ["INTERNAL_ERROR: ValueError"]
+    assert await marked(notes) == 9
     assert "what a reader wrote" not in capsys.readouterr().err
 
 
-async def test_what_fails_five_times_is_dead_lettered(notes: Context, settings: Settings) -> None:
+async def test_fifth_failure_dead_letters_the_chunk(notes: Context, settings: Settings) -> None:
     maker = Maker({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
-        assert 1 == len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures)
+        assert len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures) == 1
     odd = (await chunks_by_content(notes))[ODD]
-    assert {"card": "INTERNAL_ERROR: It cannot be read."} == odd["parked"]
-    assert Report() == await run(at(settings, NOON + timedelta(days=9)), maker)
+    assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
+    assert await run(at(settings, NOON + timedelta(days=9)), maker) == Report()
 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])
-async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
-    notes: Context, failures: int
-) -> None:
+async def test_error_common_to_all_chunks_ends_the_run(notes: Context, failures: int) -> None:
     wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
     with pytest.raises(Unavailable, match="It is down"):
         await run(notes, Maker(wrong, down=Unavailable("It is down.")))
@@ -142,27 +140,27 @@ async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
     assert 4 - failures <= await marked(notes) < 10
 
 
-async def test_an_outage_that_is_over_is_held_against_no_chunk(notes: Context) -> None:
+async def test_short_outage_defers_no_chunk(notes: Context) -> None:
     maker = Maker(passing=[Unavailable("It was down.") for _ in range(3)])
     report = await run(notes, maker)
-    assert Report(Counter(card=10)) == report
-    assert 13 == len(maker.made)
+    assert report == Report(Counter(card=10))
+    assert len(maker.made) == 13
 
 
-async def test_a_chunk_for_which_it_is_never_available_is_deferred(notes: Context) -> None:
+async def test_chunk_that_is_always_unavailable_is_deferred(notes: Context) -> None:
     maker = Maker({ODD: Unavailable("Too slow.")})
     report = await run(notes, maker)
-    assert ["UNAVAILABLE: Too slow."] == [failure.reason for failure in report.failures]
-    assert (2, 2) == (maker.made.count(ODD), maker.probes)
+    assert [failure.reason for failure in report.failures] == ["UNAVAILABLE: Too slow."]
+    assert (maker.made.count(ODD), maker.probes) == (2, 2)
 
 
-async def test_a_run_without_time_does_nothing(notes: Context) -> None:
+async def test_run_without_time_does_nothing(notes: Context) -> None:
     maker = Maker()
     report = await run(notes, maker, nothing())
-    assert (False, [], {}) == (report.finished, maker.made, report.counts)
+    assert (report.finished, maker.made, report.counts) == (False, [], {})
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_made(notes: Context) -> None:
+async def test_run_out_of_time_keeps_its_results(notes: Context) -> None:
     report = await run(notes, Maker(), one_step())
-    assert (False, 4) == (report.finished, report.counts["card"])
-    assert 4 == await marked(notes)
+    assert (report.finished, report.counts["card"]) == (False, 4)
+    assert await marked(notes) == 4

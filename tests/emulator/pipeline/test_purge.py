@@ -63,7 +63,7 @@ async def tasks_left(ctx: Context) -> set[str]:
     }
 
 
-async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
+async def test_workspace_unused_for_ninety_days_is_erased(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     await upload_text(app, "old")
@@ -72,32 +72,32 @@ async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
     young = await write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
     done: list[int] = []
-    assert 1 == await count_pending(ctx)
-    assert Report(GONE) == await purge(ctx, Budget(math.inf, done.append))
-    assert [1] == done
-    assert young == await write_times(ctx, "users/")
-    assert (0, Report()) == (await count_pending(ctx), await purge(ctx, ample()))
+    assert await count_pending(ctx) == 1
+    assert await purge(ctx, Budget(math.inf, done.append)) == Report(GONE)
+    assert done == [1]
+    assert await write_times(ctx, "users/") == young
+    assert (await count_pending(ctx), await purge(ctx, ample())) == (0, Report())
 
 
-async def test_the_ninety_days_are_the_settings(settings: Settings, clock: SettableClock) -> None:
+async def test_retention_is_a_setting(settings: Settings, clock: SettableClock) -> None:
     async with open_app(settings.model_copy(update={"materials_days": 2}), clock) as app:
         await upload_text(app, "old")
         clock.advance(days=2, minutes=59)
-        assert Report() == await purge(job_context(app), ample())
+        assert await purge(job_context(app), ample()) == Report()
         clock.advance(minutes=2)
-        assert Report(GONE) == await purge(job_context(app), ample())
+        assert await purge(job_context(app), ample()) == Report(GONE)
 
 
-async def test_a_task_stays_ninety_days_after_an_unwritten_use(
+async def test_use_within_the_touch_interval_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     brought = await upload_text(app, "notes")
     clock.advance(minutes=59)
     await extract_result(app, QUESTION, document=brought["document"], task_id="notes")
     clock.advance(days=90)
-    assert Report() == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report()
     clock.advance(minutes=2)
-    assert Report(GONE) == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report(GONE)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_a_task_stays_ninety_days_after_an_unwritten_use(
         {"materials": MAST, "scope": "task"},
     ],
 )
-async def test_every_use_keeps_a_task_alive(
+async def test_every_use_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, use: dict[str, Any]
 ) -> None:
     brought = await upload_text(app, "notes")
@@ -122,14 +122,14 @@ async def test_every_use_keeps_a_task_alive(
     await extract_result(app, QUESTION, task_id="notes", **use)
     whole = await write_times(ctx, "users/")
     clock.advance(days=89)
-    assert Report() == await purge(ctx, ample())
-    assert whole == await write_times(ctx, "users/")
+    assert await purge(ctx, ample()) == Report()
+    assert await write_times(ctx, "users/") == whole
     clock.advance(days=2)
-    assert 1 == (await purge(ctx, ample())).counts["tasks"]
-    assert {} == await write_times(ctx, "users/")
+    assert (await purge(ctx, ample())).counts["tasks"] == 1
+    assert await write_times(ctx, "users/") == {}
 
 
-async def test_bringing_again_what_never_arrived_keeps_a_task_alive(
+async def test_retried_upload_keeps_a_workspace(
     app: App, ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
     async with open_app(settings, clock) as other:
@@ -138,21 +138,21 @@ async def test_bringing_again_what_never_arrived_keeps_a_task_alive(
     clock.advance(days=89)
     await upload_text(app, "notes")
     clock.advance(days=2)
-    assert Report() == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report()
 
 
-async def test_materials_that_never_arrived_are_erased_too(
+async def test_incomplete_uploads_are_erased_too(
     ctx: Context, clock: SettableClock, settings: Settings
 ) -> None:
     async with open_app(settings, clock) as other:
         other.embedder.down = True  # type: ignore[attr-defined]
         await extract_error(other, QUESTION, materials=TEXT, task_id="notes")
     clock.advance(days=91)
-    assert 1 == (await purge(ctx, ample())).counts["tasks"]
-    assert {} == await write_times(ctx, "users/")
+    assert (await purge(ctx, ample())).counts["tasks"] == 1
+    assert await write_times(ctx, "users/") == {}
 
 
-async def test_a_task_that_is_used_after_it_was_found_idle_stays(
+async def test_workspace_used_after_the_query_stays(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
@@ -166,15 +166,13 @@ async def test_a_task_that_is_used_after_it_was_found_idle_stays(
         client.document(used).update({"touched_at": clock()})
         client.close()  # type: ignore[no-untyped-call]
 
-    assert Report(GONE) == await purge(ctx, Budget(math.inf, use))
-    assert {used} == await tasks_left(ctx)
+    assert await purge(ctx, Budget(math.inf, use)) == Report(GONE)
+    assert await tasks_left(ctx) == {used}
     result = await extract_result(app, QUESTION, scope="task", task_id="second")
-    assert MAST == result["contexts"][0]
+    assert result["contexts"][0] == MAST
 
 
-async def test_nothing_else_of_anybody_is_touched(
-    app: App, ctx: Context, clock: SettableClock
-) -> None:
+async def test_other_data_is_not_touched(app: App, ctx: Context, clock: SettableClock) -> None:
     for caller in (READER, STRANGER):
         await upload_text(app, "old", caller=caller, idempotency_key="one")
     clock.advance(days=60)
@@ -185,16 +183,16 @@ async def test_nothing_else_of_anybody_is_touched(
     clock.advance(days=31)
     report = Report()
     await erase_idle(ctx, ample(), report)
-    assert GONE + Counter(answers=1) == report.counts
+    assert report.counts == GONE + Counter(answers=1)
     gone = before.keys() - (await write_times(ctx)).keys()
-    assert {"rag_tasks", "replays"} == {path.split("/")[2] for path in gone}
-    assert {"reader"} == {path.split("/")[1] for path in gone}
+    assert {path.split("/")[2] for path in gone} == {"rag_tasks", "replays"}
+    assert {path.split("/")[1] for path in gone} == {"reader"}
     assert all("/replays/" in path or "/rag_tasks/old" in path for path in gone)
     assert report.counts.total() == len(gone)
     assert {path: at for path, at in before.items() if path not in gone} == await write_times(ctx)
 
 
-async def test_an_answer_of_an_erased_task_is_not_repeated(
+async def test_answer_of_an_erased_workspace_is_not_replayed(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     arguments: Any = {"materials": TEXT, "task_id": "notes", "idempotency_key": "one"}
@@ -218,7 +216,7 @@ async def fill(ctx: Context, task: str, passages: int) -> None:
     await batch.commit()
 
 
-async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
+async def test_next_run_continues_one_without_time(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
@@ -229,20 +227,18 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
     assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
-    assert 2 * 4 + 2 + 1 == len(reports)  # commits for each, two more for pages, and the end
+    assert len(reports) == 2 * 4 + 2 + 1  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
     assert GONE + GONE + Counter(passages=2 * PAGE_SIZES["passages"]) == counts
-    assert {} == await write_times(ctx, "users/")
+    assert await write_times(ctx, "users/") == {}
 
 
-async def test_more_tasks_than_are_read_at_once_are_all_erased(
-    ctx: Context, clock: SettableClock
-) -> None:
+async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: SettableClock) -> None:
     batch = ctx.database.client.batch()
     for number in range(PAGE_SIZE + 3):
         task = workspace_of(ctx, "notes", f"user-{number}")
         batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
     clock.advance(days=91)
-    assert PAGE_SIZE + 3 == await count_pending(ctx)
-    assert Report(Counter(tasks=PAGE_SIZE + 3)) == await purge(ctx, ample())
+    assert await count_pending(ctx) == PAGE_SIZE + 3
+    assert await purge(ctx, ample()) == Report(Counter(tasks=PAGE_SIZE + 3))

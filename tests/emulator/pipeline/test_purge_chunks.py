@@ -57,33 +57,29 @@ async def lose(ctx: Context, path: str) -> None:
     await ctx.database.client.document(path).delete()
 
 
-async def test_chunks_whose_source_is_gone_leave_the_base(
-    ctx: Context, clock: SettableClock
-) -> None:
+async def test_chunks_without_a_source_are_deleted(ctx: Context, clock: SettableClock) -> None:
     await save(ctx, BAKING, SAILING)
     await lose(ctx, "sources/baking")
     clock.now += SOON
-    assert Report(Counter(chunks=3)) == await purge(ctx, ample())
-    assert {"sailing"} == {data["source_id"] for data in (await chunks(ctx)).values()}
+    assert await purge(ctx, ample()) == Report(Counter(chunks=3))
+    assert {data["source_id"] for data in (await chunks(ctx)).values()} == {"sailing"}
     await index(ctx, ample())
     await assert_exact(ctx)
 
 
-async def test_chunks_whose_source_is_still_to_come_stay(
-    ctx: Context, clock: SettableClock
-) -> None:
+async def test_chunks_of_an_unfinished_ingest_stay(ctx: Context, clock: SettableClock) -> None:
     """Ingest writes the source last, and may have been killed before."""
     await save(ctx, BAKING)
     await lose(ctx, "sources/baking")
     clock.now += GRACE_PERIOD
-    assert Report() == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report()
     await save(ctx, BAKING)
     clock.now += ROUND_INTERVAL
-    assert Report() == await purge(ctx, ample())
-    assert 3 == len(await chunks(ctx))
+    assert await purge(ctx, ample()) == Report()
+    assert len(await chunks(ctx)) == 3
 
 
-async def test_a_chunk_that_is_uploaded_in_again_meanwhile_stays(
+async def test_chunk_ingested_again_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     await save(ctx, BAKING)
@@ -95,45 +91,43 @@ async def test_a_chunk_that_is_uploaded_in_again_meanwhile_stays(
         await set_fields(ctx, f"chunks/{first}", {"updated_at": clock()})
 
     raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
-    assert Report(Counter(chunks=2)) == await purge(job_context(raced), ample())
+    assert await purge(job_context(raced), ample()) == Report(Counter(chunks=2))
     assert ({first}, set(others)) == (set(await chunks(ctx)), set(await tombstones(ctx)))
     await raced.aclose()
 
 
-async def test_all_chunks_are_looked_at_once_a_week(
+async def test_every_chunk_is_checked_once_a_week(
     ctx: Context, app: App, clock: SettableClock
 ) -> None:
     await save(ctx, BAKING)
-    assert Report() == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report()
     await lose(ctx, "sources/baking")
     for _ in range(6):
         clock.advance(days=1)
         meter = Meter()
-        assert Report() == await purge(app.context(Caller(), meter), ample())
-        assert (0, True) == (meter.documents_written, meter.documents_read < 20)
+        assert await purge(app.context(Caller(), meter), ample()) == Report()
+        assert (meter.documents_written, meter.documents_read < 20) == (0, True)
     clock.advance(days=1, seconds=1)
-    assert Report(Counter(chunks=3)) == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report(Counter(chunks=3))
 
 
-async def test_a_run_without_time_looks_at_a_page_and_the_next_goes_on(
-    ctx: Context, clock: SettableClock
-) -> None:
+async def test_run_without_time_checks_one_page(ctx: Context, clock: SettableClock) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=sections))], NOON)
     await lose(ctx, "sources/baking")
     clock.now += SOON
     reports = [await purge(ctx, nothing()) for _ in range(4)]
-    assert [False, False, False, True] == [report.finished for report in reports]
-    assert [PAGE, PAGE, 5, 0] == [report.counts["chunks"] for report in reports]
-    assert {} == await chunks(ctx)
+    assert [report.finished for report in reports] == [False, False, False, True]
+    assert [report.counts["chunks"] for report in reports] == [PAGE, PAGE, 5, 0]
+    assert await chunks(ctx) == {}
     clock.advance(days=1)
     meter = Meter()
     # What is left of them waits for the index job: it is read, page by page, and left to it.
-    assert Report() == await purge(ctx, ample())
-    assert 0 == meter.documents_written
+    assert await purge(ctx, ample()) == Report()
+    assert meter.documents_written == 0
 
 
-async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
+async def test_dead_lettered_tombstone_is_deleted_after_a_week(
     ctx: Context, clock: SettableClock
 ) -> None:
     await save(ctx, BAKING, SAILING)
@@ -142,15 +136,15 @@ async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
     await ctx.database.client.document(f"chunks/{stuck}").update(given_up)
     clock.now += GRACE_PERIOD
-    assert Report() == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report()
     clock.advance(seconds=1)
-    assert Report(Counter(tombstones=1)) == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report(Counter(tombstones=1))
     assert set(waiting) == set(await tombstones(ctx))
     await index(ctx, ample())
     await repair(ctx, ample())
     await assert_exact(ctx)
 
 
-async def test_an_empty_base_is_not_written_to(ctx: Context) -> None:
-    assert Report() == await purge(ctx, ample())
-    assert {} == await documents(ctx, "meta")
+async def test_empty_base_is_not_written_to(ctx: Context) -> None:
+    assert await purge(ctx, ample()) == Report()
+    assert await documents(ctx, "meta") == {}

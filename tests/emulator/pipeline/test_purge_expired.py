@@ -46,28 +46,28 @@ def at(app: App, **later: float) -> Context:
     return job_context(app)
 
 
-async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> None:
+async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     first, second, third = await add_tasks(app, "bake", "sail", "read")
     await result_of(app, "delete_task", task_id=first)
     await result_of(app, "complete_task", task_id=second)
     await result_of(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert 0 == (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"]
+    assert (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"] == 0
     ctx = at(app, days=30)
-    assert (1, Report(Counter(todos=1))) == (await count_pending(ctx), await purge(ctx, ample()))
-    assert {"2", "3"} == set(await documents(ctx, "users/anna/tasks"))
-    assert Report(Counter(todos=1)) == await purge(at(app, days=31), ample())
+    assert (await count_pending(ctx), await purge(ctx, ample())) == (1, Report(Counter(todos=1)))
+    assert set(await documents(ctx, "users/anna/tasks")) == {"2", "3"}
+    assert await purge(at(app, days=31), ample()) == Report(Counter(todos=1))
 
 
-async def test_a_number_is_not_used_again_when_its_to_do_is_gone(app: App) -> None:
+async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await result_of(app, "delete_task", task_id=first)
     await purge(at(app, days=31), ample())
-    assert {} == await documents(job_context(app), "users/anna/tasks")
+    assert await documents(job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
     assert first != second
 
 
-async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings) -> None:
+async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
     app = WatchedApp(settings, embedder=WordEmbedder())
     [first] = await add_tasks(app, "bake")
     await result_of(app, "delete_task", task_id=first)
@@ -79,36 +79,36 @@ async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings)
         await reference.update(changed)
 
     app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
-    assert 0 == (await purge(at(app, days=31), ample())).counts["todos"]
-    assert {"1"} == set(await documents(job_context(app), "users/anna/tasks"))
+    assert (await purge(at(app, days=31), ample())).counts["todos"] == 0
+    assert set(await documents(job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
 
-async def test_an_answer_is_forgotten_once_it_has_expired(app: App) -> None:
+async def test_expired_answer_is_deleted(app: App) -> None:
     await result_of(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert Report() == await purge(at(app, days=2, seconds=-1), ample())
-    assert 1 == len(await documents(job_context(app), path))
-    assert Report(Counter(replays=1)) == await purge(at(app, days=2), ample())
-    assert {} == await documents(job_context(app), path)
+    assert await purge(at(app, days=2, seconds=-1), ample()) == Report()
+    assert len(await documents(job_context(app), path)) == 1
+    assert await purge(at(app, days=2), ample()) == Report(Counter(replays=1))
+    assert await documents(job_context(app), path) == {}
 
 
-async def test_records_of_runs_and_leases_of_the_dead_are_deleted(app: App) -> None:
+async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
     ctx = at(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
         await set_fields(ctx, f"runs/{day}", expiry)
         await set_fields(ctx, f"leases/{day}", expiry)
-    assert Report(Counter(runs=2, leases=1)) == await purge(ctx, ample())
+    assert await purge(ctx, ample()) == Report(Counter(runs=2, leases=1))
     left = (set(await documents(ctx, "runs")), set(await documents(ctx, "leases")))
-    assert ({"1"}, {"-1", "1"}) == left
+    assert left == ({"1"}, {"-1", "1"})
 
 
-async def test_nothing_to_delete_costs_a_few_reads_and_no_write(app: App) -> None:
+async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
     await add_tasks(app, "bake", "sail")
     meter = Meter()
-    assert Report() == await purge(app.context(Caller(), meter), ample())
-    assert 0 == meter.documents_written
+    assert await purge(app.context(Caller(), meter), ample()) == Report()
+    assert meter.documents_written == 0
     assert meter.documents_read <= len(SWEEPS) + 3
 
 
@@ -123,7 +123,7 @@ async def filled(ctx: Context, count: int) -> None:
     await batch.commit()
 
 
-async def test_a_run_without_time_does_a_little_and_the_next_goes_on(app: App) -> None:
+async def test_next_run_continues_one_without_time(app: App) -> None:
     ctx, count = at(app), 18
     await filled(ctx, count)
     reports = [await purge(ctx, nothing())]
@@ -133,10 +133,10 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(app: App) -
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
     assert Counter({kind.name: count for kind in EXPIRING}) == counts
-    assert {} == await write_times(ctx)
+    assert await write_times(ctx) == {}
 
 
-async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings: Settings) -> None:
+async def test_only_expired_documents_are_gone_after_any_commit(settings: Settings) -> None:
     class DiedError(Exception):
         pass
 
@@ -164,6 +164,6 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
     await app.aclose()
 
 
-def test_every_kind_is_deleted_under_its_own_name() -> None:
+def test_deletions_are_counted_by_kind() -> None:
     names = [sweep.name for sweep in SWEEPS]
     assert sorted(set(names)) == sorted(names)

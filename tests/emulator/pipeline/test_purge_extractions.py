@@ -93,36 +93,36 @@ async def of_topics(ctx: Context) -> dict[str, int]:
     return {data["name"]: data["total"] for data in (await documents(ctx, "topics")).values()}
 
 
-async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
+async def test_orphaned_extractions_are_deleted_and_uncounted(
     ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
     await hang(ctx, extraction("one", first), extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
-    assert Report(Counter(extractions=1)) == await purge(ctx, ample())
-    assert ({"two": True}, {"weather": 1}) == (await shown(ctx), await of_topics(ctx))
+    assert await purge(ctx, ample()) == Report(Counter(extractions=1))
+    assert (await shown(ctx), await of_topics(ctx)) == ({"two": True}, {"weather": 1})
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
     clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
-    assert ({}, {}) == (await shown(ctx), await of_topics(ctx))
-    assert {} == await documents(ctx, "gone_extractions")
+    assert (await shown(ctx), await of_topics(ctx)) == ({}, {})
+    assert await documents(ctx, "gone_extractions") == {}
 
 
-async def test_what_hangs_on_a_chunk_about_to_be_forgotten_stays(
+async def test_extractions_of_a_tombstone_stay(
     ctx: Context,
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
     await hang(ctx, extraction("one", first), extraction("two", second))
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
-    assert Report() == await purge(ctx, ample())
-    assert {"one", "two"} == set(await shown(ctx))
+    assert await purge(ctx, ample()) == Report()
+    assert set(await shown(ctx)) == {"one", "two"}
     await index(ctx, ample())
-    assert {} == await shown(ctx)
+    assert await shown(ctx) == {}
 
 
-async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
+async def test_most_confident_duplicate_replaces_a_deleted_one(
     ctx: Context,
 ) -> None:
     first, *_ = await store_sources(ctx, SAILING)
@@ -133,17 +133,17 @@ async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
         for rank, chunk in zip(sure, others, strict=True)
     ]
     await hang(ctx, extraction("one", first), *repeating)
-    assert {"weather": 1} == await of_topics(ctx)
+    assert await of_topics(ctx) == {"weather": 1}
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
     report = await index(ctx, ample())
-    assert (1, []) == (report.counts["shown"], report.failures)
-    assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(ctx)
-    assert {"weather": 1} == await of_topics(ctx)
+    assert (report.counts["shown"], report.failures) == (1, [])
+    assert await shown(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
+    assert await of_topics(ctx) == {"weather": 1}
     stored = await documents(ctx, "extractions")
-    assert {"again-0.9"} == {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")}
+    assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
 
 
-async def test_an_orphan_that_is_written_again_meanwhile_stays(
+async def test_orphan_rewritten_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
@@ -163,10 +163,10 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
     await purge(job_context(raced), nothing())
     await purge(job_context(raced), ample())
     await raced.aclose()
-    assert {"one": True} == await shown(ctx)
+    assert await shown(ctx) == {"one": True}
 
 
-async def test_a_round_goes_on_page_by_page(ctx: Context) -> None:
+async def test_round_continues_page_by_page(ctx: Context) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
     batch = ctx.database.client.batch()
     for number in range(PAGE_SIZE + 5):
@@ -176,11 +176,11 @@ async def test_a_round_goes_on_page_by_page(ctx: Context) -> None:
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
     removed = [report.counts["extractions"] for report in reports]
-    assert [PAGE_SIZE, 5] == [count for count in removed if count]
-    assert {} == await shown(ctx)
+    assert [count for count in removed if count] == [PAGE_SIZE, 5]
+    assert await shown(ctx) == {}
 
 
-async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
+async def test_killed_run_ends_in_the_same_state(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
@@ -209,5 +209,5 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
                 await dying.aclose()
         clock.now += ROUND_INTERVAL
     assert deaths > 3
-    assert {"0": True, "1": False, "2": False, "two": True} == await shown(ctx)
-    assert {"weather": 2} == await of_topics(ctx)
+    assert await shown(ctx) == {"0": True, "1": False, "2": False, "two": True}
+    assert await of_topics(ctx) == {"weather": 2}

@@ -61,32 +61,32 @@ def failing_at(number: int, error: Exception) -> Around:
 
 
 @pytest.mark.parametrize("kind", [ServiceUnavailable, InvalidArgument])
-async def test_a_task_that_fails_keeps_no_other_from_being_erased(
+async def test_failing_workspace_blocks_no_other(
     settings: Settings, kind: Callable[[str], Exception]
 ) -> None:
     clock = await idle_tasks(settings, "first", "second", "third")
     watched = WatchedApp(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
     report = await purge(job_context(watched), ample())
-    assert ["rag_tasks/second"] == [failure.name for failure in report.failures]
-    assert (2, 1, True) == (report.counts["tasks"], report.counts["todos"], report.finished)
+    assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
+    assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
     left = await write_times(job_context(watched), "users/reader/rag_tasks")
-    assert {"second"} == {path.split("/")[3] for path in left}
+    assert {path.split("/")[3] for path in left} == {"second"}
     report = await purge(job_context(watched), ample())
-    assert (1, []) == (report.counts["tasks"], report.failures)
+    assert (report.counts["tasks"], report.failures) == (1, [])
     await watched.aclose()
 
 
-async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings) -> None:
+async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await idle_tasks(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
     watched = WatchedApp(settings, failing_at(SECOND_TASK, error), clock=clock)
     report = await purge(job_context(watched), ample())
-    assert ["todos"] == [failure.name for failure in report.failures]
-    assert (0, 1) == (report.counts["todos"], report.counts["tasks"])
+    assert [failure.name for failure in report.failures] == ["todos"]
+    assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)
     await watched.aclose()
 
 
-async def test_a_database_that_goes_away_ends_the_run(
+async def test_outage_of_the_database_ends_the_run(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = await idle_tasks(settings, "first", "second")
@@ -109,7 +109,7 @@ async def test_a_database_that_goes_away_ends_the_run(
         await watched.aclose()
 
 
-async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
+async def test_run_without_its_lease_stops(settings: Settings) -> None:
     clock = await idle_tasks(settings, "only")
 
     async def take() -> None:

@@ -90,10 +90,10 @@ async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
 
 async def assert_sound(ctx: Context) -> None:
     contents = await everything(ctx.database.client)
-    assert [] == orphans(contents)
+    assert orphans(contents) == []
 
 
-async def test_after_every_commit_nothing_is_orphaned(
+async def test_no_commit_leaves_an_orphan(
     settings: Settings,
 ) -> None:
     for commits in COMMITS:
@@ -114,11 +114,11 @@ async def test_after_every_commit_nothing_is_orphaned(
             used = {path: at for path, at in before.items() if at == left.get(path)}
             ended = await write_times(ctx, "users/")
             assert report.counts.total() == len(left) - len(ended)
-            assert 2 * 9 == len(before) - len(ended)
+            assert len(before) - len(ended) == 2 * 9
             assert ended == {path: used[path] for path in ended}
 
 
-async def test_a_run_that_died_before_it_deleted_anything_is_completed(
+async def test_run_killed_before_its_first_deletion_is_completed(
     settings: Settings,
 ) -> None:
     clock = SettableClock()
@@ -127,14 +127,12 @@ async def test_a_run_that_died_before_it_deleted_anything_is_completed(
         ctx = job_context(app)
         assert await make_erasure(ctx, "notes").begin()
         clock.advance(minutes=1)
-        assert 1 == (await purge(ctx, ample())).counts["tasks"]
-        assert {} == await write_times(ctx, "users/")
+        assert (await purge(ctx, ample())).counts["tasks"] == 1
+        assert await write_times(ctx, "users/") == {}
 
 
 @pytest.mark.slow
-async def test_a_process_that_is_killed_again_and_again_gets_it_done(
-    settings: Settings, project: str
-) -> None:
+async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     clock = SettableClock()
     clock.advance(days=-92)
     async with open_app(settings, clock) as app:
@@ -144,12 +142,12 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
             assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode
             await assert_sound(ctx)
         run = python(project, RUN_PURGE)
-        assert (0, "") == (run.returncode, run.stderr)
+        assert (run.returncode, run.stderr) == (0, "")
         # Of the older one, whatever was deleted before is gone with those who counted it.
         message = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
         assert any(line.startswith(message) for line in run.stdout.splitlines())
         left = await write_times(ctx, "users/reader/rag_tasks")
-        assert {"used"} == {path.split("/")[3] for path in left}
+        assert {path.split("/")[3] for path in left} == {"used"}
 
 
 def python(project: str, *code: str) -> subprocess.CompletedProcess[str]:

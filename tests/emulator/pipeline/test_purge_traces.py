@@ -58,7 +58,7 @@ def later(app: App, **passed: float) -> Context:
 async def purged(app: App, **passed: float) -> Counter[str]:
     """What a run deletes that goes well, but for answers, which expire too."""
     report = await purge(later(app, **passed), ample())
-    assert (True, []) == (report.finished, report.failures)
+    assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
 
 
@@ -71,7 +71,7 @@ async def below_traces(app: App) -> set[str]:
     return {path for path in await write_times(job_context(app)) if path.startswith("trace")}
 
 
-async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
+async def test_trace_is_erased_thirty_days_after_withdrawal(
     app: App,
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
@@ -81,21 +81,21 @@ async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
     stays = await contribute(app, 1, "anna")
     await vote(app, stays, "ben")
     await withdraw(app, trace_id)
-    assert Counter() == await purged(app, days=30)
+    assert await purged(app, days=30) == Counter()
     before = await write_times(job_context(app))
     ctx = later(app, days=30, seconds=1)
-    assert 1 == await count_pending(ctx)
-    assert Report(Counter(traces=1, revisions=1, votes=4)) == await purge(ctx, ample())
+    assert await count_pending(ctx) == 1
+    assert await purge(ctx, ample()) == Report(Counter(traces=1, revisions=1, votes=4))
     after = await write_times(job_context(app))
-    assert [] == [path for path in after if trace_id in path]
+    assert [path for path in after if trace_id in path] == []
     changed = {path for path, at in before.items() if after.get(path, at) != at}
-    assert {"contributors/anna"} == changed
-    assert {path for path in before if trace_id not in path} == after.keys()
+    assert changed == {"contributors/anna"}
+    assert after.keys() == {path for path in before if trace_id not in path}
     assert f"traces/{stays}/votes/ben" in after
-    assert Counter() == await purged(app, days=60)
+    assert await purged(app, days=60) == Counter()
 
 
-async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
+async def test_erasure_keeps_the_contributors_bad_record(
     app: App,
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
@@ -104,21 +104,21 @@ async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     record = await Traces(job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
     await purged(app, days=31)
-    assert record == await Traces(job_context(app).database).get_record("anna")
+    assert await Traces(job_context(app).database).get_record("anna") == record
     fields = (await stored_documents(app, "contributors"))["anna"]
-    assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == fields
+    assert fields == {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5}
 
 
-async def test_what_was_put_back_stays(app: App) -> None:
+async def test_restored_trace_stays(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     later(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
-    assert Counter() == await purged(app, days=90)
-    assert [trace_id] == await search_ids(app, query=sample(0)["title"])
+    assert await purged(app, days=90) == Counter()
+    assert await search_ids(app, query=sample(0)["title"]) == [trace_id]
 
 
-async def test_one_that_is_put_back_in_the_same_moment_stays_whole(settings: Settings) -> None:
+async def test_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
     calm = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     trace_id = await contribute(calm, 0, "anna")
     await add_votes(calm, trace_id, 2)
@@ -130,15 +130,15 @@ async def test_one_that_is_put_back_in_the_same_moment_stays_whole(settings: Set
         await withdraw(calm, trace_id, withdrawn=False)
 
     raced = WatchedApp(settings, before(1, put_back), embedder=WordEmbedder())
-    assert 0 == (await purged(raced, days=31))["traces"]
+    assert (await purged(raced, days=31))["traces"] == 0
     await raced.aclose()
     assert whole <= await below_traces(calm)
-    assert {"up": 2} == (await stored_documents(calm, "contributors"))["anna"]
+    assert (await stored_documents(calm, "contributors"))["anna"] == {"up": 2}
     await assert_postings_exact(calm)
     await calm.aclose()
 
 
-async def test_once_it_goes_it_cannot_be_put_back_or_voted_on(app: App) -> None:
+async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await withdraw(app, trace_id)
@@ -152,7 +152,7 @@ async def test_once_it_goes_it_cannot_be_put_back_or_voted_on(app: App) -> None:
         ("ben", "vote_trace", {"vote_type": "none"}),
     ):
         error = await call_error(app, name, user, trace_id=trace_id, **more)
-        assert "NOT_FOUND" == error.code
+        assert error.code == "NOT_FOUND"
     await purged(app, days=31)
     assert not [path for path in await below_traces(app) if trace_id in path]
 
@@ -172,67 +172,67 @@ async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
     return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
 
 
-async def test_the_gap_in_a_row_of_replaced_traces_is_closed(app: App) -> None:
+async def test_neighbours_in_a_chain_are_linked(app: App) -> None:
     first, second, third = await chain(app, 3)
     await withdraw(app, second)
-    assert 1 == (await purged(app, days=31))["traces"]
-    assert {first: (None, third), third: (first, None)} == await links(app)
+    assert (await purged(app, days=31))["traces"] == 1
+    assert await links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
     await withdraw(app, third)
-    assert {first: (None, None), third: (first, None)} == await links(app)
+    assert await links(app) == {first: (None, None), third: (first, None)}
     await withdraw(app, third, withdrawn=False)
-    assert {first: (None, third), third: (first, None)} == await links(app)
+    assert await links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
-async def test_what_a_row_began_with_can_go_too(app: App) -> None:
+async def test_first_trace_of_a_chain_can_be_erased(app: App) -> None:
     first, second = await chain(app, 2)
     await withdraw(app, first)
-    assert 1 == (await purged(app, days=31))["traces"]
-    assert {second: (None, None)} == await links(app)
+    assert (await purged(app, days=31))["traces"] == 1
+    assert await links(app) == {second: (None, None)}
 
 
-async def test_what_was_hidden_behind_one_that_goes_is_found_again(app: App) -> None:
+async def test_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     first, second, third = await chain(app, 3)
     await withdraw(app, second)
     later(app, days=20)
     await withdraw(app, third)
-    assert {first: (None, second), second: (first, None), third: (second, None)} == await links(app)
-    assert 1 == (await purged(app, days=31))["traces"]
-    assert {first: (None, None), third: (first, None)} == await links(app)
-    assert [first] == (await search_ids(app, query=sample(0)["title"]))[:1]
+    assert await links(app) == {first: (None, second), second: (first, None), third: (second, None)}
+    assert (await purged(app, days=31))["traces"] == 1
+    assert await links(app) == {first: (None, None), third: (first, None)}
+    assert (await search_ids(app, query=sample(0)["title"]))[:1] == [first]
     await assert_postings_exact(app)
     later(app, days=32)
     await withdraw(app, third, withdrawn=False)
-    assert {first: (None, third), third: (first, None)} == await links(app)
+    assert await links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
-async def test_what_it_replaced_and_is_withdrawn_too_stays_hidden(app: App) -> None:
+async def test_withdrawn_predecessor_stays_hidden(app: App) -> None:
     first, second, third = await chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
     later(app, days=20)
     await withdraw(app, first)
-    assert 2 == (await purged(app, days=31))["traces"]
-    assert {first: (None, None)} == await links(app)
-    assert [] == await search_ids(app, query=sample(0)["title"])
+    assert (await purged(app, days=31))["traces"] == 2
+    assert await links(app) == {first: (None, None)}
+    assert await search_ids(app, query=sample(0)["title"]) == []
     await assert_postings_exact(app)
 
 
-async def test_the_claim_of_somebody_else_to_replace_it_ends(app: App) -> None:
+async def test_successor_of_another_contributor_loses_its_link(app: App) -> None:
     old = await contribute(app, 0, "anna")
     new = await contribute(app, 1, "anna", supersedes=old)
     theirs = await contribute(app, 2, "ben", supersedes=new)
     await vote(app, theirs, "carl")
     await withdraw(app, new)
-    assert 1 == (await purged(app, days=31))["traces"]
-    assert {old: (None, None), theirs: (None, None)} == await links(app)
+    assert (await purged(app, days=31))["traces"] == 1
+    assert await links(app) == {old: (None, None), theirs: (None, None)}
     read = await call_result(app, "get_trace", STRANGER, trace_id=theirs)
-    assert (1, False) == (read["upvotes"], "supersedes" in read)
+    assert (read["upvotes"], "supersedes" in read) == (1, False)
 
 
-async def test_of_many_that_claim_to_replace_it_none_names_it_then(
+async def test_many_successors_all_lose_their_link(
     app: App,
 ) -> None:
     trace_id = await contribute(app, 0, "anna")
@@ -241,22 +241,22 @@ async def test_of_many_that_claim_to_replace_it_none_names_it_then(
     for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await set_fields(ctx, f"traces/claim-{number:03}", claim)
-    assert 1 == (await purged(app, days=31))["traces"]
+    assert (await purged(app, days=31))["traces"] == 1
     claims = {data["supersedes"] for data in (await stored_documents(app, "traces")).values()}
-    assert {None} == claims
+    assert claims == {None}
 
 
-async def test_more_than_are_read_at_once_are_all_erased(app: App) -> None:
+async def test_several_pages_of_traces_are_erased(app: App) -> None:
     ctx = job_context(app)
     trace_id = await contribute(app)
     data = (await stored_documents(app, "traces"))[trace_id]
     for number in range(PAGE_SIZE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
-    assert Counter(traces=PAGE_SIZE + 3) == await purged(app, days=31)
+    assert await purged(app, days=31) == Counter(traces=PAGE_SIZE + 3)
 
 
-async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
+async def test_unreadable_trace_blocks_no_other(
     app: App,
 ) -> None:
     ctx = job_context(app)
@@ -266,12 +266,12 @@ async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     report = await purge(later(app, days=31), ample())
-    assert (1, PAGE_SIZE + 1) == (report.counts["traces"], len(report.failures))
-    assert {"the document is malformed"} == {failure.reason for failure in report.failures}
+    assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
+    assert {failure.reason for failure in report.failures} == {"the document is malformed"}
     assert trace_id not in await stored_documents(app, "traces")
 
 
-async def test_without_an_embedder_what_would_be_found_again_waits(settings: Settings) -> None:
+async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     embedder = WordEmbedder()
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=embedder)
     _, second, third = await chain(app, 3)
@@ -284,15 +284,15 @@ async def test_without_an_embedder_what_would_be_found_again_waits(settings: Set
         [failure.name for failure in report.failures],
     )
     embedder.down = False
-    assert 1 == (await purged(app, days=31))["traces"]
+    assert (await purged(app, days=31))["traces"] == 1
     await assert_postings_exact(app)
     await app.aclose()
 
 
-async def test_a_vote_that_comes_while_it_is_read_is_refused(app: App) -> None:
+async def test_vote_during_an_erasure_is_rejected(app: App) -> None:
     """Nobody votes on what is withdrawn: there is no race to lose."""
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     assert answer.error
-    assert "NOT_FOUND" == answer.error.code
+    assert answer.error.code == "NOT_FOUND"

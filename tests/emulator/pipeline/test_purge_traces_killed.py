@@ -64,7 +64,7 @@ async def fill(fields: dict[str, Any]) -> None:
 async def state(app: App) -> tuple[Any, ...]:
     """What there is of each kind, what the traces are to each other, and how they fare."""
     contents = await everything(app.connection.client)
-    assert [] == orphans(contents)
+    assert orphans(contents) == []
     await assert_postings_exact(app)
     traces = await stored_documents(app, "traces")
     titles = {name: data["title"] for name, data in traces.items()}
@@ -90,7 +90,7 @@ async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int
         pytest.param(range(1, 100), id="every", marks=pytest.mark.slow),
     ],
 )
-async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
+async def test_killed_run_ends_in_the_same_state(
     dying: KillableChildren, project: str, points: Iterable[int]
 ) -> None:
     calm = LEASE | {"google_cloud_project": project}

@@ -73,7 +73,7 @@ async def prepared(project: str, clock: SettableClock) -> Settings:
     return settings
 
 
-async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
+async def test_migration_killed_after_any_commit_completes(
     project: str, clock: SettableClock
 ) -> None:
     calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
@@ -127,7 +127,7 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-async def test_a_move_killed_by_the_system_is_completed_by_the_next(
+async def test_next_run_completes_a_killed_migration(
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,

@@ -86,9 +86,7 @@ async def written_by_repair(app: App, limits: RebuildLimits = RebuildLimits()) -
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_damaged_lists_become_those_made_from_scratch(
-    ctx: Context, app: App, seed: int
-) -> None:
+async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
     history = await damaged(ctx, seed)
     assert (await repair(ctx, ample())).finished
     assert await written_by_repair(app) == 0
@@ -97,7 +95,7 @@ async def test_damaged_lists_become_those_made_from_scratch(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_lists_that_were_cut_have_their_best_entries_again(
+async def test_truncated_postings_regain_their_best_entries(
     ctx: Context, app: App, seed: int
 ) -> None:
     history = await damaged(ctx, seed, **CAP)
@@ -115,7 +113,7 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
         assert entries == data["postings"]
 
 
-async def test_a_run_stopped_anywhere_is_completed_by_the_next(ctx: Context, app: App) -> None:
+async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
     history = await damaged(ctx, 1)
     await history.index()
     await damage(ctx, history.chance)
@@ -133,7 +131,7 @@ async def test_a_run_stopped_anywhere_is_completed_by_the_next(ctx: Context, app
     assert await written_by_repair(app) == 0
 
 
-async def test_a_run_without_time_goes_on_where_the_last_one_ended(ctx: Context, app: App) -> None:
+async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
     history = await damaged(ctx, 2)
     await history.index()
     await damage(ctx, history.chance)
@@ -146,22 +144,22 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(ctx: Context,
     assert await written_by_repair(app) == 0
 
 
-async def test_a_run_without_any_time_mends_nothing(ctx: Context) -> None:
+async def test_run_without_any_time_repairs_nothing(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     assert await repair(ctx, nothing()) == Report(finished=False)
 
 
-async def test_lists_that_are_gone_are_made_again(ctx: Context) -> None:
+async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     before = await stored_postings(ctx)
     for name in before:
         await ctx.database.client.document("/".join(name)).delete()
     report = await repair(ctx, ample())
     assert report == Report(Counter(mended=len(before)))
-    assert before == await stored_postings(ctx)
+    assert await stored_postings(ctx) == before
 
 
-async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
+async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
     await store_sources(ctx, BAKING, SAILING)
     meter = Meter()
 
@@ -176,12 +174,12 @@ async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -
     assert await leases(ctx) == set()
 
 
-async def test_an_empty_knowledge_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
+async def test_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
     assert await written_by_repair(app) == 0
     assert await count_postings(ctx) == 0
 
 
-async def test_repair_and_index_never_run_at_once(app: App) -> None:
+async def test_repair_and_index_exclude_each_other(app: App) -> None:
     outcomes: list[object] = []
 
     async def meanwhile(_context: Context, _budget: Budget) -> Report:
@@ -191,10 +189,10 @@ async def test_repair_and_index_never_run_at_once(app: App) -> None:
 
     await run_job(replace(INDEX, run=meanwhile), app)
     await run_job(replace(JOB, run=meanwhile), app)
-    assert [AlreadyRunning] * 4 == [type(outcome) for outcome in outcomes]
+    assert [type(outcome) for outcome in outcomes] == [AlreadyRunning] * 4
 
 
-async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:
+async def test_progress_ends_at_the_total(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     done: list[int] = []
     announce_move = await count_postings(ctx)

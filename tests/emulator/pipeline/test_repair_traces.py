@@ -89,36 +89,34 @@ async def written(app: App) -> int:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_damaged_lists_become_those_made_from_scratch(
-    app: App, ctx: Context, seed: int
-) -> None:
+async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
     await filled(app)
     await damage(ctx, random.Random(seed))  # noqa: S311 - no secret
     report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_postings_exact(app)
-    assert 0 == await written(app)
+    assert await written(app) == 0
 
 
-async def test_lists_that_no_trace_stands_on_any_more_are_removed(app: App, ctx: Context) -> None:
+async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> None:
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
     empty = await count_postings(ctx)
     assert empty > 10
     assert Report(Counter(removed=empty)) == await repair(ctx, ample())
-    assert 0 == await count_postings(ctx)
+    assert await count_postings(ctx) == 0
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_postings_exact(app)
 
 
-async def test_sound_lists_cost_no_write(app: App) -> None:
+async def test_intact_postings_cost_no_write(app: App) -> None:
     await contribute(app, 0, "anna")
     await contribute(app, 1, "ben")
-    assert 0 == await written(app)
+    assert await written(app) == 0
 
 
-async def test_a_run_without_time_goes_on_where_the_last_one_ended(app: App, ctx: Context) -> None:
+async def test_run_without_time_continues_the_previous_one(app: App, ctx: Context) -> None:
     await filled(app)
     await damage(ctx, random.Random(7))  # noqa: S311 - no secret
     runs = 0
@@ -129,7 +127,7 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(app: App, ctx
     await assert_postings_exact(app)
 
 
-async def test_what_is_written_before_a_list_is_repaired_is_not_undone(
+async def test_concurrent_write_is_not_undone_by_repair(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     """Whatever is told to be wrong was, before the trace came; what it changed is left to it."""
@@ -151,7 +149,7 @@ async def test_what_is_written_before_a_list_is_repaired_is_not_undone(
 
 
 @pytest.mark.slow
-async def test_repair_among_many_who_write_leaves_exact_lists(app: App, ctx: Context) -> None:
+async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Context) -> None:
     made = await filled(app)
     chance = random.Random(5)  # noqa: S311 - no secret
 
@@ -179,7 +177,7 @@ async def test_repair_among_many_who_write_leaves_exact_lists(app: App, ctx: Con
     await assert_postings_exact(app)
 
 
-async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
+async def test_killed_run_ends_in_the_same_state(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     class DiedError(Exception):

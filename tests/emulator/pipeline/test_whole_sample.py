@@ -140,24 +140,24 @@ def change(readwise: FakeReadwise) -> None:
     readwise.highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
 
 
-async def test_the_library_is_the_sample_as_readwise_tells_it(readwise: FakeReadwise) -> None:
+async def test_library_equals_the_sample(readwise: FakeReadwise) -> None:
     readwise.page_size = 1_000
     by_id = sorted(exported(), key=lambda book: int(book["user_book_id"]))
-    assert by_id == readwise.export()["results"]
+    assert readwise.export()["results"] == by_id
 
 
-async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
+async def test_whole_sample_ends_in_the_pinned_state(
     settings: Settings, clock: SettableClock
 ) -> None:
     reports = await run_all(settings, clock)
-    assert {} == {name: report.failures for name, report in reports.items() if report.failures}
+    assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     actual = digests(await kept(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         PINNED.write_text(to_text(actual), encoding="utf-8")
     assert not (difference := differences(pinned(), actual)), f"{difference}\n\n{__doc__}"
 
 
-async def test_jobs_run_again_write_nothing_and_ask_no_model(
+async def test_repeated_jobs_write_nothing_and_ask_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     await run_all(settings, clock)
@@ -169,24 +169,24 @@ async def test_jobs_run_again_write_nothing_and_ask_no_model(
     )
     for job in ORDER:
         report = await run_one(job, settings, clock)
-        assert ([], True) == (report.failures, report.finished)
+        assert (report.failures, report.finished) == ([], True)
         cost, of_health = report.cost, job.name == "health"
         message = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
         assert MOST_READ.get(job.name, HANDFUL) >= cost.documents_read, message
         assert WRITTEN + 2 * of_health >= cost.documents_written, (
             message
         )  # the night, under its lease
-        assert (0, 0) == (cost.input_tokens, cost.output_tokens), message
+        assert (cost.input_tokens, cost.output_tokens) == (0, 0), message
         call_count += of_health * GOLDEN
         assert call_count == len(vertex.calls), f"{job.name} asked a model"
-    assert 1 == len(readwise.calls) - listed
+    assert len(readwise.calls) - listed == 1
     after = await times(settings, clock)
-    assert ["meta/health"] == [
-        name for name in after | before if after.get(name) != before.get(name)
+    assert [name for name in after | before if after.get(name) != before.get(name)] == [
+        "meta/health"
     ]
 
 
-async def test_a_changed_library_ends_as_a_base_made_of_it_afresh(
+async def test_changed_library_equals_a_new_base(
     settings: Settings,
     clock: SettableClock,
     readwise: FakeReadwise,
@@ -198,23 +198,23 @@ async def test_a_changed_library_ends_as_a_base_made_of_it_afresh(
     change(readwise)
     later(readwise, clock, hours=1)
     reports = await run_all(settings, clock)
-    assert (2, 2) == (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"])
-    assert REPEATED == sum(report.counts["shown"] for report in reports.values())
+    assert (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"]) == (2, 2)
+    assert sum(report.counts["shown"] for report in reports.values()) == REPEATED
     fresh = settings_of(f"{project}-fresh", readwise, vertex)
     await run_all(fresh, clock)
     expected, actual = [without_history(await kept(target, clock)) for target in (fresh, settings)]
     assert not (difference := differences(expected, actual)), difference
 
 
-async def test_among_faults_the_sample_ends_in_the_same_state(
+async def test_sample_ends_in_the_same_state_despite_faults(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     vertex.moody = readwise.repeats = True
     readwise.page_size = 7
     readwise.script.extend([throttled(), BROKEN, throttled("0")])
     reports = await run_all(settings, clock)
-    assert {} == {name: report.failures for name, report in reports.items() if report.failures}
+    assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     sent = {(call.path, call.text) for call in vertex.calls}
-    assert (0, True) == (len(readwise.script), len(vertex.calls) > 1.5 * len(sent))
+    assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
     actual = digests(await kept(settings, clock))
     assert not (difference := differences(pinned(), actual)), difference

@@ -117,7 +117,7 @@ async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     await run(base, bulk)
     vectors = await embedded(base)
     assert vectors["Note 0, edited."] == pytest.approx(vector("Note 0, edited."))
-    assert (NOTES, ["Notes Note 0, edited."]) == (len(vectors), vertex.embedded)
+    assert (len(vectors), vertex.embedded) == (NOTES, ["Notes Note 0, edited."])
 
 
 async def test_a_deleted_note_stays_deleted(
@@ -187,7 +187,7 @@ async def test_what_a_job_leaves_out_is_embedded_after_it(
     vertex.rewrite = rewrite
     report = await run(base, bulk)
     assert (counts, []) == (report.counts, report.failures)
-    assert NOTES == len(await embedded(base))
+    assert len(await embedded(base)) == NOTES
 
 
 async def test_a_vector_of_another_length_is_refused(
@@ -203,7 +203,7 @@ async def test_vectors_longer_than_asked_for_are_cut(
 ) -> None:
     vertex.length = 3 * DIMENSION
     await run(base, bulk)
-    assert {DIMENSION} == set(map(len, (await embedded(base)).values()))
+    assert set(map(len, (await embedded(base)).values())) == {DIMENSION}
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
     vertex.patience = 1
     await run(base, bulk)
     states = [job.state for job in vertex.jobs.values()]
-    assert ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"] == states
+    assert states == ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"]
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_nothing_left(base, storage)
 

@@ -51,13 +51,13 @@ def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
     return queries_sent
 
 
-async def test_the_first_run_brings_in_the_whole_library(
+async def test_first_run_ingests_the_whole_library(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
     report = await run_ingest(app)
-    assert Report(Counter({"sources": 2, "created": 3, "read": 2})) == report
+    assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
     assert {"readwise-7": ["Reef early.", "Heave to."], "readwise-8": ["Knead well."]} == (
         await stored_texts(ctx)
     )
@@ -67,7 +67,7 @@ async def test_the_first_run_brings_in_the_whole_library(
     assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
 
-async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
+async def test_export_and_api_give_the_same_base(
     app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(7)))
@@ -84,9 +84,7 @@ async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
     await by_file.aclose()
 
 
-async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
-    app: App, readwise: FakeReadwise
-) -> None:
+async def test_idle_run_costs_one_request_and_one_read(app: App, readwise: FakeReadwise) -> None:
     for number in range(40):
         readwise.put(number, "Reef early.")
     readwise.advance(days=1)
@@ -94,26 +92,26 @@ async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
     readwise.advance(days=1)
     queries(readwise)
     meter = Meter()
-    assert Report() == await run_ingest(app, meter)
+    assert await run_ingest(app, meter) == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
-    assert [{"includeDeleted": "true", "updatedAfter": since}] == queries(readwise)
+    assert queries(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
 
-async def test_a_first_run_reads_one_document_a_book(app: App, readwise: FakeReadwise) -> None:
+async def test_first_run_reads_one_document_per_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
         readwise.put(number, "Reef early.")
     meter = Meter()
     await run_ingest(app, meter)
     # Its progress; each source, which is missing; for each thirty, its chunks, of which are none.
-    assert 1 + 65 + 3 == meter.documents_read
+    assert meter.documents_read == 1 + 65 + 3
     # Sources, chunks, and its progress after each thirty.
-    assert 65 + 65 + 3 == meter.documents_written
+    assert meter.documents_written == 65 + 65 + 3
     assert len(readwise.calls) == 1 + 3
 
 
-async def test_only_books_with_changes_are_read_again_and_whole(
+async def test_only_changed_books_are_read_again_completely(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
@@ -124,12 +122,12 @@ async def test_only_books_with_changes_are_read_again_and_whole(
     readwise.highlight(7, 2, "Mind the boom.")
     queries(readwise)
     report = await run_ingest(app)
-    assert Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1})) == report
-    assert "7" == queries(readwise)[-1]["ids"]
+    assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
+    assert queries(readwise)[-1]["ids"] == "7"
     assert (await stored_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
-async def test_an_edit_and_a_new_title_are_followed(
+async def test_edits_and_new_titles_are_stored(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
@@ -138,12 +136,12 @@ async def test_an_edit_and_a_new_title_are_followed(
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.put(7, readable_title="Sails")
     await run_ingest(app)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails"
 
 
-async def test_deleted_highlights_and_books_go(
+async def test_deleted_highlights_and_books_are_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
@@ -153,10 +151,10 @@ async def test_deleted_highlights_and_books_go(
     readwise.delete_highlight(7, 0)
     readwise.delete(8)
     assert (await run_ingest(app)).failures == []
-    assert {"readwise-7": ["Heave to."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Heave to."]}
 
 
-async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
+async def test_deleted_book_that_is_not_returned_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -167,10 +165,10 @@ async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
     call_count = len(readwise.calls)
     readwise.between = at(call_count + 2, lambda: readwise.forget(8))
     assert (await run_ingest(app)).failures == []
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_a_book_whose_last_highlight_went_goes_too(
+async def test_book_without_highlights_is_removed(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -178,10 +176,10 @@ async def test_a_book_whose_last_highlight_went_goes_too(
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     await run_ingest(app)
-    assert {} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {}
 
 
-async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
+async def test_book_missing_from_an_answer_stays_and_is_retried(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -193,14 +191,14 @@ async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
     report = await run_ingest(app)
     reason = "was requested, but is not in the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
     readwise.advance(days=1)
     readwise.put(7, "Reef earlier.")
     assert (await run_ingest(app)).failures == []
-    assert {"readwise-7": ["Reef earlier."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
 
-async def test_days_without_a_run_are_not_lost(
+async def test_changes_on_days_without_a_run_are_ingested(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -211,10 +209,10 @@ async def test_days_without_a_run_are_not_lost(
     readwise.advance(days=10)
     await run_ingest(app)
     days = [f"Day {day}." for day in range(1, 5)]
-    assert {"readwise-7": ["Reef early.", *days]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
 
 
-async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
+async def test_next_run_ingests_changes_made_during_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """It is counted from when a run began, by Readwise's clock."""
@@ -231,10 +229,10 @@ async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
     await run_ingest(app)
     assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
-    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
 
 
-async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
+async def test_book_over_several_pages_is_whole_and_in_order(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(10)]
@@ -245,7 +243,7 @@ async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
     assert (await stored_texts(ctx))["readwise-7"] == thoughts
 
 
-async def test_a_broken_book_is_tried_again_and_blocks_no_other(
+async def test_broken_book_is_retried_and_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -254,13 +252,13 @@ async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
     missed = {"8": FailedBook("Book 8", reason)}
     assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
     readwise.advance(days=1)
     queries(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert [None, "8"] == [query.get("ids") for query in queries(readwise)]
+    assert [query.get("ids") for query in queries(readwise)] == [None, "8"]
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
@@ -270,7 +268,7 @@ async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     )
 
 
-async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
+async def test_highlight_with_an_invalid_date_is_stored_without(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
@@ -279,10 +277,10 @@ async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
     assert (report.failures, (await progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert [Failure("Readwise: Book 8", f"{reason}; kept without it")] == report.warnings
-    assert {"readwise-8": ["Knead well.", "Rest it."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
 
 
-async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
+async def test_broken_book_is_dead_lettered_until_it_changes(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
@@ -291,19 +289,19 @@ async def test_a_book_that_stays_broken_is_dead_lettered_until_it_changes(
     for _ in range(6):
         failures.append(len((await run_ingest(app)).failures))
         readwise.advance(days=1)
-    assert [1, 1, 1, 1, 1, 0] == failures
-    assert [["Readwise: Book 8"], 1, 0] == [
+    assert failures == [1, 1, 1, 1, 1, 0]
+    assert [
         [letter.name for letter in await DEAD_LETTERS.load(ctx, 9)],
         await DEAD_LETTERS.retry(ctx),
         await DEAD_LETTERS.retry(ctx),
-    ]
+    ] == [["Readwise: Book 8"], 1, 0]
     assert len((await run_ingest(app)).failures) == 1
     readwise.put(8, "Knead well.")
     assert (await run_ingest(app)).failures == []
-    assert {} == (await progress(ctx)).missed
+    assert (await progress(ctx)).missed == {}
 
 
-async def test_too_many_broken_books_to_remember_are_all_read_again(
+async def test_too_many_broken_books_cause_a_full_read(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -313,24 +311,24 @@ async def test_too_many_broken_books_to_remember_are_all_read_again(
     readwise.put(8, "Knead well.")
     await run_ingest(app)
     after = await progress(ctx)
-    assert (START, MAX_FAILED_BOOKS, None) == (
+    assert (
         after.updated_after,
         len(after.missed),
         after.under_way,
-    )
+    ) == (START, MAX_FAILED_BOOKS, None)
 
 
-async def test_a_book_without_an_id_is_reported(
+async def test_book_without_an_id_is_reported(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.", user_book_id=None)
     report = await run_ingest(app)
-    assert [Failure("Readwise: Book 8", "has no id by which to request it")] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert report.failures == [Failure("Readwise: Book 8", "has no id by which to request it")]
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
+async def test_next_run_continues_after_the_saved_books(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
@@ -338,25 +336,27 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
         readwise.put(number, "Reef early.")
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert SyncProgress(under_way=UnfinishedRun(START, "30")) == await progress(ctx)
+    assert await progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     queries(readwise)
-    assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await run_ingest(app)
-    assert [None, "31", "61"] == [
-        query.get("ids", "").split(",")[0] or None for query in (queries(readwise))
+    assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
+    assert [query.get("ids", "").split(",")[0] or None for query in (queries(readwise))] == [
+        None,
+        "31",
+        "61",
     ]
-    assert SyncProgress(START - MARGIN) == await progress(ctx)
+    assert await progress(ctx) == SyncProgress(START - MARGIN)
     await run_ingest(app)
     assert (await stored_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
-async def test_a_run_without_time_asks_for_nothing(ctx: Context, readwise: FakeReadwise) -> None:
-    assert Report(finished=False) == await ingest(ctx, nothing())
-    assert [] == readwise.calls
+async def test_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
+    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert readwise.calls == []
 
 
-async def test_a_new_layout_of_chunks_reads_the_whole_library_again(
+async def test_new_chunk_layout_reads_the_whole_library_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -366,7 +366,9 @@ async def test_a_new_layout_of_chunks_reads_the_whole_library_again(
     assert (await run_ingest(app)).counts["read"] == 1
 
 
-async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwise) -> None:
+async def test_concurrent_runs_exclude_each_other(
+    settings: Settings, readwise: FakeReadwise
+) -> None:
     readwise.put(7, "Reef early.")
     others: list[object] = []
 
@@ -380,14 +382,14 @@ async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwi
     await first.aclose()
     assert isinstance(report, Report)
     assert report.finished
-    assert [True] == [isinstance(other, AlreadyRunning) for other in others]
+    assert [isinstance(other, AlreadyRunning) for other in others] == [True]
 
 
-async def test_a_library_of_unknown_size_announces_no_total(ctx: Context) -> None:
+async def test_library_of_unknown_size_has_no_total(ctx: Context) -> None:
     assert await count(ctx) == 0
 
 
-async def test_one_origin_that_fails_keeps_none_of_the_others_out(
+async def test_failing_origin_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise, tmp_path: Path
 ) -> None:
     (tmp_path / "note.md").write_text("Trim the jib.")
@@ -396,10 +398,10 @@ async def test_one_origin_that_fails_keeps_none_of_the_others_out(
     readwise.put(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
         await run_ingest(app)
-    assert [["Trim the jib."]] == list((await stored_texts(ctx)).values())
+    assert list((await stored_texts(ctx)).values()) == [["Trim the jib."]]
 
 
-async def test_nothing_that_is_configured_says_what_may_be(app: App, project: str) -> None:
+async def test_missing_configuration_is_explained(app: App, project: str) -> None:
     app.settings = Settings(google_cloud_project=project)
     with pytest.raises(InvalidInput, match=r"INGEST_PATH .* READWISE_TOKEN .* INGEST_BUCKET"):
         await run_ingest(app)

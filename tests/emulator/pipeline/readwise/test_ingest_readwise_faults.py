@@ -63,26 +63,24 @@ async def books(export: ReadwiseClient) -> list[Any]:
 
 
 @pytest.mark.parametrize("reply", PASSING)
-async def test_what_passes_is_asked_for_again(readwise: FakeReadwise, reply: Reply) -> None:
+async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(reply)
-    assert [7] == await books(opened(readwise))
+    assert await books(opened(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
-async def test_a_request_that_hangs_is_given_up_and_sent_again(
-    readwise: FakeReadwise, monotonic: Monotonic
-) -> None:
+async def test_hanging_request_is_retried(readwise: FakeReadwise, monotonic: Monotonic) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.turn_soon, 60)
-    assert [7] == await books(opened(readwise))
-    assert 2 == len(readwise.calls)
+    assert await books(opened(readwise)) == [7]
+    assert len(readwise.calls) == 2
 
 
 @pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
 @pytest.mark.usefixtures("sleepless")
-async def test_what_does_not_pass_is_an_outage(
+async def test_lasting_error_is_an_outage(
     readwise: FakeReadwise,
     reply: Reply,
 ) -> None:
@@ -93,25 +91,25 @@ async def test_what_does_not_pass_is_an_outage(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_it_waits_as_long_as_it_is_reported_to(
+async def test_retry_after_is_honoured(
     readwise: FakeReadwise,
 ) -> None:
     """Longer than it is patient with failures."""
     readwise.put(7, "Reef early.")
     readwise.script.extend([throttled("100"), throttled("100")])
-    assert [7] == await books(opened(readwise, retry_seconds=60))
+    assert await books(opened(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
     assert third - second >= 100
 
 
-async def test_it_does_not_wait_beyond_its_time(readwise: FakeReadwise) -> None:
+async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
     readwise.script.append(throttled("3600"))
     with pytest.raises(OutOfTime):
         await books(opened(readwise))
 
 
-async def test_it_does_not_ask_beyond_its_time(
+async def test_no_request_is_sent_after_the_budget(
     readwise: FakeReadwise, monotonic: Monotonic
 ) -> None:
     readwise.script.append(HANG)
@@ -120,15 +118,15 @@ async def test_it_does_not_ask_beyond_its_time(
         await books(opened(readwise, deadline=30))
 
 
-async def test_a_run_reported_to_wait_too_long_is_completed_by_the_next(
+async def test_next_run_completes_one_told_to_wait_too_long(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.extend([Reply(), throttled("3600")])
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
-    assert Report(finished=False) == report
+    assert report == Report(finished=False)
     assert (await run_ingest(app)).finished
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +138,7 @@ async def test_a_run_reported_to_wait_too_long_is_completed_by_the_next(
         (Reply(301, b"", {"Location": "https://example.com/"}), "check READWISE_URL"),
     ],
 )
-async def test_a_refusal_says_what_to_do(
+async def test_rejected_token_error_says_what_to_do(
     readwise: FakeReadwise, reply: Reply, message: str
 ) -> None:
     readwise.script.append(reply)
@@ -150,16 +148,14 @@ async def test_a_refusal_says_what_to_do(
 
 
 @pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
-async def test_what_cannot_be_a_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
+async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as refused:
         await books(opened(readwise, token=token))
     assert token not in refused.value.message
-    assert [] == readwise.calls
+    assert readwise.calls == []
 
 
-async def test_neither_the_token_nor_what_people_read_is_logged(
-    app: App, readwise: FakeReadwise
-) -> None:
+async def test_neither_token_nor_content_is_logged(app: App, readwise: FakeReadwise) -> None:
     readwise.put(7, "A secret thought.")
     readwise.highlight(7, 0, "A secret thought.", note=["A secret note."])
     readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
@@ -168,10 +164,10 @@ async def test_neither_the_token_nor_what_people_read_is_logged(
         await run_ingest(app)
     words = output.getvalue() + refused.value.message
     assert "origin_failed" in words
-    assert [] == [word for word in (TOKEN, "secret", "user_book") if word in words]
+    assert [word for word in (TOKEN, "secret", "user_book") if word in words] == []
 
 
-async def test_pages_that_come_twice_change_nothing(
+async def test_repeated_pages_change_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(8)]
@@ -180,10 +176,10 @@ async def test_pages_that_come_twice_change_nothing(
     readwise.repeats = True
     report = await run_ingest(app)
     assert (report.counts["read"], report.failures) == (2, [])
-    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
 
 
-async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
+async def test_highlight_changed_between_pages_is_current(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """It is met as it was and as it is; an older page that comes late does not bring it back."""
@@ -202,10 +198,10 @@ async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
         ]
     )
     await run_ingest(app)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
 
 
-async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
+async def test_empty_list_of_changes_deletes_nothing(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -213,10 +209,10 @@ async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
     await run_ingest(app)
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_a_listing_that_comes_empty_half_way_ends_nothing(
+async def test_empty_page_does_not_end_the_list(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
@@ -224,17 +220,17 @@ async def test_a_listing_that_comes_empty_half_way_ends_nothing(
         readwise.put(number, "Reef early.")
     assert not (await ingest(ctx, one_step())).finished
     half = SyncProgress(under_way=UnfinishedRun(START, "30"))
-    assert half == await progress(ctx)
+    assert await progress(ctx) == half
     readwise.script.append(NOTHING)
     reason = "is empty before all of it was read; the next run lists it again"
     failure = Failure("Readwise: the list of changes", reason)
     assert Report(failures=[failure]) == await run_ingest(app)
-    assert half == await progress(ctx)
+    assert await progress(ctx) == half
     assert (await run_ingest(app)).counts["read"] == 30
-    assert 60 == len(await stored_texts(ctx))
+    assert len(await stored_texts(ctx)) == 60
 
 
-async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
+async def test_incomplete_list_is_requested_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """Half of 62 books come: neither they nor the others are taken to be done."""
@@ -246,31 +242,27 @@ async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
     report = await run_ingest(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
-    assert SyncProgress() == await progress(ctx)
+    assert await progress(ctx) == SyncProgress()
     assert (await run_ingest(app)).failures == []
-    assert 62 == len(await stored_texts(ctx))
-    assert SyncProgress(START - MARGIN) == await progress(ctx)
+    assert len(await stored_texts(ctx)) == 62
+    assert await progress(ctx) == SyncProgress(START - MARGIN)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])
-async def test_a_count_that_is_none_counts_for_nothing(
-    app: App, readwise: FakeReadwise, count: Any
-) -> None:
+async def test_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
     assert (await run_ingest(app)).failures == []
 
 
-async def test_what_is_counted_may_be_highlights(app: App, readwise: FakeReadwise) -> None:
+async def test_count_may_be_of_highlights(app: App, readwise: FakeReadwise) -> None:
     readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
     assert (await run_ingest(app)).failures == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-async def test_an_answer_far_too_large_is_given_up_before_its_end(
-    readwise: FakeReadwise, coding: str
-) -> None:
+async def test_oversized_response_is_aborted(readwise: FakeReadwise, coding: str) -> None:
     """Its end never comes: who waits for it hears of an outage."""
     body = b" " * (MAX_BYTES + 5_000_000)
     sent = gzip.compress(body) if coding == "gzip" else body
@@ -280,7 +272,7 @@ async def test_an_answer_far_too_large_is_given_up_before_its_end(
     assert len(readwise.calls) == 1
 
 
-async def test_a_book_without_the_highlights_that_were_listed_stays(
+async def test_book_without_its_listed_highlights_stays(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     def emptied(page: dict[str, Any]) -> dict[str, Any]:
@@ -293,24 +285,22 @@ async def test_a_book_without_the_highlights_that_were_listed_stays(
     readwise.script.extend([Reply(), Reply(altered=emptied)])
     (failure,) = (await run_ingest(app)).failures
     assert failure.reason == "came without the highlights that were listed"
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
     await run_ingest(app)
-    assert {"readwise-7": ["Reef early.", "Heave to."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
 
 
-async def test_a_record_that_is_no_book_keeps_none_of_the_others_out(
+async def test_malformed_record_blocks_no_other(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(Reply(altered=lambda now: now | {"results": strange + now["results"]}))
     assert len(strange) == len((await run_ingest(app)).failures)
-    assert {"readwise-7": ["Reef early."]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_cursors_that_lead_in_a_circle_end_the_run(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
+async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
@@ -318,7 +308,7 @@ async def test_cursors_that_lead_in_a_circle_end_the_run(
     assert (await progress(ctx)).updated_after is None
 
 
-async def test_control_characters_go_and_marks_of_direction_stay(
+async def test_control_characters_go_and_bidi_marks_stay(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
@@ -326,6 +316,6 @@ async def test_control_characters_go_and_marks_of_direction_stay(
     readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to request it"
     assert [Failure("Readwise: Oars 2J", reason)] == (await run_ingest(app)).failures
-    assert {"readwise-7": [f"2J{isolated}"]} == await stored_texts(ctx)
+    assert await stored_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
     snapshot = await ctx.database.document("sources", "readwise-7").get()
     assert snapshot.get("title") == "Sails [31mup down"

@@ -62,13 +62,11 @@ async def test_everything_is_embedded_again_once(old: App, new: App, clock: Sett
     )  # fmt: skip
     assert await stored_spaces(old) == only_space("words-2", 24)
     assert await stamp(old) == {"model": "words-2", "dimension": 24}
-    assert {1} == set(model_of(new).paid.values())
+    assert set(model_of(new).paid.values()) == {1}
     assert await count_documents(job_context(new)) == 0
 
 
-async def test_a_move_waits_until_what_began_before_it_is_over(
-    old: App, new: App, clock: SettableClock
-) -> None:
+async def test_migration_waits_for_earlier_calls(old: App, new: App, clock: SettableClock) -> None:
     report = await announce_move(new)
     assert (report.counts, report.finished) == ({}, False)
     assert report.note == "Waiting for work with the former model to end."
@@ -76,19 +74,19 @@ async def test_a_move_waits_until_what_began_before_it_is_over(
     elsewhere = job_context(old)
     await Leases(elsewhere.database).acquire("ingest_materials", 600, clock)
     assert (await run_reembed(new, brief_budget())).counts == {}
-    assert {("words-1", 16)} == (await stored_spaces(old))["chunks"]
+    assert (await stored_spaces(old))["chunks"] == {("words-1", 16)}
     await Leases(elsewhere.database).release()
     assert (await run_reembed(new)).counts == {"embedded": DOCUMENTS}
 
 
-async def test_vectors_of_two_models_never_stand_side_by_side(
+async def test_vectors_of_two_models_never_coexist(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await clear_vectors(new, clock)
     assert await stored_spaces(old) == only_space(None, 0)
 
 
-async def test_the_embed_job_carries_a_move_on(old: App, new: App, clock: SettableClock) -> None:
+async def test_embed_job_continues_a_migration(old: App, new: App, clock: SettableClock) -> None:
     await announce_move(new)
     clock.advance(minutes=2)
     report = await embed(job_context(new), ample())
@@ -100,7 +98,7 @@ async def test_the_embed_job_carries_a_move_on(old: App, new: App, clock: Settab
 
 
 @pytest.mark.parametrize("is_cleared", [False, True])
-async def test_the_embed_job_of_the_former_model_stands_back(
+async def test_embed_job_of_the_old_model_does_nothing(
     old: App, new: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
     await (clear_vectors(new, clock) if is_cleared else announce_move(new))
@@ -109,10 +107,10 @@ async def test_the_embed_job_of_the_former_model_stands_back(
         await embed(job_context(old), ample())
     with pytest.raises(Unavailable, match="being embedded again"):
         await ingest_materials(job_context(old), ample())
-    assert before == await stored_spaces(old)
+    assert await stored_spaces(old) == before
 
 
-async def test_a_trace_of_a_move_has_a_new_vector_at_once_or_later(
+async def test_trace_gets_its_new_vector_now_or_later(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await announce_move(new)
@@ -128,7 +126,7 @@ async def test_a_trace_of_a_move_has_a_new_vector_at_once_or_later(
     assert await stored_spaces(new) == only_space("words-2", 24)
 
 
-async def test_passages_that_change_during_a_move_are_embedded_too(
+async def test_chunks_changed_during_a_migration_are_embedded(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await clear_vectors(new, clock)
@@ -141,9 +139,7 @@ async def test_passages_that_change_during_a_move_are_embedded_too(
     assert await stored_spaces(new) == only_space("words-2", 24)
 
 
-async def test_a_deleted_passage_does_not_come_back_into_the_queue(
-    old: App, new: App, clock: SettableClock
-) -> None:
+async def test_deleted_chunk_is_not_queued_again(old: App, new: App, clock: SettableClock) -> None:
     gone = Source("baking", "Bread at Home", sections=())
     await Ingestion(job_context(old).database).save([with_chunks(gone)], clock())
     report = await complete_migration(new, clock)
@@ -152,7 +148,7 @@ async def test_a_deleted_passage_does_not_come_back_into_the_queue(
     assert len(await stored(job_context(new), "chunks")) == 2
 
 
-async def test_time_that_ends_at_any_step_loses_nothing(
+async def test_running_out_of_time_at_any_step_loses_nothing(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await announce_move(new)
@@ -169,7 +165,7 @@ async def test_time_that_ends_at_any_step_loses_nothing(
     assert await stamp(old) == {"model": "words-2", "dimension": 24}
 
 
-async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
+async def test_next_run_continues_a_migration_after_an_outage(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await clear_vectors(new, clock)
@@ -178,7 +174,7 @@ async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
     assert await stored_spaces(old) == only_space("words-2", 24)
 
 
-async def test_what_the_new_model_refuses_is_reported_and_holds_nothing_up(
+async def test_refused_text_is_reported_and_blocks_nothing(
     old: App, new: App, clock: SettableClock
 ) -> None:
     model_of(new).refuses = sample(1)["title"]
@@ -186,13 +182,13 @@ async def test_what_the_new_model_refuses_is_reported_and_holds_nothing_up(
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
-    assert {("words-2", 24), (None, 0)} == (await stored_spaces(old))["traces"]
+    assert (await stored_spaces(old))["traces"] == {("words-2", 24), (None, 0)}
     model_of(new).refuses = ""
     answer = await call_result(new, "search_traces", None, query=sample(1)["title"])
     assert sample(1)["title"] in [result["title"] for result in answer["results"]]
 
 
-async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
+async def test_dead_letter_is_retried_with_the_new_model(
     old: App, new: App, clock: SettableClock
 ) -> None:
     [name, *_] = await stored(job_context(old), "chunks")
@@ -202,17 +198,17 @@ async def test_a_passage_that_was_dead_lettered_is_tried_with_the_new_model(
 
 
 @pytest.mark.parametrize("model", [Model("words-1", 24), Model("words-2", 16)])
-async def test_another_length_and_another_name_are_both_another_model(
+async def test_other_dimension_or_name_is_another_model(
     old: App, opened: Open, clock: SettableClock, model: Model
 ) -> None:
     report = await complete_migration(opened(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
     expected = only_space(model.model, model.dimension)
-    assert expected == await stored_spaces(old)
+    assert await stored_spaces(old) == expected
 
 
 @pytest.mark.parametrize("is_cleared", [False, True])
-async def test_a_move_can_be_taken_back(
+async def test_migration_can_be_reversed(
     old: App, new: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
     await (clear_vectors(new, clock) if is_cleared else announce_move(new))
@@ -222,18 +218,18 @@ async def test_a_move_can_be_taken_back(
 
 
 @pytest.mark.usefixtures("old")
-async def test_a_base_that_has_the_model_costs_one_read(opened: Open) -> None:
+async def test_base_with_the_model_costs_one_read(opened: Open) -> None:
     again = job_context(opened(former_model()))
     assert await JOB.run(again, ample()) == Report()
     assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
 
 
-async def test_an_empty_base_needs_no_move(new: App) -> None:
+async def test_empty_base_needs_no_migration(new: App) -> None:
     assert (await run_reembed(new), await count_documents(job_context(new))) == (Report(), 0)
     assert await stored(job_context(new), "meta") == {}
 
 
-async def test_the_job_never_runs_beside_the_embed_job(old: App, new: App) -> None:
+async def test_reembed_and_embed_exclude_each_other(old: App, new: App) -> None:
     assert JOB.lease == "embed"
     await Leases(job_context(old).database).acquire("embed", 600, lambda: NOON)
     assert not isinstance(await run_job(JOB, new), Report)

@@ -55,7 +55,7 @@ async def search(app: App, mode: str = "hybrid") -> Out:
     return await search_kb(arguments, job_context(app))
 
 
-async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
+async def test_migrated_base_is_searched_with_the_new_model_only(
     old: App, new: App, clock: SettableClock
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
@@ -68,7 +68,7 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
         await search(old)
 
 
-async def test_while_the_base_moves_words_find_what_they_found(
+async def test_lexical_search_is_unchanged_during_a_migration(
     old: App, new: App, clock: SettableClock
 ) -> None:
     await announce_move(new)
@@ -93,18 +93,16 @@ async def assert_words_alone(app: App) -> None:
     assert result["results"][0]["title"] == trace["title"]
 
 
-async def test_a_process_of_the_former_model_learns_of_the_move(old: App, new: App) -> None:
+async def test_process_with_the_old_model_notices_the_migration(old: App, new: App) -> None:
     """What it trusts meanwhile still holds: nothing is changed before that time is over."""
     await search(old)
     await announce_move(new)
     assert (await search(old, "semantic")).results
-    assert {("words-1", 16)} == (await stored_spaces(old))["chunks"]
+    assert (await stored_spaces(old))["chunks"] == {("words-1", 16)}
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_with_new_vectors_are_searched_by_them(
-    new: App, clock: SettableClock
-) -> None:
+async def test_materials_with_new_vectors_are_searched(new: App, clock: SettableClock) -> None:
     await complete_migration(new, clock)
     assert (await ingest_materials(job_context(new), ample())).counts == {"embedded": 4, "ready": 1}
     wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
@@ -115,9 +113,7 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_asked_for_after_a_move_are_embedded_at_once(
-    new: App, clock: SettableClock
-) -> None:
+async def test_materials_are_embedded_when_next_searched(new: App, clock: SettableClock) -> None:
     await complete_migration(new, clock)
     error = await extract_error(new, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
@@ -128,7 +124,7 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_uploaded_again_after_a_move_are_found(
+async def test_materials_uploaded_after_a_migration_are_found(
     new: App, clock: SettableClock
 ) -> None:
     await complete_migration(new, clock)
@@ -137,7 +133,7 @@ async def test_materials_uploaded_again_after_a_move_are_found(
     assert model_of(new).paid[MAST] == 1
 
 
-async def test_topics_and_passages_can_be_read_throughout_a_move(
+async def test_clusters_and_chunks_are_readable_in_a_migration(
     old: App, new: App, clock: SettableClock
 ) -> None:
     names = list(await stored(job_context(old), "chunks"))
@@ -160,9 +156,7 @@ def topic(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_move_to_vectors_of_another_length_too(
-    opened: Open, clock: SettableClock
-) -> None:
+async def test_materials_migrate_to_another_dimension(opened: Open, clock: SettableClock) -> None:
     longer = opened(Model("words-1", 24))
     await complete_migration(longer, clock)
     assert (await ingest_materials(job_context(longer), ample())).counts == {
