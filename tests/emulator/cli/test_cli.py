@@ -24,20 +24,20 @@ def carrel(*arguments: str) -> Result:
 
 def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
     result = carrel("call", "search_kb", "{query: 1}")
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "ARGUMENTS is not JSON" in result.stderr
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
 def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
     result = CliRunner().invoke(main, ["call", "update_task", f'{{"description": {number}}}'])
-    assert (1, True) == (result.exit_code, f"{number} is not a finite number" in result.stderr)
+    assert (result.exit_code, f"{number} is not a finite number" in result.stderr) == (1, True)
 
 
 def test_a_call_without_a_server_says_how_to_start_one() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     result = carrel("call", "search_kb", "{}", "--url", url)
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert f"Nothing answers at {url}. Start Carrel with `make run`, or pass --url" in result.stderr
 
 
@@ -45,7 +45,7 @@ def test_a_call_without_a_server_says_how_to_start_one() -> None:
 @pytest.mark.parametrize("port", ["0", "99999"])
 def test_a_port_out_of_range_is_refused(command: str, port: str) -> None:
     result = carrel(command, "--port", port)
-    assert 2 == result.exit_code
+    assert result.exit_code == 2
     assert f"Invalid value for '--port': {port} is not in the range 1<=x<=65535." in result.stderr
 
 
@@ -53,13 +53,13 @@ def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.Monk
     host = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
     result = carrel("jobs", "run", "embed")
-    assert 1 == result.exit_code
+    assert result.exit_code == 1
     assert f"No emulator answers at {host} (FIRESTORE_EMULATOR_HOST)." in result.stderr
 
 
 def test_the_generated_files_are_up_to_date() -> None:
     result = carrel("generate", "--check")
-    assert (0, "") == (result.exit_code, result.output)
+    assert (result.exit_code, result.output) == (0, "")
 
 
 def test_commands_use_the_local_database_by_default(

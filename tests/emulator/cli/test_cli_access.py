@@ -65,7 +65,7 @@ def keys_in(project: str) -> list[AccessKey]:
 def create_key(*options: str, user: str = "ann@example.com") -> str:
     """Create a key and return its text."""
     result = carrel("keys", "create", "--user", user, "--name", "laptop", *options)
-    assert 0 == result.exit_code, result.stderr
+    assert result.exit_code == 0, result.stderr
     return result.stdout.strip()
 
 
@@ -73,7 +73,7 @@ def error_of(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = carrel(*arguments)
     assert 0 != result.exit_code
-    assert "" == result.stdout
+    assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return result.stderr
 
@@ -83,7 +83,7 @@ def test_only_the_new_key_goes_to_standard_output(project: str) -> None:
     [text] = result.stdout.splitlines()
     [key] = keys_in(project)
     assert key.key_id == parse_key_id(KEYRING, text)
-    assert ("ann@example.com", "laptop", FULL_ACCESS) == (key.user_id, key.name, key.scopes)
+    assert (key.user_id, key.name, key.scopes) == ("ann@example.com", "laptop", FULL_ACCESS)
     assert None is key.expires_at
     for word in ("Authorization: Bearer", "X-API-Key", "TASK@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr
@@ -104,8 +104,8 @@ def test_a_list_of_keys_contains_no_secret() -> None:
     head, bob, ann = result.stdout.splitlines()
     assert head.split("  ")[0].strip() == "ID"
     assert [text[7:19], "laptop", "ann@example.com", "read", "write"] == ann.split()[:5]
-    assert ["never", "never", "active"] == ann.split()[-3:]
-    assert ["bob", "read", "write"] == bob.split()[2:5]  # who may write may read
+    assert ann.split()[-3:] == ["never", "never", "active"]
+    assert bob.split()[2:5] == ["bob", "read", "write"]  # who may write may read
     assert {len(head[: head.index("STATE")])} == {line.index("active") for line in (ann, bob)}
     assert text[20:] not in result.output
 
@@ -113,7 +113,7 @@ def test_a_list_of_keys_contains_no_secret() -> None:
 def test_a_list_can_be_limited_to_one_user() -> None:
     create_key()
     create_key(user="bob")
-    assert 2 == len(carrel("keys", "list", "--user", "bob").stdout.splitlines())
+    assert len(carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
     assert "There are no keys." in carrel("keys", "list", "--user", "eve").stdout
 
 
@@ -134,13 +134,13 @@ def test_a_list_marks_revoked_and_expired_keys(project: str) -> None:
     create_key(user="dee")
     rows = [line.split() for line in carrel("keys", "list").stdout.splitlines()[1:]]
     expected = [("dee", "active"), ("cy", "revoked"), ("bob", "revoked"), ("old", "expired")]
-    assert expected == [(row[2], row[-1]) for row in rows]
+    assert [(row[2], row[-1]) for row in rows] == expected
 
 
 def test_a_whole_key_is_revoked_and_not_quoted(project: str) -> None:
     text = create_key()
     result = carrel("keys", "revoke", text)
-    assert 0 == result.exit_code
+    assert result.exit_code == 0
     assert text[20:] not in result.output
     [key] = keys_in(project)
     assert key.revoked_at
@@ -168,7 +168,7 @@ def test_a_key_with_invalid_options_is_not_created(
     project: str, options: list[str], words: str
 ) -> None:
     assert words in error_of("keys", "create", *options)
-    assert [] == keys_in(project)
+    assert keys_in(project) == []
 
 
 def test_credits_are_added_and_shown_exactly() -> None:
@@ -222,7 +222,7 @@ def test_an_invalid_user_is_refused(command: str) -> None:
     ],
 )
 def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None:
-    assert expected == micro_dollars(text)
+    assert micro_dollars(text) == expected
 
 
 @pytest.mark.parametrize(

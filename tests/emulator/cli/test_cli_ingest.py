@@ -65,7 +65,7 @@ def run_ingest(path: Path, interrupted: int = NEVER) -> tuple[int, str, str]:
 
 
 def stored_ids(collection: str) -> set[str]:
-    """The ids of the documents of a collection."""
+    """Return the ids of the documents of a collection."""
 
     async def ask() -> set[str]:
         app = App(Settings())
@@ -81,7 +81,7 @@ def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
     write_file(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
     write_file(tmp_path, "paper.pdf", "%PDF")
     code, output, errors = run_ingest(tmp_path)
-    assert 0 == code, errors
+    assert code == 0, errors
     assert "\ningest: Not read: 1 .pdf.\n" in output.partition("\nindex: ")[2]
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
@@ -90,7 +90,7 @@ def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
     write_file(tmp_path, "vault/note.md", "Reef the mainsail early.")
     (tmp_path / "vault/passwords.md").symlink_to(write_file(tmp_path, "passwords.md", "secret"))
     code, output, errors = run_ingest(tmp_path / "vault")
-    assert 1 == code
+    assert code == 1
     assert "ingest: 1 created, 1 sources, 1 read (" in output
     assert "ingest: left out: passwords.md: is a link to a target outside the folder" in errors
 
@@ -100,13 +100,13 @@ def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
     path = write_file(tmp_path, "notes.jsonl", json_lines(*many))
     code, _, errors = run_ingest(path, interrupted=4)
-    assert 130 == code
+    assert code == 130
     assert 0 < len(stored_ids("sources")) < NOTES
     assert (
         "Interrupted. What was stored stays. To continue, run the same command again.\n" in errors
     )
     assert "Traceback" not in errors
     code, output, errors = run_ingest(path)
-    assert 0 == code, errors
+    assert code == 0, errors
     assert f"{NOTES} read" in output
     assert len(stored_ids("sources")) == NOTES

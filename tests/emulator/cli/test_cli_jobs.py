@@ -86,7 +86,7 @@ async def give_up_one_chunk(ctx: Context) -> None:
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
     result = carrel("list")
-    assert 0 == result.exit_code
+    assert result.exit_code == 0
     _, *lines = result.stdout.splitlines()
     assert [job.name for job in jobs()] == [line.split()[0] for line in lines]
     assert all("never ran" in line for line in lines)
@@ -96,7 +96,7 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
 def test_a_run_prints_results_and_costs(project: str) -> None:
     in_database(project, ingest_three_chunks)
     result = run("index", "repair")
-    assert 0 == result.returncode, result.stderr
+    assert result.returncode == 0, result.stderr
     assert "index: 3 indexed (" in result.stdout
     assert "documents read, " in result.stdout
     assert "repair: nothing to do (" in result.stdout
@@ -107,7 +107,7 @@ def test_show_prints_the_last_runs(project: str) -> None:
     run("index")
     run("index")
     output = carrel("show", "index")
-    assert 0 == output.exit_code
+    assert output.exit_code == 0
     heading, _, latest, did, _, _, earlier = output.stdout.splitlines()[:7]
     assert heading.startswith(
         "index: Index words and facets. Schedule in the cloud: 5-59/15 * * * *"
@@ -129,7 +129,7 @@ def test_dead_letters_are_shown_and_retried(project: str) -> None:
     assert ": was refused\n" in output
     assert "carrel jobs retry index" in output
     assert (
-        "Queued 1 item. To process now: carrel jobs run index\n" == carrel("retry", "index").stdout
+        carrel("retry", "index").stdout == "Queued 1 item. To process now: carrel jobs run index\n"
     )
     assert "index: 3 indexed (" in run("index").stdout
     assert "Given up" not in carrel("show", "index").stdout
@@ -137,7 +137,7 @@ def test_dead_letters_are_shown_and_retried(project: str) -> None:
 
 def test_a_job_without_dead_letters_cannot_retry() -> None:
     result = carrel("retry", "repair")
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "The job repair has nothing to retry:" in result.stderr
 
 
@@ -153,20 +153,20 @@ async def make_card_by_another_model(ctx: Context) -> None:
 def test_renew_queues_results_of_other_models(project: str) -> None:
     in_database(project, make_card_by_another_model)
     expected = "Queued 1 item. To process now: carrel jobs run cards\n"
-    assert expected == carrel("renew", "cards").stdout
+    assert carrel("renew", "cards").stdout == expected
     assert "There is nothing to renew." in carrel("renew", "cards").stdout
     assert "2 extractive" in run("cards").stdout
 
 
 def test_a_job_without_renewal_names_those_with_it() -> None:
     result = carrel("renew", "index")
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "The job index has no renewal. These jobs do: cards." in result.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_an_unknown_job_is_answered_with_the_existing_ones(command: str) -> None:
     result = carrel(command, "nope")
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     names = ", ".join(job.name for job in jobs())
     assert f"There is no job nope. The jobs are: {names}." in result.stderr

@@ -52,7 +52,7 @@ def carrel(*arguments: str, answer: str | None = None) -> Result:
 def error_of(*arguments: str) -> str:
     """Run a command that fails, and return its error."""
     result = carrel(*arguments)
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "Traceback" not in result.stderr
     return result.stderr
 
@@ -100,19 +100,20 @@ def test_erasing_a_task_prints_a_receipt(project: str) -> None:
     before = count_documents(project)
     start = datetime.now(UTC).replace(microsecond=0)
     result = carrel("erase", "ann@example.com", "notes", "--yes")
-    assert (0, "") == (result.exit_code, result.stderr)
+    assert (result.exit_code, result.stderr) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     erased = lines.pop("erased").split(maxsplit=1)[1].replace(" UTC", "Z")
     assert start <= datetime.fromisoformat(erased) <= datetime.now(UTC)
-    assert {
+    assert {name: value for name, value in lines.items() if name != "task"} == {
         "user": "ann@example.com",
         "documents": "3",
         "parts": "6",
         "passages": "2",
         "answers": "3 stored for repeated calls",
-    } == {name: value for name, value in lines.items() if name != "task"}
-    assert ["task           notes", "task itself    1"] == [
-        line for line in result.stdout.splitlines() if line.startswith("task")
+    }
+    assert [line for line in result.stdout.splitlines() if line.startswith("task")] == [
+        "task           notes",
+        "task itself    1",
     ]
     assert before - count_documents(project) == {"ann@example.com": 15}
     assert before["bob"] == count_documents(project)["bob"]
@@ -128,7 +129,7 @@ def test_a_receipt_can_be_json(project: str) -> None:
         "task": "notes",
         "deleted": {"documents": 1, "parts": 2, "passages": 1, "answers": 1, "task": 1},
     }
-    assert 0 == count_documents(project).total()
+    assert count_documents(project).total() == 0
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
@@ -136,16 +137,16 @@ def test_nothing_is_erased_without_confirmation(project: str, answer: str) -> No
     upload(project, "notes")
     before = count_documents(project)
     result = carrel("erase", "ann@example.com", "notes", answer=answer)
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "Erase 1 document of ann@example.com in the task notes?" in result.stderr
-    assert before == count_documents(project)
+    assert count_documents(project) == before
 
 
 def test_only_the_receipt_goes_to_standard_output(project: str) -> None:
     upload(project, "notes")
     result = carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
-    assert 0 == result.exit_code
-    assert "notes" == json.loads(result.stdout)["task"]
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["task"] == "notes"
 
 
 def test_task_ids_are_normalized_as_in_tools(project: str) -> None:
@@ -167,14 +168,14 @@ def test_an_unknown_task_is_answered_with_the_existing_ones(project: str) -> Non
     error = error_of("erase", "ann@example.com", "notes", "--yes")
     names = ", ".join(f"task-{number}" for number in range(11, 1, -1))
     assert f"ann@example.com has no materials in the task notes. Tasks: {names} and more" in error
-    assert before == count_documents(project)
+    assert count_documents(project) == before
 
 
 def test_an_invalid_user_or_task_is_refused() -> None:
     assert "'Ann' is not a user id" in error_of("erase", "Ann", "notes", "--yes")
     assert "'a/b' is not a user id" in error_of("list", "a/b")
     result = carrel("erase", "ann", " ", "--yes")
-    assert (2, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "more than white space" in result.stderr
 
 
@@ -186,8 +187,8 @@ def test_an_interrupted_erasure_is_shown_and_finished(project: str) -> None:
 
     in_database(begin, project)
     assert "being erased" in carrel("list", "ann@example.com").stdout
-    assert 0 == carrel("erase", "ann@example.com", "notes", "--yes").exit_code
-    assert 0 == count_documents(project).total()
+    assert carrel("erase", "ann@example.com", "notes", "--yes").exit_code == 0
+    assert count_documents(project).total() == 0
 
 
 def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
@@ -195,11 +196,11 @@ def test_a_list_has_each_tasks_last_use_and_size(project: str) -> None:
     upload(project, "sailing", MAST, now=start)
     upload(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
     upload(project, "sailing", caller=BOB)
-    assert [
+    assert [line.split() for line in carrel("list", "ann@example.com").stdout.splitlines()] == [
         ["TASK", "LAST", "USED", "MATERIALS"],
         ["baking", "2026-03-11", "08:30", "2"],
         ["sailing", "2026-03-10", "08:30", "1"],
-    ] == [line.split() for line in carrel("list", "ann@example.com").stdout.splitlines()]
+    ]
     assert carrel("list", "eve").stdout == "eve has no materials in any task.\n"
 
 
@@ -217,7 +218,7 @@ def test_a_long_list_has_the_most_recent_tasks(project: str) -> None:
     result = carrel("list", "bob")
     tasks = [line.split()[0] for line in result.stdout.splitlines()[1:]]
     assert [f"task-{number}" for number in range(50, 0, -1)] == tasks
-    assert "Only the 50 most recently used tasks are listed.\n" == result.stderr
+    assert result.stderr == "Only the 50 most recently used tasks are listed.\n"
 
 
 def run_purge() -> str:
@@ -247,5 +248,5 @@ def test_materials_in_the_cloud_need_no_embedding_provider(
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
     monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
     result = CliRunner().invoke(main, ["--cloud", "materials", "list", "Ann"])
-    assert 1 == result.exit_code
+    assert result.exit_code == 1
     assert "'Ann' is not a user id" in result.stderr

@@ -67,7 +67,7 @@ def test_a_new_tool_declares_itself(tmp_path: Path, *, writes: bool) -> None:
     assert [test_file] == others
     tool = load_module(tool_file).TOOL
     assert isinstance(tool, Tool)
-    assert ("count_words", "Count words") == (tool.name, tool.title)
+    assert (tool.name, tool.title) == ("count_words", "Count words")
     assert ("idempotency_key" in tool.input.model_fields) is writes
 
 
@@ -81,7 +81,7 @@ async def test_a_new_tool_that_writes_can_be_undone(tmp_path: Path, ctx: Context
     module = load_module(create_tool("tasks/pin_task", tmp_path, writes=True)[0])
     stored = await module.TOOL.run(module.In(item_id="one", text="A text."), ctx)
     removed = await module.TOOL.run(module.In(**stored.undo.arguments), ctx)
-    assert ("A text.", None) == (stored.text, removed.text)
+    assert (stored.text, removed.text) == ("A text.", None)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
             text=True,
             check=False,
         )
-        assert 0 == process.returncode, process.stdout + process.stderr
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
 def test_a_name_of_another_form_creates_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="is not GROUP/NAME"):
         create_tool(name, tmp_path)
-    assert [] == list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_tool_is_not_overwritten(tmp_path: Path) -> None:
@@ -127,5 +127,5 @@ def test_an_existing_tool_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_wrong_name_is_refused_without_a_traceback() -> None:
     result = CliRunner().invoke(main, ["new-tool", "Nope"])
-    assert (1, "") == (result.exit_code, result.stdout)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "'Nope' is not GROUP/NAME" in result.stderr

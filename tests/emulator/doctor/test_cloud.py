@@ -37,9 +37,9 @@ def check_result(name: str, live: LiveDeployment) -> CheckResult:
 
 
 def failure_of(name: str, fake: FakeDeployment) -> tuple[str, str]:
-    """The message and the next command of a check that fails."""
+    """Return the message and the next command of a check that fails."""
     result = check_result(name, fake.live)
-    assert CheckStatus.WRONG == result.status
+    assert result.status == CheckStatus.WRONG
     return result.message, result.next_command
 
 
@@ -80,47 +80,47 @@ def test_without_credentials_no_other_check_runs(
 
     assert not report(CHECKS, replace(fake.live, sign_in=fail_to_sign_in))
     lines = capsys.readouterr().out.splitlines()
-    assert "wrong     credentials         This machine has no Google credentials." == lines[0]
-    assert "next: gcloud auth login" == lines[1].strip()
-    assert 3 == len(lines)
+    assert lines[0] == "wrong     credentials         This machine has no Google credentials."
+    assert lines[1].strip() == "next: gcloud auth login"
+    assert len(lines) == 3
 
 
 def test_a_missing_project_ends_the_checks(fake: FakeDeployment) -> None:
     fake.google.projects.clear()
     results = list(run_checks(CHECKS, fake.live))
-    assert ["credentials", "project"] == [check.name for check, _ in results]
+    assert [check.name for check, _ in results] == ["credentials", "project"]
 
 
 def test_a_project_without_billing_fails(fake: FakeDeployment) -> None:
     fake.project.paid = False
     project = fake.live.deployment.project
     link = f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
-    assert ("no open billing account is linked", link) == failure_of("billing", fake)
+    assert failure_of("billing", fake) == ("no open billing account is linked", link)
 
 
 def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> None:
     fake.project.services.remove("run.googleapis.com")
     message, command = failure_of("Google's APIs", fake)
-    assert "disabled: run.googleapis.com" == message
+    assert message == "disabled: run.googleapis.com"
     assert command.startswith("gcloud services enable run.googleapis.com --project")
 
 
 def test_a_missing_database_fails(fake: FakeDeployment) -> None:
     del fake.project.databases["access"]
-    assert ("access is missing", "carrel deploy") == failure_of("databases", fake)
+    assert failure_of("databases", fake) == ("access is missing", "carrel deploy")
 
 
 def test_a_database_of_another_type_fails(fake: FakeDeployment) -> None:
     fake.project.databases["(default)"]["type"] = "DATASTORE_MODE"
     message, _ = failure_of("databases", fake)
-    assert "(default) is not in native mode, which Carrel needs" == message
+    assert message == "(default) is not in native mode, which Carrel needs"
 
 
 def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
     fake.project.indexes["(default)"][0]["state"] = "CREATING"
     message, command = failure_of("indexes", fake)
-    assert "not ready: chunks (COLLECTION): embedding VECTOR" == message
-    assert "wait some minutes; if it persists, carrel deploy" == command
+    assert message == "not ready: chunks (COLLECTION): embedding VECTOR"
+    assert command == "wait some minutes; if it persists, carrel deploy"
 
 
 def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
@@ -137,23 +137,23 @@ def test_inactive_expiry_fields_fail_in_both_databases(
     message, command = failure_of("expiry", fake)
     expected = "runs.expires_at in (default), calls.expires_at in access"
     assert f"not active: {expected}" == message
-    assert "wait some minutes; if it persists, carrel deploy" == command
+    assert command == "wait some minutes; if it persists, carrel deploy"
 
 
 def test_a_secret_without_a_value_fails(fake: FakeDeployment) -> None:
     fake.project.secrets["READWISE_TOKEN"].clear()
-    assert ("without a value: READWISE_TOKEN", "carrel deploy") == failure_of("secrets", fake)
+    assert failure_of("secrets", fake) == ("without a value: READWISE_TOKEN", "carrel deploy")
 
 
 def test_a_missing_secret_fails(fake: FakeDeployment) -> None:
     del fake.project.secrets["ACCESS_SECRETS"]
-    assert ("without a value: ACCESS_SECRETS", "carrel deploy") == failure_of("secrets", fake)
+    assert failure_of("secrets", fake) == ("without a value: ACCESS_SECRETS", "carrel deploy")
 
 
 def test_before_the_first_release_the_functions_check_fails(fake: FakeDeployment) -> None:
     fake.delete_release()
     expected = ("No release has passed its smoke test yet.", "carrel deploy")
-    assert expected == failure_of("functions", fake)
+    assert failure_of("functions", fake) == expected
 
 
 def test_missing_inactive_and_outdated_functions_fail(
@@ -170,21 +170,21 @@ def test_missing_inactive_and_outdated_functions_fail(
         "missing: ingest-materials; not active: gateway; of another release: gateway;"
         " not in this release: stray"
     ) == message
-    assert "carrel deploy" == command
+    assert command == "carrel deploy"
 
 
 def test_functions_of_other_programs_are_ignored(fake: FakeDeployment) -> None:
     name = "projects/p/locations/europe-west1/functions/other"
     fake.project.functions["other"] = {"name": name, "state": "FAILED"}
-    assert CheckStatus.OK == check_result("functions", fake.live).status
+    assert check_result("functions", fake.live).status == CheckStatus.OK
 
 
 def test_a_gateway_without_public_access_fails(fake: FakeDeployment) -> None:
     fake.project.invokers["carrel-gateway"] = ["user:ada@example.com"]
     message, command = failure_of("invokers", fake)
     assert (
-        "clients cannot reach the gateway: a policy of your organization may forbid allUsers"
-        == message
+        message
+        == "clients cannot reach the gateway: a policy of your organization may forbid allUsers"
     )
     assert "allUsers in docs/operations.md" in command
 
@@ -192,7 +192,7 @@ def test_a_gateway_without_public_access_fails(fake: FakeDeployment) -> None:
 def test_a_gateway_without_an_iam_check_passes(fake: FakeDeployment) -> None:
     fake.project.invokers.clear()
     fake.project.open_services.add("carrel-gateway")
-    assert CheckStatus.OK == check_result("invokers", fake.live).status
+    assert check_result("invokers", fake.live).status == CheckStatus.OK
 
 
 def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
@@ -205,7 +205,7 @@ def test_a_gateway_with_unhealthy_parts_is_quoted(fake: FakeDeployment) -> None:
 def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
     unreachable = replace(fake.live, address="http://127.0.0.1:1")
     result = check_result("gateway", unreachable)
-    assert (CheckStatus.WRONG, "carrel deploy") == (result.status, result.next_command)
+    assert (result.status, result.next_command) == (CheckStatus.WRONG, "carrel deploy")
 
 
 def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
@@ -220,24 +220,24 @@ def test_an_open_gateway_fails_unless_configured(
 ) -> None:
     fake.gateway.refusal = 200
     message, _ = failure_of("access control", fake)
-    assert "a call without a credential gets status 200 instead of 401" == message
+    assert message == "a call without a credential gets status 200 instead of 401"
     public = Settings(google_cloud_project="p", public_access=True)
     assert (
-        CheckStatus.OK == check_result("access control", replace(fake.live, settings=public)).status
+        check_result("access control", replace(fake.live, settings=public)).status == CheckStatus.OK
     )
 
 
 def test_missing_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs.clear()
     message, command = failure_of("schedules", fake)
-    assert ("missing: carrel-ingest-materials", "carrel --cloud jobs list") == (message, command)
+    assert (message, command) == ("missing: carrel-ingest-materials", "carrel --cloud jobs list")
 
 
 def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs["ingest-materials"] |= {"state": "PAUSED", "status": {"code": 13}}
     message, _ = failure_of("schedules", fake)
     assert (
-        "not enabled: carrel-ingest-materials; last run failed: carrel-ingest-materials" == message
+        message == "not enabled: carrel-ingest-materials; last run failed: carrel-ingest-materials"
     )
 
 
@@ -245,7 +245,7 @@ def test_an_overdue_job_names_the_command_to_run_it(
     fake: FakeDeployment,
 ) -> None:
     message, command = failure_of("job runs", fake)
-    assert "no run in the last 30 days: ingest_materials" == message
+    assert message == "no run in the last 30 days: ingest_materials"
     options = f"--project {fake.live.deployment.project} --location europe-west1"
     assert f"gcloud scheduler jobs run carrel-ingest-materials {options}" == command
 
@@ -256,13 +256,13 @@ def test_new_jobs_wait_for_their_first_schedule(fake: FakeDeployment) -> None:
     schedule["scheduleTime"] = (utc_now() + timedelta(minutes=5)).isoformat()
     result = check_result("job runs", fake.live)
     expected = (CheckStatus.OPTIONAL, "waiting for their first scheduled run: ingest_materials")
-    assert expected == (result.status, result.message)
+    assert (result.status, result.message) == expected
 
 
 def test_a_job_that_its_schedule_missed_fails(fake: FakeDeployment) -> None:
     del fake.project.jobs["ingest-materials"]["lastAttemptTime"]
     message, _ = failure_of("job runs", fake)
-    assert "no run in the last 30 days: ingest_materials" == message
+    assert message == "no run in the last 30 days: ingest_materials"
 
 
 def test_every_failing_job_has_its_own_command(
@@ -284,40 +284,40 @@ def test_every_failing_job_has_its_own_command(
 def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record: Record) -> None:
     record(RunState.STOPPED)
     expected = ("last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials")
-    assert expected == failure_of("job runs", fake)
+    assert failure_of("job runs", fake) == expected
 
 
 def test_an_empty_base_accepts_any_model(fake: FakeDeployment) -> None:
     result = check_result("embedding model", fake.live)
-    assert (CheckStatus.OK, "nothing is embedded yet") == (result.status, result.message)
+    assert (result.status, result.message) == (CheckStatus.OK, "nothing is embedded yet")
 
 
 def test_a_base_with_the_configured_model_passes(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
-    assert CheckStatus.OK == check_result("embedding model", fake.live).status
+    assert check_result("embedding model", fake.live).status == CheckStatus.OK
 
 
 def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, WordEmbedder()))
     message, command = failure_of("embedding model", fake)
     assert message.startswith("texts are embedded with ('words', 64), but the settings say")
-    assert "carrel --cloud jobs run reembed" == command
+    assert command == "carrel --cloud jobs run reembed"
 
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, LocalEmbedder()))
     message, command = failure_of("embedding model", fake.changed(embedding_dimension=768))
-    assert "vectors have 384 dimensions, but the indexes 768" == message
+    assert message == "vectors have 384 dimensions, but the indexes 768"
     assert command.startswith("correct embedding_dimension in deployment.tfvars.json")
 
 
 def test_a_base_that_is_being_reembedded_fails(fake: FakeDeployment) -> None:
     asyncio.run(begin_reembedding(fake))
     message, command = failure_of("embedding model", fake)
-    assert ("re-embedding to words is in progress", "carrel --cloud jobs show reembed") == (
+    assert (
         message,
         command,
-    )
+    ) == ("re-embedding to words is in progress", "carrel --cloud jobs show reembed")
 
 
 def test_a_working_embedder_reports_its_dimensions(fake: FakeDeployment) -> None:
@@ -329,4 +329,4 @@ def test_a_working_embedder_reports_its_dimensions(fake: FakeDeployment) -> None
 def test_an_embedder_without_its_key_is_skipped(fake: FakeDeployment) -> None:
     settings = Settings(google_cloud_project="p", embedding_provider="openai")
     result = check_result("embedding", replace(fake.live, settings=settings))
-    assert CheckStatus.OPTIONAL == result.status
+    assert result.status == CheckStatus.OPTIONAL

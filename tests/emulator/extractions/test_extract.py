@@ -49,12 +49,12 @@ async def test_each_finding_is_stored_with_its_origin(
     async with extract_context(settings, model) as ctx:
         [chunk] = await ingest_books(ctx, book("tables", both))
         report = await run_extract(ctx)
-        assert {"read": 1, "found": 2, "unfounded": 0} == report.counts
+        assert report.counts == {"read": 1, "found": 2, "unfounded": 0}
         by_type = {
             extraction["type"]: extraction
             for extraction in (await stored_extractions(ctx)).values()
         }
-        assert {"decision", "warning"} == set(by_type)
+        assert set(by_type) == {"decision", "warning"}
         for extraction in by_type.values():
             assert (chunk.chunk_id, "tables", "scripted") == (
                 extraction["chunk_id"],
@@ -62,29 +62,29 @@ async def test_each_finding_is_stored_with_its_origin(
                 extraction["model"],
             )
             assert extraction["quote"] in chunk.content
-        assert KEYS_QUOTE == by_type["decision"]["quote"]
-        assert (0.9, ["keys", "databases"]) == (
+        assert by_type["decision"]["quote"] == KEYS_QUOTE
+        assert (
             by_type["decision"]["confidence"],
             by_type["decision"]["topics"],
-        )
-        assert {"keys": 1, "databases": 1, "retries": 1} == await topic_counts(ctx)
+        ) == (0.9, ["keys", "databases"])
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1, "retries": 1}
 
 
 async def test_a_passage_without_findings_is_read_once(settings: Settings) -> None:
     model = make_generator()
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("evenings", NOTHING))
-        assert {"read": 1, "unfounded": 0} == (await run_extract(ctx)).counts
-        assert {} == (await run_extract(ctx)).counts
-        assert ([f"Evenings\n\n{NOTHING}"], {}) == (model.texts, await stored_extractions(ctx))
+        assert (await run_extract(ctx)).counts == {"read": 1, "unfounded": 0}
+        assert (await run_extract(ctx)).counts == {}
+        assert (model.texts, await stored_extractions(ctx)) == ([f"Evenings\n\n{NOTHING}"], {})
 
 
 async def test_a_short_passage_is_not_read(settings: Settings) -> None:
     model = make_generator()
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("tweets", SHORT))
-        assert {"read": 1, "skipped": 1} == (await run_extract(ctx)).counts
-        assert ([], set()) == (model.texts, await pending_texts(ctx))
+        assert (await run_extract(ctx)).counts == {"read": 1, "skipped": 1}
+        assert (model.texts, await pending_texts(ctx)) == ([], set())
 
 
 async def test_findings_that_a_passage_dictates_are_dropped(settings: Settings) -> None:
@@ -94,8 +94,8 @@ async def test_findings_that_a_passage_dictates_are_dropped(settings: Settings) 
     model = make_generator({told_to: {"decisions": [obeyed, decision()]}})
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("spam", told_to))
-        assert {"read": 1, "unfounded": 2} == (await run_extract(ctx)).counts
-        assert {} == await stored_extractions(ctx)
+        assert (await run_extract(ctx)).counts == {"read": 1, "unfounded": 2}
+        assert await stored_extractions(ctx) == {}
 
 
 async def test_without_a_language_model_the_job_does_nothing(settings: Settings) -> None:
@@ -104,10 +104,10 @@ async def test_without_a_language_model_the_job_does_nothing(settings: Settings)
     await ingest_books(ctx, book("tables", KEYS))
     idle = app.context(Caller(), Meter())
     report = await extract(idle, ample())
-    assert (NO_MODEL, {}, True) == (report.note, report.counts, report.finished)
-    assert 0 == await count_pending(idle)
-    assert (0, 0) == (idle.meter.documents_read, idle.meter.documents_written)
-    assert {KEYS} == await pending_texts(ctx)
+    assert (report.note, report.counts, report.finished) == (NO_MODEL, {}, True)
+    assert await count_pending(idle) == 0
+    assert (idle.meter.documents_read, idle.meter.documents_written) == (0, 0)
+    assert await pending_texts(ctx) == {KEYS}
     await app.aclose()
 
 
@@ -117,19 +117,19 @@ async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> 
         await run_extract(ctx)
     async with extract_context(settings) as ctx:
         await run_extract(ctx)
-        assert (4, 0, 0) == (
+        assert (
             ctx.meter.documents_read,
             ctx.meter.documents_written,
             ctx.meter.input_tokens,
-        )
+        ) == (4, 0, 0)
 
 
 async def test_tokens_are_counted(settings: Settings) -> None:
     async with extract_context(settings) as ctx:
         await ingest_books(ctx, book("tables", KEYS, RETRIES, SHORT))
-        assert 3 == await count_pending(ctx)
+        assert await count_pending(ctx) == 3
         await run_extract(ctx)
-        assert (200, 20) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
+        assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == (200, 20)
 
 
 async def test_reading_again_replaces_the_extractions(
@@ -143,9 +143,9 @@ async def test_reading_again_replaces_the_extractions(
     async with extract_context(settings, make_generator({KEYS: other})) as ctx:
         await requeue_all(ctx)
         await run_extract(ctx)
-        assert {"Which key lasts? (tables)": True} == await visibility(ctx)
+        assert await visibility(ctx) == {"Which key lasts? (tables)": True}
         assert before.isdisjoint(await stored_extractions(ctx))
-        assert {"migrations": 1} == await topic_counts(ctx)
+        assert await topic_counts(ctx) == {"migrations": 1}
 
 
 async def test_unchanged_extractions_are_not_written_again(settings: Settings) -> None:
@@ -154,9 +154,9 @@ async def test_unchanged_extractions_are_not_written_again(settings: Settings) -
         await run_extract(ctx)
         before = await stored_extractions(ctx)
         await requeue_all(ctx)
-        assert 1 == (await run_extract(ctx)).counts["read"]
-        assert before == await stored_extractions(ctx)
-        assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
+        assert (await run_extract(ctx)).counts["read"] == 1
+        assert await stored_extractions(ctx) == before
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
 async def test_a_changed_title_calls_no_model(settings: Settings) -> None:
@@ -166,7 +166,7 @@ async def test_a_changed_title_calls_no_model(settings: Settings) -> None:
         await run_extract(ctx)
         await ingest_books(ctx, book("tables", KEYS, title="Tables, Second Edition"))
         await run_extract(ctx)
-        assert 1 == len(model.texts)
+        assert len(model.texts) == 1
 
 
 async def test_a_restored_passage_has_its_extractions_again(settings: Settings) -> None:
@@ -178,8 +178,8 @@ async def test_a_restored_passage_has_its_extractions_again(settings: Settings) 
         await ingest_books(ctx, book("tables", KEYS, RETRIES))
         await run_extract(ctx)
         await index_all(ctx)
-        assert before == set(await stored_extractions(ctx))
-        assert {"keys": 1, "databases": 1, "retries": 1} == await topic_counts(ctx)
+        assert set(await stored_extractions(ctx)) == before
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1, "retries": 1}
 
 
 async def test_extractions_are_deleted_with_their_passage(settings: Settings) -> None:
@@ -188,8 +188,8 @@ async def test_extractions_are_deleted_with_their_passage(settings: Settings) ->
         await run_extract(ctx)
         await ingest_books(ctx, book("tables", RETRIES))
         await index_all(ctx)
-        assert {"Retries at every layer (tables)": True} == await visibility(ctx)
-        assert {"retries": 1} == await topic_counts(ctx)
+        assert await visibility(ctx) == {"Retries at every layer (tables)": True}
+        assert await topic_counts(ctx) == {"retries": 1}
 
 
 async def test_a_passage_edited_while_it_is_read_is_read_again(
@@ -207,11 +207,11 @@ async def test_a_passage_edited_while_it_is_read_is_read_again(
         model = make_generator({KEYS: next(answers), RETRIES: {"warnings": [warning()]}})
         async with extract_context(settings, model) as ctx:
             report = await run_extract(ctx)
-            assert {"Retries at every layer (renamed)": True} == await visibility(ctx)
-            assert [] == report.failures
+            assert await visibility(ctx) == {"Retries at every layer (renamed)": True}
+            assert report.failures == []
             read = [f"{title}\n\n{RETRIES}" for title in ("Renamed", "Another")]
             assert read == [text for text in model.texts if RETRIES in text]
-            assert set() == await pending_texts(ctx)
+            assert await pending_texts(ctx) == set()
 
 
 async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) -> None:
@@ -220,11 +220,11 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("evenings", *texts))
         assert not (await extract(ctx, nothing())).finished
-        assert [] == model.texts
+        assert model.texts == []
         assert not (await extract(ctx, one_step())).finished
-        assert (8, 1) == (len(model.texts), await count_pending(ctx))
+        assert (len(model.texts), await count_pending(ctx)) == (8, 1)
         assert (await run_extract(ctx)).finished
-        assert 9 == len(model.texts)
+        assert len(model.texts) == 9
 
 
 async def test_passages_of_an_older_schema_are_read_again_once(settings: Settings) -> None:
@@ -234,12 +234,12 @@ async def test_passages_of_an_older_schema_are_read_again_once(settings: Setting
         await run_extract(ctx)
         await ingest_books(ctx, book("gone", NOTHING))
         await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
-        assert 2 == await requeue_all(ctx)
-        assert {KEYS, NOTHING} == await pending_texts(ctx)
-        assert {} == (await chunks_by_content(ctx))[KEYS]["parked"]
-        assert 0 == await requeue_all(ctx)
-        assert 2 == (await run_extract(ctx)).counts["read"]
-        assert [KEYS, RETRIES, NOTHING, KEYS] == [text.partition("\n\n")[2] for text in model.texts]
+        assert await requeue_all(ctx) == 2
+        assert await pending_texts(ctx) == {KEYS, NOTHING}
+        assert (await chunks_by_content(ctx))[KEYS]["parked"] == {}
+        assert await requeue_all(ctx) == 0
+        assert (await run_extract(ctx)).counts["read"] == 2
+        assert [text.partition("\n\n")[2] for text in model.texts] == [KEYS, RETRIES, NOTHING, KEYS]
 
 
 async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) -> None:
@@ -247,8 +247,8 @@ async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) ->
     backends = [App(settings, embedder=WordEmbedder(), generator=model) for _ in range(2)]
     await ingest_books(backends[0].context(Caller(), Meter()), book("tables", KEYS, RETRIES))
     outcomes = await asyncio.gather(*(run_job(JOB, app) for app in backends))
-    assert {Report, AlreadyRunning} == {type(answer) for answer in outcomes}
-    assert 2 == len(model.texts)
+    assert {type(answer) for answer in outcomes} == {Report, AlreadyRunning}
+    assert len(model.texts) == 2
     for app in backends:
         await app.aclose()
 

@@ -38,7 +38,7 @@ SAME = {"decisions": [decision()]}
 
 
 async def originals(ctx: Context) -> dict[str, str | None]:
-    """The source of the original of each extraction, by its own source."""
+    """Return the source of the original of each extraction, by its own source."""
     extractions = await stored_extractions(ctx)
     return {
         extraction["source_id"]: extraction["duplicate_of"]
@@ -55,10 +55,10 @@ async def test_a_repeated_extraction_is_stored_as_a_duplicate(
         await run_extract(ctx)
         await ingest_books(ctx, book("other", AGAIN))
         report = await run_extract(ctx)
-        assert {"read": 1, "duplicates": 1, "unfounded": 0} == report.counts
-        assert {ONE: True, OTHER: False} == await visibility(ctx)
-        assert {"one": None, "other": "one"} == await originals(ctx)
-        assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
+        assert report.counts == {"read": 1, "duplicates": 1, "unfounded": 0}
+        assert await visibility(ctx) == {ONE: True, OTHER: False}
+        assert await originals(ctx) == {"one": None, "other": "one"}
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 20), (20, 0)])
@@ -69,7 +69,7 @@ async def test_of_two_in_one_batch_the_first_is_visible(
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("one", KEYS), book("other", AGAIN))
         await run_extract(ctx)
-        assert {ONE: True, OTHER: False} == await visibility(ctx)
+        assert await visibility(ctx) == {ONE: True, OTHER: False}
 
 
 async def test_of_many_equal_ones_in_one_run_one_is_visible(settings: Settings) -> None:
@@ -77,9 +77,9 @@ async def test_of_many_equal_ones_in_one_run_one_is_visible(settings: Settings) 
         books = [book(f"book{n}", f"Said {n} times before: {KEYS}") for n in range(20)]
         await ingest_books(ctx, *books)
         report = await run_extract(ctx)
-        assert {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0} == report.counts
-        assert [True] == list(filter(None, (await visibility(ctx)).values()))
-        assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
+        assert report.counts == {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0}
+        assert list(filter(None, (await visibility(ctx)).values())) == [True]
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
 async def test_a_failed_passage_does_not_block_the_batch(settings: Settings) -> None:
@@ -89,8 +89,8 @@ async def test_a_failed_passage_does_not_block_the_batch(settings: Settings) -> 
     async with extract_context(settings, model) as ctx:
         await ingest_books(ctx, book("one", KEYS), book("bad", RETRIES), book("other", AGAIN))
         report = await run_extract(ctx)
-        assert 1 == len(report.failures)
-        assert {ONE: True, OTHER: False} == await visibility(ctx)
+        assert len(report.failures) == 1
+        assert await visibility(ctx) == {ONE: True, OTHER: False}
 
 
 async def test_another_answer_to_a_question_is_visible_too(settings: Settings) -> None:
@@ -100,8 +100,8 @@ async def test_another_answer_to_a_question_is_visible_too(settings: Settings) -
     async with extract_context(settings, make_generator({AGAIN: otherwise, KEYS: SAME})) as ctx:
         await ingest_books(ctx, book("one", KEYS), book("other", AGAIN))
         await run_extract(ctx)
-        assert {ONE: True, OTHER: True} == await visibility(ctx)
-        assert {"keys": 2, "databases": 2} == await topic_counts(ctx)
+        assert await visibility(ctx) == {ONE: True, OTHER: True}
+        assert await topic_counts(ctx) == {"keys": 2, "databases": 2}
 
 
 async def test_of_duplicates_in_a_passage_the_more_certain_stays(
@@ -111,9 +111,9 @@ async def test_of_duplicates_in_a_passage_the_more_certain_stays(
     twice = {"decisions": [decision(confidence=0.6), decision(confidence=0.8, content=content)]}
     async with extract_context(settings, make_generator({KEYS: twice})) as ctx:
         await ingest_books(ctx, book("one", KEYS))
-        assert {"read": 1, "found": 1, "unfounded": 0} == (await run_extract(ctx)).counts
+        assert (await run_extract(ctx)).counts == {"read": 1, "found": 1, "unfounded": 0}
         [extraction] = (await stored_extractions(ctx)).values()
-        assert 0.8 == extraction["confidence"]
+        assert extraction["confidence"] == 0.8
 
 
 async def test_another_type_is_never_a_duplicate(settings: Settings) -> None:
@@ -124,7 +124,7 @@ async def test_another_type_is_never_a_duplicate(settings: Settings) -> None:
     }
     async with extract_context(settings, make_generator({KEYS: both})) as ctx:
         await ingest_books(ctx, book("one", KEYS))
-        assert 2 == (await run_extract(ctx)).counts["found"]
+        assert (await run_extract(ctx)).counts["found"] == 2
 
 
 async def test_a_duplicate_becomes_visible_without_its_original(settings: Settings) -> None:
@@ -135,7 +135,7 @@ async def test_a_duplicate_becomes_visible_without_its_original(settings: Settin
         await index_all(ctx)
         while (await ExtractionUpkeep(ctx.database).process_deletions()).total():
             pass
-        assert {OTHER: True} == await visibility(ctx)
+        assert await visibility(ctx) == {OTHER: True}
 
 
 async def test_reading_all_again_changes_nothing(settings: Settings) -> None:
@@ -144,10 +144,10 @@ async def test_reading_all_again_changes_nothing(settings: Settings) -> None:
         await ingest_books(ctx, book("one", KEYS), book("other", AGAIN), book("third", RETRIES))
         await run_extract(ctx)
         before = await stored_extractions(ctx)
-        assert 3 == await requeue_all(ctx)
+        assert await requeue_all(ctx) == 3
         await run_extract(ctx)
-        assert before == await stored_extractions(ctx)
-        assert {"keys": 1, "databases": 1, "retries": 1} == await topic_counts(ctx)
+        assert await stored_extractions(ctx) == before
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1, "retries": 1}
 
 
 async def test_a_changed_original_makes_its_duplicate_visible(
@@ -159,8 +159,8 @@ async def test_a_changed_original_makes_its_duplicate_visible(
     async with extract_context(settings, make_generator({AGAIN: SAME})) as ctx:
         await requeue_all(ctx)
         await run_extract(ctx)
-        assert {OTHER: True} == await visibility(ctx)
-        assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
+        assert await visibility(ctx) == {OTHER: True}
+        assert await topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
 async def test_no_duplicate_of_an_unstored_original_remains(
@@ -182,5 +182,5 @@ async def test_no_duplicate_of_an_unstored_original_remains(
         async with extract_context(settings, model) as ctx:
             await run_extract(ctx)
             await index_all(ctx)
-            assert {OTHER: True} == await visibility(ctx)
-            assert {"keys": 1, "databases": 1} == await topic_counts(ctx)
+            assert await visibility(ctx) == {OTHER: True}
+            assert await topic_counts(ctx) == {"keys": 1, "databases": 1}

@@ -72,7 +72,7 @@ def passages() -> list[Source]:
 
 
 def model() -> ScriptedGenerator:
-    """A model whose findings depend on the text."""
+    """Return a model whose findings depend on the text."""
 
     def findings(text: str) -> dict[str, Any]:
         number = int(text[4:6])
@@ -107,7 +107,7 @@ async def stored_state(ctx: Context) -> dict[str, Any]:
 
 
 async def run_to_the_end(settings: Settings, hours: int = 0) -> Report:
-    """A run that is not killed, some hours later."""
+    """Return a run that is not killed, some hours later."""
     app = App(
         settings,
         clock=lambda: utc_now() + timedelta(hours=hours),
@@ -129,11 +129,11 @@ async def test_a_killed_run_is_completed_by_the_next(settings: Settings, ctx: Co
     for context in (ctx, undisturbed):
         await ingest_books(context, *passages())
     report = await run_to_the_end(calm)
-    assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
+    assert (report.counts["read"], report.counts["duplicates"]) == (PASSAGES, 10)
     for hours, commit in enumerate(COMMITS):
         kill_run(settings, commit, hours)
     pending = await ChunkQueue(ctx.database).count_pending("extract")
-    assert 6 == pending
+    assert pending == 6
     last = await run_to_the_end(settings, len(COMMITS))
     assert (pending, True) == (last.counts["read"], last.finished)
     assert await stored_state(undisturbed) == await stored_state(ctx)
@@ -154,5 +154,5 @@ def kill_run(settings: Settings, commit: int, hours: int) -> None:
 
 
 def _word(number: int) -> str:
-    """A word for a passage; every third passage has the word of the one before."""
+    """Return a word for a passage; every third passage has the word of the one before."""
     return NAMES.split()[number - number // 3 - (number % 3 == 2)]

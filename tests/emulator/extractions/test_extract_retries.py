@@ -61,9 +61,9 @@ async def test_a_failing_passage_is_deferred_alone(settings: Settings, answer: A
         [bad, *_] = await ingest_books(ctx, book("bad", NOTHING), book("tables", KEYS, RETRIES))
         report = await run_extract(ctx)
         assert [bad.chunk_id] == [failure.name for failure in report.failures]
-        assert {NOTHING} == await pending_texts(ctx)
-        assert 2 == len(await visibility(ctx))
-        assert {} == (await run_extract(ctx)).counts  # not due yet
+        assert await pending_texts(ctx) == {NOTHING}
+        assert len(await visibility(ctx)) == 2
+        assert (await run_extract(ctx)).counts == {}  # not due yet
 
 
 async def test_a_passage_that_failed_five_times_is_dead_lettered(
@@ -77,15 +77,15 @@ async def test_a_passage_that_failed_five_times_is_dead_lettered(
         for _ in range(7):
             await run_extract(ctx)
             hours[0] += 2
-        assert 5 == sum(NOTHING in text for text in model.texts)
-        assert set() == await pending_texts(ctx)
+        assert sum(NOTHING in text for text in model.texts) == 5
+        assert await pending_texts(ctx) == set()
         assert JOB.dead_letters
         [parked] = await JOB.dead_letters.load(ctx, 10)
         assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
-        assert 1 == await JOB.dead_letters.retry(ctx)
+        assert await JOB.dead_letters.retry(ctx) == 1
     async with extract_context(settings, make_generator({NOTHING: {}}), **clock) as ctx:
-        assert 1 == (await run_extract(ctx)).counts["read"]
-        assert [] == await JOB.dead_letters.load(ctx, 10)
+        assert (await run_extract(ctx)).counts["read"] == 1
+        assert await JOB.dead_letters.load(ctx, 10) == []
 
 
 async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
@@ -107,9 +107,9 @@ async def test_an_outage_of_the_model_ends_the_run(
         model.down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
-        assert [{}, {}] == [chunk["tries"] for chunk in (await chunks_by_content(ctx)).values()]
+        assert [chunk["tries"] for chunk in (await chunks_by_content(ctx)).values()] == [{}, {}]
         model.down = False
-        assert 2 == (await run_extract(ctx)).counts["read"]
+        assert (await run_extract(ctx)).counts["read"] == 2
 
 
 async def test_an_outage_of_the_embedder_ends_the_run(
@@ -121,10 +121,10 @@ async def test_an_outage_of_the_embedder_ends_the_run(
         ctx.embedder.down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
-        assert {KEYS} == await pending_texts(ctx)
-        assert {} == (await chunks_by_content(ctx))[KEYS]["tries"]
+        assert await pending_texts(ctx) == {KEYS}
+        assert (await chunks_by_content(ctx))[KEYS]["tries"] == {}
         ctx.embedder.down = False
-        assert 1 == (await run_extract(ctx)).counts["found"]
+        assert (await run_extract(ctx)).counts["found"] == 1
 
 
 async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings) -> None:
@@ -133,9 +133,9 @@ async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings)
     embedder = RefusingEmbedder("multiply", InvalidInput("It refuses."))
     async with extract_context(settings, embedder=embedder) as ctx:
         report = await run_extract(ctx)
-        assert ["VALIDATION_ERROR: It refuses."] == [failure.reason for failure in report.failures]
-        assert {RETRIES} == await pending_texts(ctx)
-        assert ["Natural or surrogate key? (tables)"] == list(await visibility(ctx))
+        assert [failure.reason for failure in report.failures] == ["VALIDATION_ERROR: It refuses."]
+        assert await pending_texts(ctx) == {RETRIES}
+        assert list(await visibility(ctx)) == ["Natural or surrogate key? (tables)"]
 
 
 async def test_another_embedding_model_is_refused_before_a_call(
@@ -150,4 +150,4 @@ async def test_another_embedding_model_is_refused_before_a_call(
     async with extract_context(settings, model) as ctx:
         with pytest.raises(Conflict):
             await run_extract(ctx)
-        assert ([], {}) == (model.texts, await stored_extractions(ctx))
+        assert (model.texts, await stored_extractions(ctx)) == ([], {})

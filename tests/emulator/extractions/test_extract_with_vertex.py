@@ -63,7 +63,7 @@ BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
 
 
 def answer_findings(text: str) -> Any:
-    """The model's findings in a passage."""
+    """Return the model's findings in a passage."""
     return next((visibility for words, visibility in FINDINGS.items() if words in text), {})
 
 
@@ -99,9 +99,9 @@ async def test_findings_are_stored_with_one_call_a_passage(
     vertex_context: Context, vertex: FakeVertex
 ) -> None:
     report = await run_extract(vertex_context)
-    assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
-    assert BOTH == set(await visibility(vertex_context))
-    assert 3 == len(vertex.calls)
+    assert report.counts == {"read": 3, "found": 2, "unfounded": 0}
+    assert set(await visibility(vertex_context)) == BOTH
+    assert len(vertex.calls) == 3
     assert vertex_context.meter.input_tokens > 0 < vertex_context.meter.output_tokens
     [call] = [request for request in vertex.calls if KEYS in request.text]
     assert f"Tables\n\n{KEYS}" == call.text
@@ -118,11 +118,11 @@ async def test_a_transient_error_is_retried(
 ) -> None:
     vertex.script.append(reply)
     report = await run_extract(vertex_context)
-    assert [] == report.failures
-    assert (BOTH, set()) == (
+    assert report.failures == []
+    assert (
         set(await visibility(vertex_context)),
         await pending_texts(vertex_context),
-    )
+    ) == (BOTH, set())
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ async def test_a_malformed_answer_is_requested_again(
 ) -> None:
     vertex.script.append(answer)
     report = await run_extract(vertex_context)
-    assert [] == report.failures
-    assert (4, BOTH) == (len(vertex.calls), set(await visibility(vertex_context)))
+    assert report.failures == []
+    assert (len(vertex.calls), set(await visibility(vertex_context))) == (4, BOTH)
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
     report = await run_extract(vertex_context)
     [failure] = report.failures
     assert failure.reason.startswith(reason)
-    assert ({KEYS}, {"Retries at every layer (tables)"}) == (
+    assert (
         await pending_texts(vertex_context),
         set(await visibility(vertex_context)),
-    )
-    assert {"extract": 1} == (await chunks_by_content(vertex_context))[KEYS]["tries"]
+    ) == ({KEYS}, {"Retries at every layer (tables)"})
+    assert (await chunks_by_content(vertex_context))[KEYS]["tries"] == {"extract": 1}
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -202,12 +202,12 @@ async def test_an_outage_ends_the_run_and_the_next_resumes(
     vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run_extract(vertex_context)
-    assert [{}] * 3 == [
-        chunk["tries"] for chunk in (await chunks_by_content(vertex_context)).values()
-    ]
+    assert [chunk["tries"] for chunk in (await chunks_by_content(vertex_context)).values()] == [
+        {}
+    ] * 3
     vertex.usual = Reply()
-    assert 3 == (await run_extract(vertex_context)).counts["read"]
-    assert BOTH == set(await visibility(vertex_context))
+    assert (await run_extract(vertex_context)).counts["read"] == 3
+    assert set(await visibility(vertex_context)) == BOTH
 
 
 async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> None:
@@ -217,5 +217,5 @@ async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> N
     ctx = app.context(Caller(), Meter())
     await ingest_books(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
     await run_extract(ctx)
-    assert BOTH == set(await visibility(ctx))
+    assert set(await visibility(ctx)) == BOTH
     await app.aclose()

@@ -76,8 +76,8 @@ async def test_the_most_certain_duplicate_is_promoted(
 ) -> None:
     first, one, two, promoted = duplicated
     await delete_extractions(ctx, first)
-    assert [] == await list_visible(ctx)
-    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(ctx.database).process_deletions()
+    assert await list_visible(ctx) == []
+    assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2, "shown": 1}
     assert [promoted.extraction_id] == await list_visible(ctx)
     stored = await documents(ctx, "extractions")
     assert [promoted.extraction_id] * 2 == [
@@ -85,9 +85,9 @@ async def test_the_most_certain_duplicate_is_promoted(
     ]
     topic = await Topics(ctx.database).get("rye")
     assert topic
-    assert (1, 1) == (topic.total, topic.counts[ExtractionType.DECISION])
+    assert (topic.total, topic.counts[ExtractionType.DECISION]) == (1, 1)
     chunk = (await documents(ctx, "chunks"))[promoted.chunk_id]
-    assert ["bread", "rye"] == chunk["extracted"][promoted.extraction_id]["topics"]
+    assert chunk["extracted"][promoted.extraction_id]["topics"] == ["bread", "rye"]
 
 
 async def test_duplicates_are_promoted_until_none_is_left(
@@ -100,22 +100,22 @@ async def test_duplicates_are_promoted_until_none_is_left(
         await delete_extractions(ctx, extraction)
         await ExtractionUpkeep(ctx.database).process_deletions()
     assert [extraction.extraction_id for extraction in order] == visible_ids
-    assert {} == await documents(ctx, "extractions")
-    assert 2 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
-    assert {} == await documents(ctx, "topics")
+    assert await documents(ctx, "extractions") == {}
+    assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 2
+    assert await documents(ctx, "topics") == {}
 
 
 async def test_processing_deletions_again_changes_nothing(
     ctx: Context, duplicated: list[Extraction], meter: Meter
 ) -> None:
     await delete_extractions(ctx, duplicated[0])
-    assert 2 == await ExtractionUpkeep(ctx.database).count_deletions()
+    assert await ExtractionUpkeep(ctx.database).count_deletions() == 2
     await ExtractionUpkeep(ctx.database).process_deletions()
     before, read, written = await stored_state(ctx), meter.documents_read, meter.documents_written
-    assert {"settled": 0} == await ExtractionUpkeep(ctx.database).process_deletions()
-    assert 0 == await ExtractionUpkeep(ctx.database).delete_empty_topics()
-    assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
-    assert before == await stored_state(ctx)
+    assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 0}
+    assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 0
+    assert (meter.documents_read - read, meter.documents_written - written) == (2, 0)
+    assert await stored_state(ctx) == before
 
 
 async def test_a_restored_original_is_visible_itself(
@@ -124,7 +124,7 @@ async def test_a_restored_original_is_visible_itself(
     first = duplicated[0]
     await delete_extractions(ctx, first)
     await store_extractions(ctx, first)
-    assert {"settled": 2} == await ExtractionUpkeep(ctx.database).process_deletions()
+    assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2}
     assert [first.extraction_id] == await list_visible(ctx)
 
 
@@ -144,7 +144,7 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     first, _, _, surest = duplicated
     upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
-    assert [] == await upkeep.find_orphans(page)
+    assert await upkeep.find_orphans(page) == []
     await set_fields(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
     await ctx.database.document("chunks", first.chunk_id).delete()
     await ctx.database.document("chunks", duplicated[1].chunk_id).update({"extracted": {}})
@@ -154,7 +154,7 @@ async def test_an_extraction_its_chunk_does_not_list_is_deleted(
     assert [surest.extraction_id] == await list_visible(ctx)
     topic = await Topics(ctx.database).get("bread")
     assert topic
-    assert 1 == topic.total
+    assert topic.total == 1
 
 
 async def test_an_orphan_that_changed_since_it_was_read_stays(
@@ -164,7 +164,7 @@ async def test_an_orphan_that_changed_since_it_was_read_stays(
     page = await upkeep.page("")
     await ctx.database.document("chunks", duplicated[0].chunk_id).delete()
     await set_fields(ctx, f"extractions/{duplicated[0].extraction_id}", {"quote": "New."})
-    assert 1 == await upkeep.delete_orphans(await upkeep.find_orphans(page))
+    assert await upkeep.delete_orphans(await upkeep.find_orphans(page)) == 1
     assert duplicated[0].extraction_id in await documents(ctx, "extractions")
 
 

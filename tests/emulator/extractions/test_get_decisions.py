@@ -84,12 +84,12 @@ async def test_metadata_has_the_query_and_the_sources_to_cite(
             for at, confidences in places
         ),
     )
-    assert {
+    assert (await call_result(app, "get_decisions"))["metadata"] == {
         "query": "all",
         "sources_cited": ["Under Sail", "Bread at Home"],
         "result_count": 4,
         "search_type": "filtered",
-    } == (await call_result(app, "get_decisions"))["metadata"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ async def test_each_tool_returns_its_own_type(
     await store_one_of_each(ctx, chunks)
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}, {"source_id": "baking"}):
         [result] = (await call_result(app, name, **arguments))["results"]
-        assert kind == result["id"].partition("-")[0]
+        assert result["id"].partition("-")[0] == kind
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_tools_are_public_and_read_only(name: str) -> None:
-    assert (Tier.PUBLIC, Effect.READ) == (TOOLS[name].tier, TOOLS[name].effect)
+    assert (TOOLS[name].tier, TOOLS[name].effect) == (Tier.PUBLIC, Effect.READ)
 
 
 async def test_pages_are_in_order_of_confidence_without_repeats(
@@ -133,7 +133,7 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
         pages = await all_pages(app, "get_decisions", limit=limit)
         assert [extraction.extraction_id for extraction in ordered] == result_ids(pages)
         counts = [page["metadata"]["result_count"] for page in pages]
-        assert (11, True) == (sum(counts), max(counts) <= limit)
+        assert (sum(counts), max(counts) <= limit) == (11, True)
 
 
 async def test_paging_survives_deletions_and_additions(
@@ -158,15 +158,15 @@ async def test_a_page_is_limited_in_size(ctx: Context, app: App, chunks: list[Ch
     await store_extractions(ctx, *extractions)
     pages = await all_pages(app, "get_patterns", limit=30)
     assert {extraction.extraction_id for extraction in extractions} == set(result_ids(pages))
-    assert (True, 30) == (1 < len(pages) <= 3, len(result_ids(pages)))
+    assert (1 < len(pages) <= 3, len(result_ids(pages))) == (True, 30)
 
 
 async def test_titles_are_current(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision()))
     await store_sources(ctx, replace(BAKING, title="Bread and Butter"))
     result = await call_result(app, "get_decisions")
-    assert "Bread and Butter" == result["results"][0]["source_title"]
-    assert ["Bread and Butter"] == result["metadata"]["sources_cited"]
+    assert result["results"][0]["source_title"] == "Bread and Butter"
+    assert result["metadata"]["sources_cited"] == ["Bread and Butter"]
 
 
 async def test_extractions_of_a_deleted_source_are_not_returned(
@@ -195,7 +195,7 @@ async def test_extractions_of_a_deleted_passage_are_not_returned(
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[1:]))
     assert [extraction.extraction_id] == result_ids([await call_result(app, "get_decisions")])
     unknown = await call_result(app, "get_decisions", topic="bread")
-    assert ([], []) == (unknown["results"], unknown["metadata"]["nearest_topics"])
+    assert (unknown["results"], unknown["metadata"]["nearest_topics"]) == ([], [])
 
 
 async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[Chunk]) -> None:
@@ -214,7 +214,7 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
 async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         result = await call_result(app, name, **arguments)
-        assert ([], 0) == (result["results"], result["metadata"]["result_count"])
+        assert (result["results"], result["metadata"]["result_count"]) == ([], 0)
         assert "language model" in result["metadata"]["message"]
         assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
 
@@ -257,9 +257,9 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list
     ]
     for other in others:
         error = await call_error(app, "get_decisions", cursor=cursor, **other)
-        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
     error = await call_error(app, "get_patterns", cursor=cursor)
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
 
 
 async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list[Chunk]) -> None:
@@ -267,8 +267,8 @@ async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list
         make_extraction(chunks[at], decision(f"d{n}"), "bread") for at in (0, 3) for n in range(4)
     ]
     await store_extractions(ctx, *extractions)
-    assert (2, 8 + 2) == await read_cost(app, "get_decisions")
-    assert (2, 8 + 2) == await read_cost(app, "get_decisions", topic="Bread")
+    assert await read_cost(app, "get_decisions") == (2, 8 + 2)
+    assert await read_cost(app, "get_decisions", topic="Bread") == (2, 8 + 2)
     assert 2 + 1 + 2 >= (await read_cost(app, "get_decisions", limit=2))[1]
 
 
@@ -279,9 +279,9 @@ async def test_a_list_of_one_source_takes_one_round_trip(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), "bread") for n in range(4))
     )
     one = {"source_id": "baking"}
-    assert (1, 4 + 1) == await read_cost(app, "get_decisions", **one)
-    assert (1, 4 + 1) == await read_cost(app, "get_decisions", **one, topic="bread")
+    assert await read_cost(app, "get_decisions", **one) == (1, 4 + 1)
+    assert await read_cost(app, "get_decisions", **one, topic="bread") == (1, 4 + 1)
 
 
 async def test_an_empty_answer_takes_two_reads(app: App) -> None:
-    assert (2, 2) == await read_cost(app, "get_decisions")
+    assert await read_cost(app, "get_decisions") == (2, 2)

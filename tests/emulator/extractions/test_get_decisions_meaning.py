@@ -57,7 +57,7 @@ async def decisions(ctx: Context) -> list[Extraction]:
 async def rank_by_brute_force(
     ctx: Context, extractions: Sequence[Extraction]
 ) -> list[tuple[float, str]]:
-    """The similarity and the id of extractions by brute force, best first."""
+    """Return the similarity and the id of extractions by brute force, best first."""
     [target] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
     vectors = await ctx.embedder.embed(
         [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
@@ -74,7 +74,7 @@ async def test_pages_are_in_order_of_similarity_without_repeats(
     pages_walked = await all_pages(app, "get_decisions", query=QUERY, limit=limit)
     results = [(hit["similarity"], hit["id"]) for page in pages_walked for hit in page["results"]]
     expected = await rank_by_brute_force(ctx, decisions)
-    assert [score for score, _ in expected] == pytest.approx([score for score, _ in results])
+    assert pytest.approx([score for score, _ in results]) == [score for score, _ in expected]
     assert sorted(name for _, name in expected) == sorted(name for _, name in results)
     assert {len(page["results"]) for page in pages_walked[:-1]} <= {limit}
 
@@ -119,7 +119,7 @@ async def test_paging_ends_at_the_most_neighbours(
             batch.set(client.document(f"extractions/{name}-{number:04}"), data)
         await batch.commit()
     pages_walked = await all_pages(app, "get_decisions", query="rye", limit=most // 10)
-    assert (most, most) == (len(result_ids(pages_walked)), len(set(result_ids(pages_walked))))
+    assert (len(result_ids(pages_walked)), len(set(result_ids(pages_walked)))) == (most, most)
     assert "narrow by topic" in pages_walked[-1]["metadata"]["message"]
     assert not any("message" in page["metadata"] for page in pages_walked[:-1])
 
@@ -130,15 +130,17 @@ async def test_a_semantic_page_reads_earlier_pages_again(
     assert len(decisions) > 20
     one_more, sources = 1, 2
     arguments = {"query": QUERY, "limit": 10}
-    assert (2, 10 + one_more + sources) == await read_cost(app, "get_decisions", **arguments)
+    assert await read_cost(app, "get_decisions", **arguments) == (2, 10 + one_more + sources)
     cursor = (await call_result(app, "get_decisions", **arguments))["metadata"]["next_cursor"]
-    assert (2, 20 + one_more + sources) == await read_cost(
-        app, "get_decisions", **arguments, cursor=cursor
+    assert await read_cost(app, "get_decisions", **arguments, cursor=cursor) == (
+        2,
+        20 + one_more + sources,
     )
     app.connection.caches["embedding_space"].clear()
     stamp = 1
-    assert (3, 10 + one_more + sources + stamp) == await read_cost(
-        app, "get_decisions", **arguments
+    assert await read_cost(app, "get_decisions", **arguments) == (
+        3,
+        10 + one_more + sources + stamp,
     )
 
 
@@ -149,7 +151,7 @@ async def test_an_outage_of_the_provider_is_an_error(
     embedder.down = True
     app.query_vectors.clear()
     error = await call_error(app, "get_decisions", query="something else")
-    assert "UNAVAILABLE" == error.code
+    assert error.code == "UNAVAILABLE"
     assert error.retry_after
     assert (await call_result(app, "get_decisions"))["results"]
 
@@ -161,7 +163,7 @@ async def test_vectors_of_another_model_are_a_conflict(
     await set_fields(ctx, "meta/embedding", {"model": "another"})
     app.connection.caches["embedding_space"].clear()
     error = await call_error(app, "get_decisions", query=QUERY)
-    assert "CONFLICT" == error.code
+    assert error.code == "CONFLICT"
     assert (await call_result(app, "get_decisions"))["results"]
 
 
@@ -172,7 +174,7 @@ async def test_a_base_without_vectors_says_so(
     await ctx.database.document("meta", "embedding").delete()
     app.connection.caches["embedding_space"].clear()
     result = await call_result(app, "get_decisions", query=QUERY)
-    assert [] == result["results"]
+    assert result["results"] == []
     assert "Leave query out" in result["metadata"]["message"]
 
 
@@ -188,4 +190,4 @@ async def test_an_unreachable_database_is_unavailable(
             assert app.connection.client
         answers = await asyncio.gather(*(call(app, name) for name in names))
         await app.aclose()
-    assert ["UNAVAILABLE"] * 3 == [answer.error.code for answer in answers if answer.error]
+    assert [answer.error.code for answer in answers if answer.error] == ["UNAVAILABLE"] * 3

@@ -77,7 +77,7 @@ async def test_filters_select_matching_extractions(
 ) -> None:
     questions = await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", **arguments)
-    assert expected == sorted(questions[result_id] for result_id in result_ids([result]))
+    assert sorted(questions[result_id] for result_id in result_ids([result])) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_metadata_has_the_topic_and_the_search_type(
 ) -> None:
     await store_decisions(ctx, chunks)
     metadata = (await call_result(app, "get_decisions", **arguments))["metadata"]
-    assert expected == (metadata["query"], metadata["search_type"])
+    assert (metadata["query"], metadata["search_type"]) == expected
 
 
 @pytest.mark.parametrize("more", [{}, {"query": "sea"}, {"source_id": "baking"}])
@@ -109,8 +109,8 @@ async def test_an_unknown_topic_suggests_the_nearest(
     await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", topic="Kubernetties", **more)
     metadata = result["metadata"]
-    assert ([], [], 0) == (result["results"], metadata["sources_cited"], metadata["result_count"])
-    assert ["kubernetes"] == metadata["nearest_topics"]
+    assert (result["results"], metadata["sources_cited"], metadata["result_count"]) == ([], [], 0)
+    assert metadata["nearest_topics"] == ["kubernetes"]
     for part in ("'kubernetties'", "'kubernetes'", "list_topics"):
         assert part in metadata["message"]
 
@@ -120,7 +120,7 @@ async def test_a_part_of_a_topic_suggests_the_topic(
 ) -> None:
     await store_decisions(ctx, chunks)
     result = await call_result(app, "get_decisions", topic="baking")
-    assert ["bread baking"] == result["metadata"]["nearest_topics"]
+    assert result["metadata"]["nearest_topics"] == ["bread baking"]
 
 
 async def test_only_topics_with_this_type_are_suggested(
@@ -132,7 +132,7 @@ async def test_only_topics_with_this_type_are_suggested(
         for name in ("get_decisions", "get_patterns", "get_warnings")
     }
     assert "sourdough" not in nearest.pop("get_decisions")
-    assert {"get_patterns": ["sourdough"], "get_warnings": ["sourdough"]} == nearest
+    assert nearest == {"get_patterns": ["sourdough"], "get_warnings": ["sourdough"]}
 
 
 async def test_the_most_frequent_topics_are_suggested_otherwise(
@@ -164,7 +164,7 @@ async def test_a_source_without_extractions_says_so(
     )
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
         result = await call_result(app, "get_decisions", source_id="sailing", **arguments)
-        assert [] == result["results"]
+        assert result["results"] == []
         assert "Leave source_id out" in result["metadata"]["message"]
 
 
@@ -174,7 +174,7 @@ async def test_an_unknown_source_is_not_found(
 ) -> None:
     await store_decisions(ctx, chunks)
     error = await call_error(app, "get_decisions", source_id="nowhere", **more)
-    assert ("NOT_FOUND", {"source_id": "nowhere"}) == (error.code, error.details)
+    assert (error.code, error.details) == ("NOT_FOUND", {"source_id": "nowhere"})
     assert "list_sources" in error.message
 
 
@@ -185,6 +185,7 @@ async def test_an_unknown_topic_takes_one_more_round_trip(
         ctx, *(make_extraction(chunks[0], decision(f"d{n}"), f"topic {n}") for n in range(20))
     )
     nothing, itself, frequent, beginning = 1, 1, 20, 1
-    assert (2, nothing + itself + frequent + beginning) == await read_cost(
-        app, "get_decisions", topic="other"
+    assert await read_cost(app, "get_decisions", topic="other") == (
+        2,
+        nothing + itself + frequent + beginning,
     )

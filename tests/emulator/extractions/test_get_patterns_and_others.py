@@ -56,7 +56,7 @@ ATTRIBUTION: Final = ("topics", "source_title", "source_id", "chunk_id", "confid
 
 
 async def get_result(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
-    """The result of a tool for one extraction, without its id and its attribution."""
+    """Return the result of a tool for one extraction, without its id and its attribution."""
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, content, "bread"))
     [result] = (await call_result(app, name))["results"]
@@ -96,7 +96,7 @@ async def get_result(ctx: Context, app: App, name: str, content: Content) -> dic
 async def test_a_result_has_every_field_of_the_content(
     ctx: Context, app: App, name: str, content: Content, expected: dict[str, Any]
 ) -> None:
-    assert expected == await get_result(ctx, app, name, content)
+    assert await get_result(ctx, app, name, content) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_a_result_names_its_source_and_passage(
         "confidence": 0.75,
         "quote": chunks[3].content[:20],
     } == {field: result[field] for field in ATTRIBUTION}
-    assert ["Under Sail"] == answer["metadata"]["sources_cited"]
+    assert answer["metadata"]["sources_cited"] == ["Under Sail"]
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ async def test_a_topic_filters_for_any_caller(
 async def test_optional_fields_without_a_value_are_omitted(
     ctx: Context, app: App, name: str, content: Content, fields: list[str]
 ) -> None:
-    assert fields == list(await get_result(ctx, app, name, content))
+    assert list(await get_result(ctx, app, name, content)) == fields
 
 
 async def test_optional_lists_without_a_value_are_empty(ctx: Context, app: App) -> None:
     result = await get_result(ctx, app, "get_methodologies", methodology())
-    assert ([], []) == (result["prerequisites"], result["outputs"])
+    assert (result["prerequisites"], result["outputs"]) == ([], [])

@@ -63,7 +63,7 @@ async def test_a_topic_has_its_counts(ctx: Context, app: App) -> None:
     await store_topics(ctx)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
-    assert expected == await call_result(app, "list_topics", prefix="bread")
+    assert await call_result(app, "list_topics", prefix="bread") == expected
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 300])
@@ -74,7 +74,7 @@ async def test_frequent_topics_come_first_over_all_pages(
     expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
     listed = await list_names(app, limit=limit)
     assert sorted(name.replace("-", " ") for name in expected) == sorted(listed)
-    assert ["bread", "rye"] == listed[:2]
+    assert listed[:2] == ["bread", "rye"]
 
 
 @pytest.mark.parametrize("limit", [1, 300])
@@ -94,7 +94,7 @@ async def test_prefix_and_kind_filter_topics(
     ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
     await store_topics(ctx)
-    assert expected == sorted(await list_names(app, **arguments, limit=limit))
+    assert sorted(await list_names(app, **arguments, limit=limit)) == expected
 
 
 async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: App) -> None:
@@ -102,8 +102,8 @@ async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: 
         await write_topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
     by_count = [f"t{number}" for number in range(9)]
     assert by_count[::-1] == await list_names(app, prefix="t", kind="decision", limit=2)
-    assert by_count == await list_names(app, prefix="t", limit=2)
-    assert by_count == await list_names(app, limit=2)
+    assert await list_names(app, prefix="t", limit=2) == by_count
+    assert await list_names(app, limit=2) == by_count
 
 
 async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App) -> None:
@@ -111,16 +111,16 @@ async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App)
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await list_names(app, **arguments)
-    assert [] == await list_names(app, type="warning")
+    assert await list_names(app, type="warning") == []
 
 
 async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:
-    assert {"topics": [], "message": NO_TOPICS} == await call_result(app, "list_topics")
+    assert await call_result(app, "list_topics") == {"topics": [], "message": NO_TOPICS}
 
 
 async def test_a_beginning_of_nothing_says_so(ctx: Context, app: App) -> None:
     await store_topics(ctx)
-    assert {"topics": [], "message": NO_MATCH} == await call_result(app, "list_topics", prefix="x")
+    assert await call_result(app, "list_topics", prefix="x") == {"topics": [], "message": NO_MATCH}
 
 
 async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, app: App) -> None:
@@ -131,7 +131,7 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, a
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
     result = await call_result(app, "list_topics", prefix="t", limit=300)
-    assert (MAX_WITH_PREFIX, TRUNCATED) == (len(result["topics"]), result["message"])
+    assert (len(result["topics"]), result["message"]) == (MAX_WITH_PREFIX, TRUNCATED)
 
 
 @pytest.mark.parametrize(
@@ -156,11 +156,11 @@ async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
     cursor = (await call_result(app, "list_topics", limit=1))["next_cursor"]
     for other in ({"kind": "decision"}, {"prefix": "b"}):
         error = await call_error(app, "list_topics", cursor=cursor, **other)
-        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
 
 
 async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_topics(ctx)
-    assert (1, 3) == await read_cost(app, "list_topics", limit=2)
-    assert (1, 2) == await read_cost(app, "list_topics", prefix="sour")
-    assert (1, 2) == await read_cost(app, "list_topics", type="decision")
+    assert await read_cost(app, "list_topics", limit=2) == (1, 3)
+    assert await read_cost(app, "list_topics", prefix="sour") == (1, 2)
+    assert await read_cost(app, "list_topics", type="decision") == (1, 2)

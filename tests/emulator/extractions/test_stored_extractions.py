@@ -74,7 +74,7 @@ async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list
         make_extraction(chunks[0], decision("Which oven?"), confidence=0.25),
     ]
     await store_extractions(ctx, *extractions)
-    assert extractions == await page(ctx)
+    assert await page(ctx) == extractions
 
 
 async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chunk]) -> None:
@@ -84,7 +84,7 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
     await store_extractions(ctx, extraction)
     [data] = (await documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
-    assert 64 == len(vector)
+    assert len(vector) == 64
     assert {
         "type": "warning",
         "content": {
@@ -119,7 +119,7 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
         extractions[0].extraction_id: ("decision", ["bread"]),
         extractions[1].extraction_id: ("warning", []),
     } == entries
-    assert (SCHEMA_VERSION, False) == (data["extraction_schema"], "extract" in data["pending"])
+    assert (data["extraction_schema"], "extract" in data["pending"]) == (SCHEMA_VERSION, False)
 
 
 async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> None:
@@ -129,10 +129,10 @@ async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> 
         make_extraction(chunks[0], warning(), "bread"),
         make_extraction(chunks[1], decision(), "bread"),
     )
-    assert {
+    assert await topic_counts(ctx) == {
         "bread": {"decision": 2, "warning": 1, "total": 3},
         "rye": {"decision": 1, "total": 1},
-    } == await topic_counts(ctx)
+    }
 
 
 async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[Chunk]) -> None:
@@ -147,11 +147,11 @@ async def test_new_extractions_replace_earlier_ones(ctx: Context, chunks: list[C
     ]
     await store_extractions(ctx, *new)
     assert {extraction.extraction_id for extraction in new} == await stored_ids(ctx)
-    assert {
+    assert await topic_counts(ctx) == {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
         "rye": {"pattern": 1, "total": 1},
-    } == await topic_counts(ctx)
+    }
 
 
 async def test_an_unchanged_extraction_is_not_written_again(
@@ -203,7 +203,7 @@ async def test_a_former_duplicate_without_topics_is_visible(
 async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
     await store_extractions(ctx, make_extraction(chunks[0], decision(), "bread"))
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
-    assert (set(), {}, []) == (await stored_ids(ctx), await topic_counts(ctx), await page(ctx))
+    assert (await stored_ids(ctx), await topic_counts(ctx), await page(ctx)) == (set(), {}, [])
 
 
 async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
@@ -211,10 +211,11 @@ async def test_nothing_is_stored_for_a_chunk_edited_meanwhile(
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
-    assert 0 == await replace_extractions(
-        ctx, chunk, [make_extraction(chunks[0], decision(), "bread")]
+    assert (
+        await replace_extractions(ctx, chunk, [make_extraction(chunks[0], decision(), "bread")])
+        == 0
     )
-    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
+    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -222,8 +223,8 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[0].chunk_id)
     extractions = [make_extraction(chunks[0], decision(), "bread")]
-    assert [1, 0] == [await replace_extractions(ctx, chunk, extractions) for _ in range(2)]
-    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
+    assert [await replace_extractions(ctx, chunk, extractions) for _ in range(2)] == [1, 0]
+    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
 
 
 async def test_extractions_and_counts_go_with_a_deleted_chunk(
@@ -238,8 +239,8 @@ async def test_extractions_and_counts_go_with_a_deleted_chunk(
     )
     await store_sources(ctx, replace(BAKING, sections=BAKING.sections[2:]))
     assert {extraction.extraction_id} == await stored_ids(ctx)
-    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
-    assert [extraction] == await page(ctx)
+    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
+    assert await page(ctx) == [extraction]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ async def test_filters_combine(
         for n, (at, topic) in enumerate(about)
     ]
     await store_extractions(ctx, *extractions, make_extraction(chunks[4], warning(), "bread"))
-    assert expected == questions(await page(ctx, **filters))
+    assert questions(await page(ctx, **filters)) == expected
 
 
 async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: list[Chunk]) -> None:
@@ -276,7 +277,7 @@ async def test_a_page_starts_after_a_deleted_extraction(ctx: Context, chunks: li
     )
     rest = await page(ctx, after=page_key(first[-1]))
     expected = sorted((extraction.extraction_id for extraction in extractions), reverse=True)
-    assert expected == [extraction.extraction_id for extraction in (*first, *rest)]
+    assert [extraction.extraction_id for extraction in (*first, *rest)] == expected
 
 
 async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
@@ -292,7 +293,7 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     neighbours = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
     assert extractions[0] == neighbours[0].extraction
     assert pytest.approx(1.0) == neighbours[0].similarity
-    assert (2, 2) == (len(neighbours), meter.documents_read - read)
+    assert (len(neighbours), meter.documents_read - read) == (2, 2)
 
 
 async def test_only_similar_extractions_of_the_type_are_found(
@@ -307,10 +308,10 @@ async def test_only_similar_extractions_of_the_type_are_found(
     )
     vectors = Extractions(ctx.database)
     [vector] = await ctx.embedder.embed([extraction.content.text], Purpose.DOCUMENT)
-    assert [extraction] == [
+    assert [
         neighbour.extraction for neighbour in await vectors.nearest_above(vector, WARNING, 5, 0.9)
-    ]
-    assert [] == await vectors.nearest_above(vector, DECISION, 5, 0.9)
+    ] == [extraction]
+    assert await vectors.nearest_above(vector, DECISION, 5, 0.9) == []
 
 
 async def test_a_duplicate_is_stored_but_not_visible_or_counted(
@@ -324,7 +325,7 @@ async def test_a_duplicate_is_stored_but_not_visible_or_counted(
         await page(ctx),
         await stored_ids(ctx),
     )
-    assert {"bread": {"decision": 1, "total": 1}} == await topic_counts(ctx)
+    assert await topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
     neighbours = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
     assert [first] == [neighbour.extraction for neighbour in neighbours]
@@ -345,10 +346,13 @@ async def test_a_duplicate_is_stored_together_with_its_original(
 ) -> None:
     first = make_extraction(chunks[0], decision(), "bread")
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    assert 2 == await ChunkQueue(ctx.database).complete(
-        "extract", await make_results(ctx, first, extraction)
+    assert (
+        await ChunkQueue(ctx.database).complete(
+            "extract", await make_results(ctx, first, extraction)
+        )
+        == 2
     )
-    assert ([first], 2) == (await page(ctx), len(await stored_ids(ctx)))
+    assert (await page(ctx), len(await stored_ids(ctx))) == ([first], 2)
 
 
 async def test_a_duplicate_of_an_unstored_original_is_not_stored(
@@ -358,8 +362,8 @@ async def test_a_duplicate_of_an_unstored_original_is_not_stored(
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     results = await make_results(ctx, first, extraction)
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
-    assert 0 == await ChunkQueue(ctx.database).complete("extract", results)
-    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
+    assert await ChunkQueue(ctx.database).complete("extract", results) == 0
+    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
 
 
 async def test_a_duplicate_of_a_deleted_original_is_not_stored(
@@ -367,9 +371,9 @@ async def test_a_duplicate_of_a_deleted_original_is_not_stored(
 ) -> None:
     chunk = await pending_chunk(ctx, chunks[1].chunk_id)
     extraction = make_extraction(chunks[1], decision(), "bread", duplicate_of="decision-gone")
-    assert 0 == await replace_extractions(ctx, chunk, [extraction])
-    assert (set(), {}) == (await stored_ids(ctx), await topic_counts(ctx))
-    assert 5 == await ChunkQueue(ctx.database).count_pending("extract")
+    assert await replace_extractions(ctx, chunk, [extraction]) == 0
+    assert (await stored_ids(ctx), await topic_counts(ctx)) == (set(), {})
+    assert await ChunkQueue(ctx.database).count_pending("extract") == 5
 
 
 async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:
@@ -382,4 +386,4 @@ async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]
     assert Topic("a/b testing", counts, 1) == await Topics(ctx.database).get("a/b testing")
     await index_all(ctx)
     await replace_extractions(ctx, await pending_chunk(ctx, chunks[0].chunk_id), [])
-    assert [None, None] == [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")]
+    assert [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")] == [None, None]

@@ -35,7 +35,7 @@ async def add_field(store: AccessStore, collection: str, document_id: str) -> No
 async def test_an_account_with_an_unknown_field_is_read(store: AccessStore) -> None:
     await store.accounts.credit("anna", 5, datetime.now(UTC))
     await add_field(store, "accounts", "anna")
-    assert 5 == (await store.accounts.get("anna")).balance
+    assert (await store.accounts.get("anna")).balance == 5
 
 
 async def test_a_key_with_an_unknown_field_is_read(store: AccessStore) -> None:
@@ -43,4 +43,4 @@ async def test_a_key_with_an_unknown_field_is_read(store: AccessStore) -> None:
     _, key = new_key(ring, "anna", "x", FULL_ACCESS, created_at=datetime.now(UTC))
     await store.keys.add(key)
     await add_field(store, "keys", key.key_id)
-    assert key == await store.keys.get(key.key_id)
+    assert await store.keys.get(key.key_id) == key

@@ -231,7 +231,7 @@ def _firebase_archive(folder: Path) -> Path:
 
 
 def _processes(host: str) -> list[int]:
-    """The processes of a host: the emulator, and the shell that watches its parent."""
+    """Return the processes of a host: the emulator, and the shell that watches its parent."""
     listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     port = f"--port={host.rpartition(':')[2]}"
     return [int(line.split()[0]) for line in listing.splitlines() if line.endswith(port)]

@@ -36,7 +36,7 @@ def test_concurrent_clients_share_a_database(
     close(first)
     second.kill()
     second.wait()
-    assert {"by": "first"} == connect(hosts[2]).document("papers/a").get().to_dict()
+    assert connect(hosts[2]).document("papers/a").get().to_dict() == {"by": "first"}
     assert hosts[2] == machine.state.serving()
     assert None is third.poll()
 
@@ -53,7 +53,7 @@ def test_after_the_last_client_the_database_is_saved(
     machine.wait_until_idle()
     assert not machine.state.address.exists()
     host = host_of(machine.share())
-    assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
+    assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
 def test_a_client_during_shutdown_gets_all_data(
@@ -62,15 +62,15 @@ def test_a_client_during_shutdown_gets_all_data(
     for edition in range(3):
         client = machine.share()
         document = connect(host_of(client)).document("papers/a")
-        assert edition == len(document.get().to_dict() or {})
+        assert len(document.get().to_dict() or {}) == edition
         document.set({str(edition): edition}, merge=True)
         close(client)
 
 
 def test_a_client_with_another_port_finds_the_database(machine: Machine) -> None:
     host = host_of(machine.share())
-    assert host == host_of(machine.share(EMULATOR_PORT=str(free_port())))
-    assert 1 == len(machine.daemons())
+    assert host_of(machine.share(EMULATOR_PORT=str(free_port()))) == host
+    assert len(machine.daemons()) == 1
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_the_next_client_restarts_a_dead_database(
     daemons = machine.daemons()
     os.kill(pid, death)
     await_end(*daemons)
-    assert host == host_of(machine.share())
-    assert kept == connect(host).document("papers/a").get().exists
+    assert host_of(machine.share()) == host
+    assert connect(host).document("papers/a").get().exists == kept
 
 
 def test_a_taken_port_is_reported_with_its_variable(
@@ -104,7 +104,7 @@ def test_a_taken_port_is_reported_with_its_variable(
 ) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
         output = machine.start([*CARREL, "stdio"]).communicate(timeout=PATIENCE)
-    assert "" == output[0]
+    assert output[0] == ""
     assert output[1].startswith("Error: The local database did not start.\n")
     assert f"port {machine.port}" in output[1]
     assert "set EMULATOR_PORT" in output[1]
@@ -116,7 +116,7 @@ def test_without_java_every_command_explains_it(machine: Machine) -> None:
         command = [*CARREL, *arguments]
         process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
         errors = process.communicate(timeout=PATIENCE)[1]
-        assert (1, 1) == (process.returncode, errors.count("Java 11 or newer is missing"))
+        assert (process.returncode, errors.count("Java 11 or newer is missing")) == (1, 1)
         assert "Traceback" not in errors
 
 
@@ -127,8 +127,8 @@ def test_a_run_leaves_the_database_to_other_clients(machine: Machine) -> None:
         other = machine.share()
         host = host_of(other)
         run.send_signal(signal.SIGINT)
-        assert 0 == run.wait(timeout=PATIENCE)
-    assert host == machine.state.serving()
+        assert run.wait(timeout=PATIENCE) == 0
+    assert machine.state.serving() == host
 
 
 def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
@@ -136,7 +136,7 @@ def test_a_run_can_be_interrupted_at_its_start(machine: Machine) -> None:
         assert run.stdout
         assert any("Opening the local database" in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
-        assert 0 == run.wait(timeout=PATIENCE)
+        assert run.wait(timeout=PATIENCE) == 0
     machine.wait_until_idle()  # a daemon that was just starting finds nobody, and leaves
 
 
@@ -145,7 +145,7 @@ def test_a_run_without_other_clients_ends_after_the_save(machine: Machine) -> No
         assert run.stdout
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
-        assert 0 == run.wait(timeout=PATIENCE)
+        assert run.wait(timeout=PATIENCE) == 0
     assert not machine.state.has_daemon()
     assert not machine.state.address.exists()
 
@@ -156,7 +156,7 @@ def test_a_run_ends_when_its_database_dies(machine: Machine) -> None:
         assert any("Press Ctrl-C to stop." in line for line in run.stdout)
         [emulator] = machine.emulators()
         os.kill(emulator, signal.SIGKILL)
-        assert 1 == run.wait(timeout=PATIENCE)
+        assert run.wait(timeout=PATIENCE) == 1
         assert run.stderr
         assert "The Firestore emulator died." in run.stderr.read()
 
@@ -180,6 +180,6 @@ def test_concurrent_exports_leave_a_complete_one(
     (tmp_path / "writing" / "left by a crash").mkdir(parents=True)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: export_data(host, tmp_path, project), range(8)))
-    assert ["00000008"] == [path.name for path in tmp_path.glob("0*")]
+    assert [path.name for path in tmp_path.glob("0*")] == ["00000008"]
     assert import_data(host, tmp_path, f"{project}-copy")
     assert connect(host, f"{project}-copy").document("papers/a").get().exists

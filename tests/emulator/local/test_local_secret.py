@@ -24,7 +24,7 @@ print(local_secret(Path(sys.argv[1])))
 
 def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
     secret = local_secret(tmp_path / "state")
-    assert secret == local_secret(tmp_path / "state")
+    assert local_secret(tmp_path / "state") == secret
     assert len(secret) >= MIN_SECRET_LENGTH
     assert secret != local_secret(tmp_path / "other")
 
@@ -32,7 +32,7 @@ def test_the_secret_is_created_once_and_long_enough(tmp_path: Path) -> None:
 def test_only_its_owner_may_read_the_secret(tmp_path: Path) -> None:
     local_secret(tmp_path)
     [path] = tmp_path.iterdir()
-    assert ("secret", 0o600) == (path.name, path.stat().st_mode & 0o777)
+    assert (path.name, path.stat().st_mode & 0o777) == ("secret", 0o600)
 
 
 def test_concurrent_processes_get_the_same_secret(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ ROWS = extractions_by_chunk()
 
 
 def chunks() -> dict[str, Chunk]:
-    """The chunks of the export by id."""
+    """Return the chunks of the export by id."""
     sources = [source for source in read(FOLDER / "readwise.json") if isinstance(source, Source)]
     return {chunk.chunk_id: chunk for source in sources for chunk in with_chunks(source).chunks}
 
@@ -101,7 +101,7 @@ def test_every_type_occurs_and_most_sources_are_covered() -> None:
     of = Counter(row.type for row in EXTRACTS.extractions)
     assert dict.fromkeys(ExtractionType, True) == {kind: n >= 8 for kind, n in of.items()}
     sources = {CHUNKS[chunk_id].source_id for chunk_id, rows in ROWS.items() if rows}
-    assert 12 == len(sources)
+    assert len(sources) == 12
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_no_two_extractions_are_duplicates(
     )
     embedded = list(zip(items, vectors, strict=True))
     assert len({extraction.extraction_id for extraction in items}) == len(items)
-    assert embedded == drop_duplicates(embedded, local_embedder.model)
+    assert drop_duplicates(embedded, local_embedder.model) == embedded
     for one, other in combinations(embedded, 2):
         assert find_original(one[0], with_similarity(one, [other]), local_embedder.model) is None
 
@@ -146,13 +146,13 @@ async def test_they_are_stored_once_and_no_chunk_is_pending(
     word_context: Context, sample: Path
 ) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
-    assert expected == await add_extractions(word_context, sample)
+    assert await add_extractions(word_context, sample) == expected
     stored = await documents(word_context, "extractions")
     assert {extraction.extraction_id for extraction in extractions(word_context)} == set(stored)
-    assert {MODEL} == {extraction["model"] for extraction in stored.values()}
-    assert 0 == await ChunkQueue(word_context.database).count_pending("extract")
+    assert {extraction["model"] for extraction in stored.values()} == {MODEL}
+    assert await ChunkQueue(word_context.database).count_pending("extract") == 0
     content = word_context.meter.documents_written
-    assert {} == await add_extractions(word_context, sample)
+    assert await add_extractions(word_context, sample) == {}
     assert content == word_context.meter.documents_written
     topics = {
         document["name"]: document["total"]
@@ -165,9 +165,9 @@ async def test_only_edited_extractions_are_written(word_context: Context, sample
     await add_extractions(word_context, sample)
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
     before = set(await documents(word_context, "extractions"))
-    assert {"extractions": 1, "passages": 1} == await add_extractions(word_context, sample)
+    assert await add_extractions(word_context, sample) == {"extractions": 1, "passages": 1}
     changed = before ^ set(await documents(word_context, "extractions"))
-    assert 2 == len(changed)
+    assert len(changed) == 2
 
 
 async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) -> None:
@@ -176,7 +176,7 @@ async def test_extractions_of_a_model_stay(word_context: Context, sample: Path) 
     for name in stored:
         await set_fields(word_context, f"extractions/{name}", {"model": "gemini"})
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    assert {} == await add_extractions(word_context, sample)
+    assert await add_extractions(word_context, sample) == {}
 
 
 async def test_highlights_not_in_the_export_are_skipped(
@@ -190,7 +190,7 @@ async def test_highlights_not_in_the_export_are_skipped(
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
     await Ingestion(word_context.database).save([with_chunks(source)], word_context.clock())
-    assert {"extractions": 1, "passages": 2} == await add_extractions(word_context, tmp_path)
+    assert await add_extractions(word_context, tmp_path) == {"extractions": 1, "passages": 2}
 
 
 async def test_other_passages_stay_pending(word_context: Context, sample: Path) -> None:
@@ -199,7 +199,7 @@ async def test_other_passages_stay_pending(word_context: Context, sample: Path) 
     content["nothing"].remove(last)
     (sample / "extractions.json").write_text(json.dumps(content))
     await add_extractions(word_context, sample)
-    assert 1 == await ChunkQueue(word_context.database).count_pending("extract")
+    assert await ChunkQueue(word_context.database).count_pending("extract") == 1
 
 
 def edit(folder: Path, row: int, **fields: Any) -> None:
@@ -211,7 +211,7 @@ def edit(folder: Path, row: int, **fields: Any) -> None:
 
 
 def _without_empty(content: Any) -> Any:
-    """A content without empty fields."""
+    """Return a content without empty fields."""
     match content:
         case dict():
             return {name: _without_empty(value) for name, value in content.items() if value}

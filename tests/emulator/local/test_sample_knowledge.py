@@ -110,19 +110,19 @@ def test_every_highlight_is_in_at_most_one_cluster() -> None:
 
 def test_clusters_have_stable_ids_and_short_names() -> None:
     names = [topic.cluster_id for topic in KNOWLEDGE.clusters]
-    assert (9, names) == (len(set(names)), [safe_id(name) for name in names])
-    assert {True} == {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters}
+    assert (len(set(names)), [safe_id(name) for name in names]) == (9, names)
+    assert {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters} == {True}
 
 
 async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     chunks = await documents(ctx, "chunks")
-    assert [True] * 68 == ["knowledge_card" in data for data in chunks.values()]
+    assert ["knowledge_card" in data for data in chunks.values()] == [True] * 68
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
     clusters = await Clusters(ctx.database).largest(20)
     expected = {name: memberships.count(name) for name in memberships}
-    assert expected == {cluster.cluster_id: cluster.size for cluster in clusters}
-    assert {"sample"} == {cluster.run_id for cluster in clusters}
+    assert {cluster.cluster_id: cluster.size for cluster in clusters} == expected
+    assert {cluster.run_id for cluster in clusters} == {"sample"}
 
 
 async def test_a_cluster_is_nearest_to_its_own_chunks(ctx: Context, sample: Path) -> None:
@@ -166,8 +166,8 @@ async def test_loading_again_keeps_other_chunks_in_clusters(
     own = await own_note(ctx, "flaky-tests")
     before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await stored_documents(ctx), meter.documents_written)
-    assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
+    assert (await stored_documents(ctx), meter.documents_written) == (before, writes)
+    assert before[f"chunks/{own}"]["cluster_id"] == ["flaky-tests"]
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ async def test_loading_again_after_a_cluster_run_writes_nothing(
     assert (await cluster(ctx, ample())).counts["topics"]
     before, writes = await stored_documents(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
-    assert (before, writes) == (await stored_documents(ctx), meter.documents_written)
+    assert (await stored_documents(ctx), meter.documents_written) == (before, writes)
 
 
 async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) -> None:
@@ -191,8 +191,8 @@ async def test_clusters_of_a_run_are_not_replaced(ctx: Context, sample: Path) ->
     clusterings = Clusterings(ctx.database)
     await clusterings.save(replace(clustering, uncounted=False))
     await add_knowledge(ctx, sample)
-    assert {"theirs"} == (await documents(ctx, "clusters")).keys()
-    assert ["theirs"] == (await documents(ctx, "chunks"))[own]["cluster_id"]
+    assert (await documents(ctx, "clusters")).keys() == {"theirs"}
+    assert (await documents(ctx, "chunks"))[own]["cluster_id"] == ["theirs"]
     assert replace(clustering, uncounted=False) == await clusterings.present()
 
 
@@ -202,7 +202,7 @@ async def test_a_renamed_cluster_gets_the_samples_name(ctx: Context, sample: Pat
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
     await ctx.database.document("clusters", "incidents").update(lost)
     await add_knowledge(ctx, sample)
-    assert before == await documents(ctx, "clusters")
+    assert await documents(ctx, "clusters") == before
 
 
 async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Path) -> None:
@@ -212,7 +212,7 @@ async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Pat
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
     await cluster(ctx, ample())
-    assert {} == await documents(ctx, "clusters")
+    assert await documents(ctx, "clusters") == {}
 
 
 def test_a_map_spreads_clusters_along_the_longest_axis() -> None:

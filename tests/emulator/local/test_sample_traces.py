@@ -38,18 +38,18 @@ async def test_traces_are_searchable_and_stored_once(app: App, ctx: Context) -> 
     [first, *_] = await search_ids(app, query=ROWS[3]["context_text"][:200])
     assert f"sample-{ROWS[3]['id']}" == first
     await vote(app, first, "ben")
-    assert {} == (await share_traces(ctx, ample())).counts
-    assert 1 == (await call_result(app, "get_trace", trace_id=first))["upvotes"]
+    assert (await share_traces(ctx, ample())).counts == {}
+    assert (await call_result(app, "get_trace", trace_id=first))["upvotes"] == 1
 
 
 async def test_every_user_may_vote_on_the_sample(app: App, ctx: Context) -> None:
     await share_traces(ctx, ample())
     trace_id = f"sample-{ROWS[0]['id']}"
     assert not (await call_result(app, "get_trace", "local", trace_id=trace_id))["yours"]
-    assert "up" == (await vote(app, trace_id, "local"))["vote"]
+    assert (await vote(app, trace_id, "local"))["vote"] == "up"
 
 
 async def test_traces_of_other_users_stay(app: App, ctx: Context) -> None:
     mine = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
     await share_traces(ctx, ample())
-    assert "Mine" == (await call_result(app, "get_trace", trace_id=mine))["title"]
+    assert (await call_result(app, "get_trace", trace_id=mine))["title"] == "Mine"

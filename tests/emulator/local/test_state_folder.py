@@ -52,7 +52,7 @@ def error_of(
     """Run a command that fails, and return its error."""
     process = machine.start([*prefix, *CARREL, *arguments], **environment)
     message = process.communicate(timeout=PATIENCE)[1]
-    assert 1 == process.returncode
+    assert process.returncode == 1
     assert "Traceback" not in message
     return message
 
@@ -142,7 +142,7 @@ def test_a_deleted_state_folder_is_reported_and_restored(
     assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
     machine.wait_until_idle()
     host = host_of(machine.share())
-    assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
+    assert connect(host).document("papers/a").get().to_dict() == {"title": "kept"}
 
 
 def test_unsaved_data_is_retained_until_it_can_be_saved(
@@ -157,7 +157,7 @@ def test_unsaved_data_is_retained_until_it_can_be_saved(
     assert expected in error_of(machine, "ingest", str(tmp_path / "tea.md"))
     run.send_signal(signal.SIGINT)
     assert expected in run.communicate(timeout=PATIENCE)[1]
-    assert 1 == run.returncode
+    assert run.returncode == 1
     client = machine.share()
     host_of(client)
     await_line(client, expected)
@@ -178,7 +178,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(machine: Machine, tmp_path: P
     (notes / "much.md").write_text("\n\n".join(paragraphs))
     script = machine.start([*NEW_DISK, "sh", "-c", ON_A_SMALL_DISK, "sh", str(notes)])
     output, errors = script.communicate(timeout=4 * PATIENCE)
-    assert 0 == script.returncode, errors
+    assert script.returncode == 0, errors
     assert "refused: 1" in output
     assert f"could not be saved in {machine.state.path}: No space left on device." in errors
     assert "embed: nothing to do" in output.partition("refused: 1")[2]

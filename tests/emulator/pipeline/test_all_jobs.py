@@ -69,7 +69,7 @@ pytestmark = pytest.mark.anyio
 CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()", "jobs", "run"]
 LEASE: Final = {"LEASE_SECONDS": "0.5"}
 WAIT: Final = 300.0
-"""Seconds until a run that does not get on is given up."""
+"""The seconds after which a run without progress fails the test."""
 ANSWERS: Final = {
     "ingest": 5,
     "embed": 40,
@@ -78,7 +78,7 @@ ANSWERS: Final = {
     "extract": 60,
     "health": 7,
 }
-"""How many answers a run gets before it is killed: of most jobs, something is stored by then."""
+"""The number of responses before the kill. Most jobs have stored something by then."""
 COMMITS: Final = (1, 3, 4)
 """After which repair is killed: it takes the lease; it mends some lists, and some more. All but the
 first begin by telling that one has died."""
@@ -90,7 +90,7 @@ KILLED: Final = -9
 
 @contextmanager
 def running(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`carrel jobs run NAME` in a process of its own, which does not outlive the block."""
+    """Run `carrel jobs run NAME` in a process that ends with the block."""
     with subprocess.Popen(
         [*CARREL, name],
         cwd=ROOT,
@@ -105,7 +105,7 @@ def running(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Po
 
 
 async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], bool]) -> None:
-    """Run a job until it waits for an answer that does not come, and kill it there."""
+    """Run a job until it waits for a response that does not come, and kill it."""
     async with asyncio.timeout(WAIT):
         with running(name, environment) as process:
             while not hangs():
@@ -116,7 +116,7 @@ async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], 
 
 
 async def completed(job: Job, app: App) -> Report:
-    """Run a job to its end, as soon as the lease of the run that was killed is over."""
+    """Run a job to its end, as soon as the killed run's lease has expired."""
     async with asyncio.timeout(WAIT):
         while isinstance(outcome := await run_job(job, app), AlreadyRunning):
             pass
@@ -220,7 +220,7 @@ async def test_embedding_of_materials_resumes_after_a_kill(
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """What makes a process one of the same deployment."""
+    """Return the environment of a process of this deployment."""
     fields = settings.model_dump(exclude_unset=True)
     return {
         name.upper(): value.get_secret_value() if isinstance(value, SecretStr) else str(value)
@@ -229,7 +229,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 def hold(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[], bool]:
-    """Let so many answers come, and then none; return what tells whether somebody waits for it."""
+    """Let this many responses pass. Return a function that tells whether one more is awaited."""
     begun = len(models.calls) + answers
     library.script.extend([readwise.Reply()] * answers + [readwise.HANG])
     models.script.extend([vertex.Reply()] * answers)
@@ -238,7 +238,7 @@ def hold(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[]
 
 
 def let_go(library: FakeReadwise, models: WordVertex) -> None:
-    """Let answers come again."""
+    """Let responses pass again."""
     library.script.clear()
     models.script.clear()
     models.usual = vertex.Reply()

@@ -1,4 +1,4 @@
-"""Cards gives every chunk that waits its card, whatever befalls the others."""
+"""The cards job gives every pending chunk its card, even if others fail."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 PATIENCE: Final = 60.0
-"""Seconds that only a hang takes."""
+"""A time limit in seconds that only a hanging request reaches."""
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ LATER = NOON + timedelta(hours=1)
 
 @pytest.fixture
 def server() -> Iterator[FakeVertex]:
-    """The language model."""
+    """A fake language model."""
     with FakeVertex() as vertex:
         vertex.answers["GeneratedCard"] = card_reply
         yield vertex
@@ -60,7 +60,7 @@ def server() -> Iterator[FakeVertex]:
 
 @pytest.fixture
 async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Context]]:
-    """Makes what a run is given that has a language model, at another time."""
+    """A function that makes the context of a run with a language model, at another time."""
     generator = generator_of(server)
     yield lambda moment=NOON: call_context(settings, generator, moment)
     await generator.aclose()
@@ -75,7 +75,7 @@ def usual(number: int) -> dict[str, Any]:
 
 
 async def runs(model: Callable[..., Context], count: int) -> tuple[Report, datetime]:
-    """Run it so often, each time an hour later; what the last run did, and when."""
+    """Run the job this often, an hour apart. Return the last report and its time."""
     moment, report = NOON, Report()
     for number in range(count):
         moment = NOON + timedelta(hours=number)

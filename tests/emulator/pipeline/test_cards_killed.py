@@ -1,4 +1,4 @@
-"""A run of cards is killed while it works, and the next one ends as if nothing had happened."""
+"""The next run of cards completes one that was killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 
 
 async def state(ctx: Context) -> dict[str, Any]:
-    """All that stands in chunks, but for the times at which it was written."""
+    """Return all chunks, without the times at which they were written."""
     stored = await chunks(ctx)
     for data in stored.values():
         del data["created_at"], data["updated_at"]
@@ -61,7 +61,7 @@ async def state(ctx: Context) -> dict[str, Any]:
 
 
 async def run(settings: Settings, server: FakeVertex) -> Report:
-    """Run the job to its end, later."""
+    """Run the job to its end, when the lease has expired."""
     generator = generator_of(server)
     later = call_context(settings).clock() + timedelta(days=36_500)
     app = App(settings, generator=generator, clock=lambda: later)
@@ -73,7 +73,7 @@ async def run(settings: Settings, server: FakeVertex) -> Report:
 
 
 def killed(settings: Settings, server: FakeVertex, environment: dict[str, str]) -> None:
-    """Run the job in a process of its own until it hangs on the model, and kill it there."""
+    """Run the job in another process until it waits for the model, and kill it."""
     project = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project}
     waiting = threading.Event()
     server.on_hang = waiting.set

@@ -1,4 +1,4 @@
-"""Chunks as documents: what waits for a step, and what a job may write of it."""
+"""Stored chunks: their pending steps, and the writes that end them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = ("index", "card", "extract")
-"""What waits on a new chunk beside its embedding."""
+"""The steps of a new chunk other than `embed`."""
 UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 
 async def baking(ctx: Context) -> list[PendingChunk]:
-    """Three chunks that wait for their vectors, in the order of their ids."""
+    """Three chunks with a pending `embed` step, in the order of their ids."""
     await Ingestion(ctx.database).save([with_chunks(BAKING)], NOON)
     return await ChunkQueue(ctx.database).pending("embed", NOON, 10)
 

@@ -1,4 +1,4 @@
-"""What the database refuses of a step's work keeps no other chunk waiting."""
+"""A result that the database rejects delays no other chunk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 NOTES = Source("notes", "Notes", sections=tuple(Section(f"Note {n}.") for n in range(10)))
 TOO_LONG = "x" * 1_100_000
-"""Longer than a document may be."""
+"""A text longer than a document may be."""
 
 
 async def waiting(ctx: Context) -> list[PendingChunk]:
@@ -72,7 +72,7 @@ async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> 
         return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
 
     async def probe() -> None:
-        """All is well."""
+        """Succeed."""
 
     report = Report()
     await process_pending(StepWork("card", "cards", make, probe), ctx, ample(), report)

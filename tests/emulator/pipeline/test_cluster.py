@@ -1,4 +1,4 @@
-"""The cluster job: clusters are found, kept, filled and left, at a cost that follows the change."""
+"""The cluster job finds, keeps and fills clusters, at a cost in proportion to the change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def run(ctx: Context) -> Report:
 
 @pytest.fixture(scope="module")
 async def stored_clusters(new_base: NewBase) -> Contents:
-    """What is stored of `five_clusters`."""
+    """Return the stored chunks of `five_clusters`."""
     ctx = new_base(None)
     await add_sources(ctx, *map(themed_source, THEMES), unrelated_source(3))
     await run(ctx)
@@ -67,12 +67,12 @@ async def stored_clusters(new_base: NewBase) -> Contents:
 
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_clusters: Contents) -> None:
-    """Seventy-five passages about five things, and three about nothing."""
+    """Seventy-five chunks about five subjects, and three about none."""
     await copy_into(ctx.database.client, stored_clusters)
 
 
 async def cluster_of(ctx: Context, theme: str) -> str:
-    """The id of the cluster that most of a theme's passages belong to."""
+    """Return the id of the cluster that has most of a theme's chunks."""
     matches = [
         name for name, sources in (await sources_by_cluster(ctx)).items() if theme in sources
     ]
@@ -336,7 +336,7 @@ async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> No
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
-    """It has `named_by: "hand"`, and no central passages are stored of it."""
+    """The cluster has `named_by: "hand"` and no stored central chunks."""
     bread = await cluster_of(ctx, "bread")
     stored = ctx.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})

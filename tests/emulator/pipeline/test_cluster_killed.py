@@ -1,4 +1,4 @@
-"""A run that is killed after any of its commits is completed by the next."""
+"""The next run completes one that was killed after any commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 class KilledError(Exception):
-    """The run ends here."""
+    """The exception that ends a run."""
 
 
 async def kill() -> None:
@@ -54,7 +54,7 @@ def noon() -> datetime:
 
 
 async def three_clusters(ctx: Context) -> None:
-    """A base whose clusters are to be made for the first time."""
+    """Make a base without clusters."""
     await add_sources(
         ctx,
         themed_source("bread"),
@@ -65,14 +65,14 @@ async def three_clusters(ctx: Context) -> None:
 
 
 async def another_cluster(ctx: Context) -> None:
-    """One whose clusters are to be made anew: one is new, one is half of what it was."""
+    """Make a base to be clustered again: one cluster is new, one has lost half of its chunks."""
     await three_clusters(ctx)
     await cluster(ctx, ample())
     await add_sources(ctx, themed_source("bees", range(SIZE // 2)), themed_source("chess"))
 
 
 async def a_few_more(ctx: Context) -> None:
-    """One where new passages are put among the clusters, and a cluster has lost all of its own."""
+    """Make a base with new chunks to assign, and a cluster that has lost all of its own."""
     await add_sources(ctx, themed_source("clouds", range(7)))
     await three_clusters(ctx)
     await cluster(ctx, ample())
@@ -81,7 +81,7 @@ async def a_few_more(ctx: Context) -> None:
 
 
 async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
-    """What a base ends up as, and after how many commits."""
+    """Return the final state of a base, and the number of commits."""
     async with opened(settings, "calm") as app:
         ctx = app.context(Caller(), Meter())
         await copy_into(ctx.database.client, prepared)
@@ -91,7 +91,7 @@ async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str,
 
 
 class opened:  # noqa: N801 - used as a function
-    """An app of a project of its own."""
+    """Return an app with a new project."""
 
     def __init__(self, settings: Settings, suffix: str, **more: Any) -> None:
         project = f"{settings.google_cloud_project}-{suffix}"

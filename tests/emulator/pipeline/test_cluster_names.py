@@ -1,4 +1,4 @@
-"""Clusters that a language model names, and what becomes of them where it cannot."""
+"""Clusters are named by a language model, or by their words where it fails."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Namer:
         return Generated(value, **COST)
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def five_clusters(ctx: Context) -> None:
 
 
 async def names(ctx: Context) -> dict[str, tuple[str, str]]:
-    """Each cluster's theme, told by its description or its keywords: its name, and who gave it."""
+    """Return each theme's cluster name, and who gave it."""
     return {
         next(
             theme for theme, words in THEMES.items() if set(data["keywords"]) & set(words.split())

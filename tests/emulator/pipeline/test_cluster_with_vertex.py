@@ -1,4 +1,4 @@
-"""Clusters named by Gemini, over the wire."""
+"""Clusters named by Gemini's client, against a fake server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 def called(text: str) -> dict[str, Any]:
-    """What the model says of a cluster."""
+    """Return the model's answer about a cluster."""
     [theme] = [name for name in THEMES if f"On {name}" in text]
     words = THEMES[theme].split()[:5]
     return {"name": f"Everything about {theme}", "description": "All of it.", "keywords": words}
@@ -38,7 +38,7 @@ def called(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def vertex() -> Iterator[FakeVertex]:
-    """The server."""
+    """The fake of Gemini."""
     with FakeVertex() as server:
         server.answers["ClusterName"] = called
         yield server
@@ -46,7 +46,7 @@ def vertex() -> Iterator[FakeVertex]:
 
 @pytest.fixture
 async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
-    """What a run may use where Gemini is the language model; passages about five things wait."""
+    """The context of a run with Gemini, with pending chunks about five subjects."""
     generator = VertexGenerator(
         project="p",
         location="europe-west1",
@@ -65,7 +65,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
 
 
 async def named(ctx: Context) -> dict[str, str]:
-    """The clusters' names, and who gave them."""
+    """Return the clusters' names, and who gave them."""
     stored = (await documents(ctx, "clusters")).values()
     return {data["name"]: data["named_by"] for data in stored}
 

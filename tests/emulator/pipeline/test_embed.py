@@ -1,4 +1,4 @@
-"""Embed gives every chunk that waits its vector, whatever befalls the others."""
+"""The embed job gives every pending chunk its vector, even if others fail."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ NOTES = Source(
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
 OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
-"""What else waits on a new note: not embed's business."""
+"""The pending steps of a new note other than `embed`."""
 EMBEDDED = OTHERS | {"cluster": NOON}
-"""What waits on a note that has its vector: it can be put among topics."""
+"""The pending steps of a note that has its vector."""
 ODD = "Note 3."
 ODD_ID = with_chunks(NOTES).chunks[3].chunk_id
 
 
 @dataclass
 class ScriptedEmbedder:
-    """A provider with vectors of three numbers, which does what is asked before each batch."""
+    """An embedder with vectors of three numbers, which runs a function before each batch."""
 
     before: Callable[[Sequence[str]], Awaitable[None]]
     model: str = "scripted-1"
@@ -71,13 +71,13 @@ class ScriptedEmbedder:
     purposes: set[Purpose] = field(default_factory=set)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """The same direction for every text."""
+        """Return the same vector for every text."""
         self.purposes.add(purpose)
         await self.before(texts)
         return [(0.6, 0.8, 0.0)] * len(texts)
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 async def willing(_texts: Sequence[str]) -> None:
@@ -102,14 +102,14 @@ def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
-    """A knowledge base of ten notes that wait."""
+    """A knowledge base of ten pending notes."""
     await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
     return ctx
 
 
 @pytest.fixture
 async def opened(settings: Settings) -> AsyncIterator[Callable[..., App]]:
-    """Makes backends with another provider, or at another time, on the same database."""
+    """A function that makes apps with another embedder or clock, on the same database."""
     backends: list[App] = []
 
     def make(embedder: Embedder, moment: datetime = NOON) -> App:
@@ -314,7 +314,7 @@ async def test_progress_ends_at_the_total(notes: Context, opened: Callable[..., 
 
 
 def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
-    """Fails for the odd text, and for every batch that holds it."""
+    """Return an embedder that fails for the text "odd", and for every batch that contains it."""
 
     async def before(texts: Sequence[str]) -> None:
         if any(ODD in text for text in texts):

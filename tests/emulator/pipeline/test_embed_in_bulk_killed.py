@@ -1,4 +1,4 @@
-"""The embed job is killed wherever it talks to the cloud, and pays for no text twice."""
+"""The embed job is killed at any request to the cloud, and pays for no text twice."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ NOTES: Final = 12
 MAIN: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 VERTEX: Final[tuple[vertex_batch.Operation, ...]] = ("create", "get")
 STORAGE: Final[tuple[cloud_storage.Operation, ...]] = ("upload", "download", "delete")
-"""Requests whose answers a run waits for when it is killed. What they ask for is done."""
+"""The requests at which a run is killed. The server has carried them out."""
 
 
 @pytest.fixture
 def storage() -> Iterator[FakeCloudStorage]:
-    """Cloud Storage."""
+    """A server for Cloud Storage."""
     with FakeCloudStorage("bulk") as server:
         yield server
 
 
 @pytest.fixture
 def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """Vertex AI."""
+    """A server for Vertex AI."""
     with FakeVertexBatch(storage) as server:
         yield server
 
@@ -53,7 +53,7 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 def embedding(
     project: str, vertex: FakeVertexBatch, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """`carrel jobs run embed` in a process of its own, which does not outlive the block."""
+    """Run `carrel jobs run embed` in a process that ends with the block."""
     host = vertex.base_url.removeprefix("http://")
     environment = {
         **os.environ,
@@ -87,7 +87,7 @@ def embedding(
 
 
 def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
-    """Run until the request arrives that is to hang, and kill the run there."""
+    """Kill the run when the server receives the request that does not return."""
     with embedding(project, vertex, log) as process:
         while process.poll() is None and waiting:
             with suppress(subprocess.TimeoutExpired):

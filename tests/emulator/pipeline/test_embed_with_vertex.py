@@ -1,4 +1,4 @@
-"""The embed job and a search with Vertex AI's client, against a server that speaks its wire."""
+"""The embed job and a search with Vertex AI's client, against a fake server."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ TOKEN = "test-token"
 
 @pytest.fixture
 def vertex() -> Iterator[FakeVertex]:
-    """The server."""
+    """The fake of Vertex AI."""
     with FakeVertex() as server:
         yield server
 
 
 @pytest.fixture
 async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
-    """The capabilities of a deployment that embeds with Vertex AI; five chunks wait."""
+    """An app that embeds with Vertex AI, with five pending chunks."""
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",

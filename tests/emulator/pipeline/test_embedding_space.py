@@ -1,4 +1,4 @@
-"""The guard that keeps vectors of different models apart."""
+"""The guard against mixing vectors of different models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 @dataclass
 class Named:
-    """An embedder of which only the name and the dimension matter."""
+    """An embedder with a name and a dimension only."""
 
     model: str = "model-1"
     dimension: int = 3
@@ -42,7 +42,7 @@ class Named:
         raise NotImplementedError(purpose, texts)
 
     async def aclose(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 async def test_new_database_has_no_space(ctx: Context) -> None:
@@ -91,7 +91,7 @@ FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(mod
 
 
 async def moving(ctx: Context) -> EmbeddingSpace:
-    """A database that moves from the former model to the present one; nobody knows of it yet."""
+    """Make a database in a migration that no process has noticed yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
     await space.start_migration(await space.state(), PRESENT, NOON)
@@ -99,7 +99,7 @@ async def moving(ctx: Context) -> EmbeddingSpace:
 
 
 def later(app: App) -> EmbeddingSpace:
-    """What a process sees when what it trusts is too old."""
+    """Return what a process reads once its cached stamp has expired."""
     app.connection.caches["embedding_space"].clear()
     return EmbeddingSpace(app.context(Caller(), Meter()).database)
 

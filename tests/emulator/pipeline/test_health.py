@@ -1,4 +1,4 @@
-"""Health measures with the same queries each night, and warns where search finds less."""
+"""Health measures with the same queries each night, and warns if search gets worse."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ LOGBOOK: Final = Source(
         for n in range(30)
     ),
 )
-"""A source of chunks that all say something else."""
+"""A source whose chunks are about different subjects."""
 
 
 @pytest.fixture(scope="module")
 async def stored_logbook(new_base: NewBase) -> Contents:
-    """What is stored of it."""
+    """Return its stored chunks."""
     ctx = new_base(NOON)
     await store_sources(ctx, LOGBOOK)
     return await top_level(ctx.database.client)
@@ -70,7 +70,7 @@ async def stored_logbook(new_base: NewBase) -> Contents:
 
 @pytest.fixture
 async def logbook(ctx: Context, stored_logbook: Contents) -> None:
-    """A base that holds it."""
+    """A base that contains the source."""
     await copy_into(ctx.database.client, stored_logbook)
 
 
@@ -174,7 +174,7 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
 
 
 def said(printed: str) -> list[dict[str, Any]]:
-    """What was logged."""
+    """Return the log lines."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 

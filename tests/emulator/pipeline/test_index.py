@@ -1,4 +1,4 @@
-"""Index keeps the lists exact, whatever happens to the chunks."""
+"""The index job keeps postings exact, whatever happens to the chunks."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range
 
 
 async def save(ctx: Context, *sources: Source) -> None:
-    """Put sources in, without indexing them."""
+    """Ingest sources without indexing them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
 
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
-    """A knowledge base of ten notes that wait."""
+    """Make a knowledge base of ten pending notes."""
     await save(ctx, NOTES)
     return ctx
 
 
 def meanwhile(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
-    """Let something happen after the chunks were read and before they are committed."""
+    """Run a function between the read and the commit of the chunks."""
     raced = RacingIndexing(ctx.database)
     raced.race = race
     return raced
@@ -288,7 +288,7 @@ async def test_database_rejecting_all_writes_defers_no_chunk(
 
 
 async def otherwise_analysed(ctx: Context) -> None:
-    """Index what waits by the word "old" alone, as an earlier version might have."""
+    """Index the pending chunks by the word "old" alone, as another analyzer might have."""
     page = await Indexing(ctx.database).pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
     await Indexing(ctx.database).apply([IndexChange(waiting, old) for waiting in page])
@@ -321,7 +321,7 @@ async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None
 
 
 def change(number: int, terms: int) -> IndexChange:
-    """A new chunk with so many terms, all of which chunk 0 has too."""
+    """Make a new chunk with this many terms, all of which chunk 0 has too."""
     state = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
     return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 

@@ -1,4 +1,4 @@
-"""What was extracted of a chunk goes with it."""
+"""Extractions are deleted with their chunk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
 
 
 async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
-    """Have these extractions hang on a chunk."""
+    """Store these extractions with a chunk."""
     summaries = extracted_map(extractions)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
     for extraction in extractions:

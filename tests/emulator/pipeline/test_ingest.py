@@ -1,4 +1,4 @@
-"""Ingest brings the database to what the files say, and writes only what differs."""
+"""Ingest makes the database agree with the files, and writes only differences."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TESTS = "Flaky tests erode trust."
 
 @pytest.fixture
 def settings(project: str, tmp_path: Path) -> Settings:
-    """The settings of a laptop that reads a folder of the test's."""
+    """Settings by which ingest reads a folder of the test."""
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
@@ -67,14 +67,14 @@ async def embedded(ctx: Context) -> None:
 
 
 async def settled(ctx: Context) -> None:
-    """Ingest, and let nothing wait any more, as when every job has run."""
+    """Ingest, and clear all pending steps, as if every job had run."""
     await embedded(ctx)
     for chunk_id in await chunks(ctx):
         await ctx.database.document("chunks", chunk_id).update({"pending": {}})
 
 
 async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
-    """The chunks' documents, by what they say."""
+    """Return the chunks' documents by their texts."""
     stored = await snapshots(ctx, "chunks")
     names = await chunks(ctx)
     return {data["content"]: stored[name] for name, data in names.items()}

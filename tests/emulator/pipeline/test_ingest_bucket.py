@@ -1,4 +1,4 @@
-"""Ingest follows a Cloud Storage prefix: each file is read once, and what is gone is deleted."""
+"""Ingest follows a Cloud Storage prefix: it reads each file once, and deletes missing ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Storage(FakeCloudStorage):
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    """Cloud Storage with an empty bucket, which lists three objects a page."""
+    """A server for Cloud Storage with an empty bucket, which lists three objects a page."""
     with Storage() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
@@ -60,7 +60,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
 
 @pytest.fixture
 def settings(project: str, storage: Storage) -> Settings:  # noqa: ARG001 - must be there
-    """The settings of a laptop that follows the bucket."""
+    """Settings by which ingest follows the bucket."""
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
@@ -73,12 +73,12 @@ def remove(storage: Storage, name: str) -> None:
 
 
 def records(**texts: str) -> str:
-    """JSON Lines of these records."""
+    """Return these records as JSON Lines."""
     return json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
 async def held(ctx: Context) -> list[str]:
-    """What the base says, in all."""
+    """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
@@ -368,7 +368,7 @@ async def test_run_without_time_lists_nothing(ctx: Context, storage: Storage) ->
 async def test_exports_are_skipped_if_readwise_is_followed(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    """Neither does an old one bring back what was edited, nor its deletion delete a book."""
+    """An old export neither restores edited texts nor deletes a book when it is deleted."""
     put(storage, "a.md", REEF)
     put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
     await run_ingest(app)

@@ -1,4 +1,4 @@
-"""Whatever Cloud Storage answers, ingest asks again or says what is wrong, and deletes nothing."""
+"""Ingest retries or reports errors of Cloud Storage, and deletes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ADDRESS: Final = f"gs://{BUCKET}/notes"
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage with two files in a bucket."""
+    """A server for Cloud Storage with two files in a bucket."""
     with FakeCloudStorage(BUCKET) as server:
         server.put(BUCKET, "notes/a.md", "Reef early.")
         server.put(BUCKET, "notes/b.md", "Knead well.")
@@ -47,17 +47,17 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
-    """The settings of a laptop that follows the bucket."""
+    """Settings by which ingest follows the bucket."""
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
 async def held(ctx: Context) -> list[str]:
-    """What the base says, in all."""
+    """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
 async def downloaded(path: Path, **seconds: float) -> str:
-    """What is downloaded of a file, by a client in a hurry."""
+    """Download a file with a client that has short time limits."""
     async with BucketObjects(ADDRESS, "p", **seconds) as objects:
         listing = await objects.listing()
         await objects.download("a.md", listing["a.md"].generation, path)

@@ -1,4 +1,4 @@
-"""Runs that follow a bucket are killed after every commit, and the next one completes dying."""
+"""The next run completes one that follows a bucket and was killed after any commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADDRESS: Final = f"gs://{BUCKET}/notes"
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage with an empty bucket."""
+    """A server for Cloud Storage with an empty bucket."""
     with FakeCloudStorage(BUCKET) as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
@@ -38,7 +38,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
-    """The settings of a laptop that follows the bucket."""
+    """Settings by which ingest follows the bucket."""
     return Settings(**fields(project))
 
 
@@ -92,7 +92,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
 async def test_records_of_a_killed_run_and_deleted_file_go(
     settings: Settings, app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    """Nothing but the run that was killed has ever seen the file."""
+    """Only the killed run has seen the file."""
     project = settings.google_cloud_project
     put(storage, "a.md", "Reef early.")
     put_records(storage, "records.jsonl", "a", "b")

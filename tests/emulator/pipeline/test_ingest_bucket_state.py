@@ -1,4 +1,4 @@
-"""What was seen of a bucket is kept in documents that Firestore takes, however much it is."""
+"""The state of a bucket fits Firestore's documents, however large it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESS: Final = "gs://library/notes"
 
 
 async def opened(ctx: Context, address: str = ADDRESS) -> BucketSync:
-    """What is kept, as a run finds it."""
+    """Return the stored state."""
     sync = BucketSync(ctx.database, address)
     await sync.digests()
     return sync
@@ -68,7 +68,7 @@ async def test_empty_shards_cost_no_reads(ctx: Context, meter: Meter) -> None:
 async def test_object_with_omitted_records_is_read_again(
     ctx: Context,
 ) -> None:
-    """Releases before this one left out a record whose id another object had, and stored so."""
+    """Earlier versions omitted a record whose id another object had, and stored that."""
     sync = await opened(ctx)
     shard = shard_of("a.jsonl")
     await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})

@@ -60,7 +60,7 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture
 async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
-    """Makes apps with a low limit, so that calls defer the text."""
+    """A function that makes apps with a low limit, so that calls defer the text."""
     apps: list[App] = []
 
     def make_app(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
@@ -82,12 +82,12 @@ def app(open_app: Open) -> App:
 
 
 def job_context(app: App) -> Context:
-    """The context of a job."""
+    """Return the context of a job."""
     return app.context(Caller(), Meter())
 
 
 def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
-    """A budget that is spent after so many more requests to the model."""
+    """Return a budget that is spent after this many more requests to the model."""
     enough = len(fake.calls) + batches
 
     class AfterBatches(Budget):
@@ -188,7 +188,7 @@ async def test_a_refused_text_fails_and_delays_no_other(app: App, fake: FakeOpen
 
 
 async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
-    """The provider answers nonsense to one text only."""
+    """The provider sends an invalid answer to one text only."""
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
     fake.nonsense_for = paragraph(35)

@@ -1,4 +1,4 @@
-"""Dates and tags of notes: what ingest reads from their files, and when it decides on it."""
+"""Dates and tags of notes: how ingest reads them, and when it updates them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REEF = "Reef the mainsail early."
 
 @pytest.fixture
 def settings(project: str, tmp_path: Path) -> Settings:
-    """The settings of a laptop that reads a folder of the test's."""
+    """Settings by which ingest reads a folder of the test."""
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 

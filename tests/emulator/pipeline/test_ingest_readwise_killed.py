@@ -1,4 +1,4 @@
-"""Runs that follow Readwise are killed after every commit, and the next one completes dying."""
+"""The next run completes one that follows Readwise and was killed after any commit."""
 
 from __future__ import annotations
 

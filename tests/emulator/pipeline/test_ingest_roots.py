@@ -1,4 +1,4 @@
-"""Two folders of one name keep their texts apart, and a text in two folders is stored once."""
+"""Folders of the same name stay separate, and a text in two folders is stored once."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ async def ingested(ctx: Context, path: Path) -> Report:
 
 
 async def texts(ctx: Context) -> dict[str, str]:
-    """What is stored of each source, by its id."""
+    """Return the stored sources by id."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(ctx)).values()}
 
 
 def vault_of(folder: Path, text: str) -> Path:
-    """A folder `vault` with four notes."""
+    """Make a folder `vault` with four notes."""
     for number in range(4):
         write_file(folder, f"vault/{number}.md", f"{text} {number}.")
     return folder / "vault"
 
 
 def ids(path: Path) -> list[str]:
-    """The ids of a path's sources in an empty base."""
+    """Return the source ids that a path gets in an empty base."""
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
 
@@ -300,11 +300,11 @@ FORMER: dict[str, str] = {
         "2b5ba10199f310b3123ef6c0e9b64b6a393a87e9646e50806fb880ad29e33b73"
     ),
 }
-"""The ids and content hashes that the last version without `meta/roots` gave to `former_vault`."""
+"""The ids and content hashes that the last version without `meta/roots` stored."""
 
 
 def former_vault(folder: Path) -> Path:
-    """A folder with files of each kind; none has what that version did not know yet."""
+    """Make a folder with files of each kind that that version supported."""
     tea = (
         '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
         "---\n\n# Heading #1\n\n"

@@ -1,4 +1,4 @@
-"""What is too large for a document, or for memory, is named, and keeps nothing else out."""
+"""Items too large for a document or for memory are reported and block no others."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]
-"""A megabyte on one book: no chunk of it fits a document."""
+"""A book with a megabyte of metadata, so that no chunk fits a document."""
 MANY: Final = [
     {"id": place, "text": f"Thought {place}.", "tags": [f"t{place}.{n}" for n in range(20)]}
     for place in range(201)
 ]
-"""Each highlight fits; the tags of all of them outgrow what a source's document is indexed by."""
+"""A book whose highlights fit, but whose tags together exceed the limit of index entries."""
 TOO_LONG: Final = "has a passage of 1,122,728 bytes with its tags; at most 500,000 are allowed"
 TOO_MANY: Final = (
     "has 4,020 different tags of 40,010 bytes; at most 4,000 of 300,000 bytes are allowed"
@@ -56,28 +56,28 @@ TOO_MANY: Final = (
 
 @pytest.fixture
 def readwise() -> Iterator[FakeReadwise]:
-    """A library."""
+    """A server for Readwise with a library."""
     with FakeReadwise() as library:
         yield library
 
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage with a bucket."""
+    """A server for Cloud Storage with a bucket."""
     with FakeCloudStorage(BUCKET) as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
 
 
 def sparse(path: Path, size: int) -> Path:
-    """A file of this size that takes no space."""
+    """Make a sparse file of this size."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
 
 
 def reasons(failures: list[Failure]) -> dict[str, str]:
-    """What failed, and why, without what can be done about it."""
+    """Return the failed items with their reasons, without the advice."""
     return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
 
@@ -119,7 +119,7 @@ async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: 
 async def test_oversized_record_is_reported_as_broken(
     app: App, ctx: Context, storage: FakeCloudStorage, project: str
 ) -> None:
-    """What was read of it before stays, the rest goes in, and the file is not read again."""
+    """Earlier records stay, other files are ingested, and the file is not read again."""
     app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
     storage.put(BUCKET, "docs.jsonl", json_lines(first))

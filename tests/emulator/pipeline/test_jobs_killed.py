@@ -1,4 +1,4 @@
-"""Runs are killed again and again, and the database ends up as if nothing had happened."""
+"""Runs that are killed repeatedly lead to the same database as runs that are not."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS: Final = 3
-"""In ingest and in embed. Index is quick: it is killed twice."""
+"""The number of kills of ingest and of embed. Index is quick, so it is killed twice."""
 MOMENT: Final = 0.2
-"""Seconds from a sign of work to the kill, at most: all kills come long before the work ends."""
+"""The maximum seconds from a sign of work to the kill. The work takes much longer."""
 CARREL: Final = (sys.executable, "-c", "from infra.cli.main import main; main()")
 JOBS: Final = ("jobs", "run", "ingest", "embed", "index")
 MOMENTS: Final = {"created_at", "updated_at"}
@@ -47,7 +47,7 @@ COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases"
 
 
 def bookshelf(folder: Path) -> Path:
-    """Ninety small books and, among them, one that takes several commits."""
+    """Return ninety small books, and one that takes several commits."""
     sizes = [0] * 45 + [600] + [0] * 45
     return write_export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
 
@@ -62,7 +62,7 @@ def _book(number: int, size: int) -> dict[str, Any]:
 
 
 async def contents(ctx: Context) -> dict[str, dict[str, Any]]:
-    """All that stands in the database, but for the times at which it was written."""
+    """Return all documents, without the times at which they were written."""
     return {
         f"{collection}/{name}": {key: timeless(key, value) for key, value in data.items()}
         for collection in COLLECTIONS
@@ -71,7 +71,7 @@ async def contents(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 def timeless(key: str, value: Any) -> Any:
-    """A field without its times: of steps that wait, their names; of moments, that there is one."""
+    """Return a field's value with pending steps as names and times as a constant."""
     if key == "pending":
         return set(value)
     return key if key in MOMENTS else value
@@ -80,7 +80,7 @@ def timeless(key: str, value: Any) -> Any:
 async def undisturbed(
     path: Path, project: str, embedder: LocalEmbedder
 ) -> dict[str, dict[str, Any]]:
-    """What the jobs make of `path` in a project of its own."""
+    """Return the documents that the jobs make of `path` in a new project."""
     settings = Settings(google_cloud_project=project, ingest_path=str(path))
     app = App(settings, embedder=embedder)
     for job in (INGEST, EMBED, INDEX):
@@ -92,7 +92,7 @@ async def undisturbed(
 
 @contextmanager
 def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`carrel jobs run ...` in a process of its own, which does not outlive the block."""
+    """Run `carrel jobs run ...` in a process that ends with the block."""
     environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1", "INGEST_PATH": str(path)}
     with (
         (path.parent / "log").open("wb") as log,
@@ -111,7 +111,7 @@ def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def killed(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
-    """Run until the sign changes, and then for `delay` seconds; tell which job was killed."""
+    """Run until the sign changes, then for `delay` seconds. Return which job was killed."""
     before = await sign(ctx)
     with ingesting(path, ctx.settings.google_cloud_project) as process:
         while process.poll() is None and before == await sign(ctx):
@@ -123,7 +123,7 @@ async def killed(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
 
 
 def lease_of(job: str) -> Sign:
-    """Changes when the job starts to work."""
+    """Return a value that changes when the job begins to work."""
 
     async def sign(ctx: Context) -> object:
         lease = (await snapshots(ctx, "leases")).get(job)
@@ -133,14 +133,14 @@ def lease_of(job: str) -> Sign:
 
 
 async def vectors(ctx: Context) -> object:
-    """Changes when embed has stored its first vectors."""
+    """Return a value that changes when embed has stored its first vectors."""
     chunks = ctx.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
     return await ctx.database.count(embedded)
 
 
 async def lists(ctx: Context) -> object:
-    """Changes when index has stored the lists of its first chunks; most are still to come."""
+    """Return a value that changes when index has stored its first postings."""
     return (await documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 

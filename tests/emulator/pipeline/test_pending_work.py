@@ -1,4 +1,4 @@
-"""Working off chunks: what fails is put off, and what would fail for any chunk ends the run."""
+"""Pending chunks: failing ones are deferred; an error common to all chunks ends the run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def at(settings: Settings, moment: datetime = NOON) -> Context:
 
 @pytest.fixture
 async def notes(settings: Settings) -> Context:
-    """Ten notes that wait."""
+    """Ten pending notes."""
     ctx = at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
     source = with_chunks(Source("notes", "Notes", sections=sections))

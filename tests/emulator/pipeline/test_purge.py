@@ -1,4 +1,4 @@
-"""Purge erases the materials of idle tasks, whole, and nothing else."""
+"""Purge erases idle workspaces completely, and nothing else."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
-"""What is deleted of a task to which `TEXT` were brought."""
+"""The documents that are deleted with a workspace that contains `TEXT`."""
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ async def test_answer_of_an_erased_workspace_is_not_replayed(
 
 
 async def fill(ctx: Context, task: str, passages: int) -> None:
-    """Put more passages into a task, as if they had been brought."""
+    """Add passages to a workspace, as uploads do."""
     folder = ctx.database.collection(f"{workspace_of(ctx, task).path}/passages")
     batch = ctx.database.client.batch()
     for number in range(passages):

@@ -1,4 +1,4 @@
-"""Purge deletes chunks that should be gone, and no chunk that may be on its way."""
+"""Purge deletes orphaned chunks, and no chunk that an ingest is about to complete."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def ctx(app: App) -> Context:
 
 
 async def save(ctx: Context, *sources: Source) -> None:
-    """Bring sources in at noon, and index them."""
+    """Ingest sources at noon, and index them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
     await index(ctx, ample())
 
 
 async def lose(ctx: Context, path: str) -> None:
-    """Let a document vanish, as nothing of ours does."""
+    """Delete a document in a way that Carrel never does."""
     await ctx.database.client.document(path).delete()
 
 
@@ -68,7 +68,7 @@ async def test_chunks_without_a_source_are_deleted(ctx: Context, clock: Settable
 
 
 async def test_chunks_of_an_unfinished_ingest_stay(ctx: Context, clock: SettableClock) -> None:
-    """Ingest writes the source last, and may have been killed before."""
+    """Ingest writes the source last, so a killed run may leave chunks without one."""
     await save(ctx, BAKING)
     await lose(ctx, "sources/baking")
     clock.now += GRACE_PERIOD

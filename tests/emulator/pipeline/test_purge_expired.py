@@ -1,4 +1,4 @@
-"""Purge deletes what says itself when it may go, and nothing before its time."""
+"""Purge deletes expired documents, and nothing before its time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 
 def at(app: App, **later: float) -> Context:
-    """What a job may use that runs so much after noon."""
+    """Return the context of a job that runs this much after noon."""
     moment = NOON + timedelta(**later)
     app.clock = lambda: moment
     return job_context(app)
@@ -113,7 +113,7 @@ async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
 
 
 async def filled(ctx: Context, count: int) -> None:
-    """Put as many of every kind into the database that have expired."""
+    """Store this many expired documents of every kind."""
     batch, client = ctx.database.client.batch(), ctx.database.client
     for kind in EXPIRING:
         for number in range(count):

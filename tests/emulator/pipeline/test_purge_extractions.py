@@ -1,4 +1,4 @@
-"""Purge removes extractions that hang on no chunk, and shows what repeated one that is gone."""
+"""Purge deletes extractions without a chunk, and promotes duplicates of deleted ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ctx(app: App) -> Context:
 
 
 def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
-    """What somebody read out of a chunk."""
+    """Make an extraction of a chunk."""
     plain = Extraction(
         extraction_id=name,
         content=GALE,
@@ -72,7 +72,7 @@ def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
 
 
 async def hang(ctx: Context, *extractions: Extraction) -> None:
-    """Have extractions hang on their chunks, one on each."""
+    """Store one extraction for each chunk."""
     for extraction in extractions:
         summaries = extracted_map([extraction])
         await set_fields(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
@@ -83,13 +83,13 @@ async def hang(ctx: Context, *extractions: Extraction) -> None:
 
 
 async def shown(ctx: Context) -> dict[str, bool]:
-    """Which extractions there are, and whether lists show them."""
+    """Return the stored extractions' ids, each with whether it is visible."""
     stored = await documents(ctx, "extractions")
     return {name: bool(data["facets"]) for name, data in stored.items()}
 
 
 async def of_topics(ctx: Context) -> dict[str, int]:
-    """How many extractions topics count."""
+    """Return the number of extractions that the topics count."""
     return {data["name"]: data["total"] for data in (await documents(ctx, "topics")).values()}
 
 

@@ -1,4 +1,4 @@
-"""What fails in a purge keeps nothing else from being deleted; a database that is down ends it."""
+"""A failing deletion blocks no other; an outage of the database ends the purge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
-    """Tasks that are idle since long; the day on which they are."""
+    """Make idle workspaces. Return the time at which they are idle."""
     clock = SettableClock()
     app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     for name in names:
@@ -46,11 +46,11 @@ async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
 
 
 SECOND_TASK: Final = 6
-"""The commit after those that erase the first task: it begins to erase the second, if any."""
+"""The number of the commit that begins to erase the second workspace."""
 
 
 def failing_at(number: int, error: Exception) -> Around:
-    """Let one commit fail."""
+    """Make one commit fail."""
 
     async def around(commit: int, send: Send) -> Results:
         if commit == number:

@@ -1,4 +1,4 @@
-"""Purge is killed after any commit: nothing hangs in the air, and the next run completes it."""
+"""A purge killed after any commit leaves no orphans, and the next run completes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 COMMITS: Final = (1, 2, 4, 5, 8)
-"""After which a run ends. Five erase a task; the next five are those of another."""
+"""The commits after which a run is killed. Each workspace takes five."""
 RUN_PURGE: Final = "from infra.cli.main import main; main(['jobs', 'run', 'purge'])"
 KILLED_PURGE: Final = """
 import asyncio, os, signal, sys
@@ -54,11 +54,11 @@ asyncio.run(run_job(replace(JOB, run=run), App(Settings())))
 
 
 class StoppedError(Exception):
-    """The run ends here."""
+    """The exception that ends a run."""
 
 
 class Stopping(Budget):
-    """Ends a run after so many commits, as a kill does."""
+    """Return an app whose runs end after this many commits, as by a kill."""
 
     __slots__ = ("left",)
     left: list[int]
@@ -78,7 +78,7 @@ class Stopping(Budget):
 
 
 async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
-    """Two idle tasks and one that is in use; how many documents lie below each path."""
+    """Make two idle workspaces and one in use. Return the number of documents below each path."""
     for task in ("older", "younger"):
         await upload_text(app, task, idempotency_key=task)
         clock.advance(minutes=1)
@@ -151,7 +151,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
 
 
 def python(project: str, *code: str) -> subprocess.CompletedProcess[str]:
-    """What Python code does in a process of its own."""
+    """Return the code of a child process."""
     return subprocess.run(
         [sys.executable, "-c", *code],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Purge erases traces that were withdrawn long ago, whole, and nothing else."""
+"""Purge erases traces withdrawn long ago completely, and nothing else."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ async def app(settings: Settings) -> AsyncIterator[App]:
 
 
 def later(app: App, **passed: float) -> Context:
-    """What a job may use that runs so much after noon."""
+    """Move the clock to this much after noon, and return the context of a job."""
     app.clock = fixed_clock(NOON + timedelta(**passed))
     return job_context(app)
 
 
 async def purged(app: App, **passed: float) -> Counter[str]:
-    """What a run deletes that goes well, but for answers, which expire too."""
+    """Purge, and return the deletions by kind, without expired answers."""
     report = await purge(later(app, **passed), ample())
     assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
@@ -67,7 +67,7 @@ async def withdraw(app: App, trace_id: str, user: str = "anna", **more: Any) -> 
 
 
 async def below_traces(app: App) -> set[str]:
-    """Where something stands of any trace."""
+    """Return the paths of all documents of traces."""
     return {path for path in await write_times(job_context(app)) if path.startswith("trace")}
 
 
@@ -158,7 +158,7 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
 
 
 async def chain(app: App, length: int, user: str = "anna") -> list[str]:
-    """Traces of which each replaces the one before."""
+    """Contribute traces, each of which supersedes the one before. Return their ids."""
     made: list[str] = []
     for number in range(length):
         more = {"supersedes": made[-1]} if made else {}
@@ -167,7 +167,7 @@ async def chain(app: App, length: int, user: str = "anna") -> list[str]:
 
 
 async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
-    """What each trace replaces, and is replaced by."""
+    """Return for each trace what it supersedes, and what it is superseded by."""
     fields = await stored_documents(app, "traces")
     return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
 
@@ -290,7 +290,7 @@ async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
 
 
 async def test_vote_during_an_erasure_is_rejected(app: App) -> None:
-    """Nobody votes on what is withdrawn: there is no race to lose."""
+    """Withdrawn traces take no votes, so there is no race."""
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
     answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")

@@ -1,4 +1,4 @@
-"""Purge dies after any commit, and the next run erases what it left of a trace."""
+"""The next purge completes the erasure of a trace that a killed one began."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LEASE: Final = {"lease_seconds": 0.001}
-"""So that whoever comes after the dead need not wait."""
+"""The lease is short, so that the next run need not wait."""
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def dying() -> Iterator[KillableChildren]:
 
 
 def opened(fields: dict[str, Any], days_ago: int = 0) -> App:
-    """A database, as of so many days ago."""
+    """Return an app whose clock is this many days behind."""
     clock = SettableClock()
     clock.advance(days=-days_ago)
     return App(Settings(**fields), clock=clock, embedder=WordEmbedder())
 
 
 async def fill(fields: dict[str, Any]) -> None:
-    """Three traces of which each replaced the one before, the second withdrawn, and one more."""
+    """Make a chain of three traces, the second of them withdrawn, and a fourth trace."""
     app = opened(fields, days_ago=31)
     made = [await contribute(app, 0, "anna")]
     made += [await contribute(app, 1, "anna", supersedes=made[0])]
@@ -62,7 +62,7 @@ async def fill(fields: dict[str, Any]) -> None:
 
 
 async def state(app: App) -> tuple[Any, ...]:
-    """What there is of each kind, what the traces are to each other, and how they fare."""
+    """Return the number of documents by kind, the links between traces, and the records."""
     contents = await everything(app.connection.client)
     assert orphans(contents) == []
     await assert_postings_exact(app)
@@ -78,7 +78,7 @@ async def state(app: App) -> tuple[Any, ...]:
 
 
 async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
-    """Whether a run gets to its end that is killed after so many commits."""
+    """Kill a run after this many commits. Return whether it ended before."""
     order = partial(dying.survives, fields, commits, job="purge")
     return await anyio.to_thread.run_sync(order)
 

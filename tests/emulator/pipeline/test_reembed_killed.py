@@ -1,4 +1,4 @@
-"""Moves to another model are killed at each commit, and by the system, and complete anyway."""
+"""A migration to another model completes although it is killed at each commit."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ pytestmark = pytest.mark.anyio
 COMMAND: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 KILLS: Final = 3
 MOMENT: Final = 0.15
-"""Seconds from a sign of work to the kill, at most."""
+"""The maximum seconds from a sign of work to the kill."""
 LONG_AGO: Final = datetime(2024, 5, 31, tzinfo=UTC)
 
 
 class Killed(BaseException):
-    """No code of ours survives it."""
+    """The exception that stands for a kill."""
 
 
 async def die() -> None:
@@ -57,12 +57,12 @@ async def die() -> None:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """What time it is."""
+    """The clock."""
     return SettableClock(NOON)
 
 
 async def prepared(project: str, clock: SettableClock) -> Settings:
-    """A base of the former model whose move was announced long enough ago."""
+    """Return a base of the old model whose migration was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
     app = App(settings, embedder=former_model(), clock=clock)
     await fill_base(app)
@@ -100,7 +100,7 @@ async def test_migration_killed_after_any_commit_completes(
 
 
 def unnamed(documents: dict[str, dict[str, object]]) -> list[str]:
-    """The same without what is named by chance: traces and arrivals."""
+    """Return the state without random names: those of traces and uploads."""
     chance = {"arrival", "facets", "contributor", "tally", "indexed"}
     return sorted(
         f"{path.split('/')[0]} {sorted((k, str(v)) for k, v in fields.items() if k not in chance)}"
@@ -111,7 +111,7 @@ def unnamed(documents: dict[str, dict[str, object]]) -> list[str]:
 
 @contextmanager
 def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`carrel jobs run reembed` in a process of its own, which does not outlive the block."""
+    """Run `carrel jobs run reembed` in a process that ends with the block."""
     environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1"}
     command = [*COMMAND, "jobs", "run", "reembed"]
     with (
@@ -169,5 +169,5 @@ async def test_next_run_completes_a_killed_migration(
 
 
 async def progress(app: App) -> object:
-    """Changes with each step of a move."""
+    """Return a value that changes with each step of a migration."""
     return [target.update_time for target in (await snapshots(job_context(app), "meta")).values()]

@@ -1,4 +1,4 @@
-"""Repair makes the lists what the chunks' marks say, whatever befell them."""
+"""Repair makes postings agree with the chunks' indexed states, whatever the damage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed i
 
 
 async def damage(ctx: Context, chance: random.Random) -> None:
-    """Some lists, and perhaps the totals, become wrong in ways of all kinds."""
+    """Damage some postings, and perhaps the totals, in various ways."""
     stored = await stored_postings(ctx)
     for name in chance.sample(sorted(stored), min(len(stored), 15)):
         path, data = "/".join(name), stored[name]
@@ -70,7 +70,7 @@ async def damage(ctx: Context, chance: random.Random) -> None:
 
 
 async def damaged(ctx: Context, seed: int, **limits: int) -> History:
-    """A knowledge base with a past, some chunks waiting, and wrong lists."""
+    """Make a base with edited chunks, pending chunks and damaged postings."""
     history = History(ctx, seed, **limits)
     for _ in range(12):
         await history.event()
@@ -79,7 +79,7 @@ async def damaged(ctx: Context, seed: int, **limits: int) -> History:
 
 
 async def written_by_repair(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
-    """How many documents another run writes."""
+    """Return the number of documents that another run writes."""
     meter = Meter()
     assert await repair_within(limits, app.context(Caller(), meter), ample()) == Report()
     return meter.documents_written

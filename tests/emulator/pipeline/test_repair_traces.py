@@ -1,4 +1,4 @@
-"""Repair makes the lists of traces exact too, though these write them themselves meanwhile."""
+"""Repair makes the postings of traces exact, even while traces are written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ctx(app: App) -> Context:
 
 
 async def filled(app: App) -> list[str]:
-    """Some traces, one of which was withdrawn and one amended."""
+    """Contribute traces, withdraw one, and amend one."""
     made = [await contribute(app, number, "anna") for number in range(4)]
     await call_result(app, "withdraw_trace", "anna", trace_id=made[0])
     await call_result(app, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
@@ -59,7 +59,7 @@ async def filled(app: App) -> list[str]:
 
 
 async def damage(ctx: Context, chance: random.Random) -> None:
-    """Some lists, and the totals, become wrong in ways of all kinds."""
+    """Damage some postings, and the totals, in various ways."""
     for collection in COLLECTIONS:
         stored = await documents(ctx, collection)
         for name in chance.sample(sorted(stored), min(len(stored), 12)):
@@ -80,7 +80,7 @@ async def damage(ctx: Context, chance: random.Random) -> None:
 
 
 async def written(app: App) -> int:
-    """How many documents another run writes."""
+    """Return the number of documents that another run writes."""
     meter = Meter()
     assert (await repair(app.context(Caller(), meter), ample())).finished
     return meter.documents_written
@@ -130,7 +130,7 @@ async def test_run_without_time_continues_the_previous_one(app: App, ctx: Contex
 async def test_concurrent_write_is_not_undone_by_repair(
     settings: Settings, app: App, ctx: Context
 ) -> None:
-    """Whatever is told to be wrong was, before the trace came; what it changed is left to it."""
+    """Repair corrects only postings that the new trace did not change."""
     made = await filled(app)
     chance = random.Random(3)  # noqa: S311 - no secret
     for number in range(1, 5):

@@ -54,35 +54,35 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
-"""When the library came to be; its highlights are older."""
+"""The time when the library was created. Its highlights are older."""
 HANDFUL: Final = 8
 MOST_READ: Final = {"purge": 15, "repair": 2_000, "health": 2_000}
 """Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
 purge looks once for each of the eleven things that it deletes; repair compares all lists with all
 documents, and health searches, which is what they are for."""
 WRITTEN: Final = 3
-"""Its lease, taken and given back, and what is known of the run."""
+"""The writes of a run with nothing to do: the lease twice, and the run's record."""
 GOLDEN: Final = 20
-"""Queries that health embeds each night."""
+"""The number of queries that health embeds each night."""
 PATIENT, PYRAMID, BENCHMARK = 48210317, 49618240, 50911359
-"""Books."""
+"""The number of books."""
 LONG: Final = 4
-"""The place of a highlight that becomes two passages."""
+"""The index of a highlight that makes two chunks."""
 FRIDAY: Final = 2
-"""The place of one that holds what a passage of another book repeats."""
+"""The index of a highlight that another book repeats."""
 REPEATED: Final = 3
-"""What is shown once these are gone: that, and what the long one says before and after its edit."""
+"""The extractions that become visible once these highlights are gone."""
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The day after the library was made."""
+    """A clock that starts the day after the library was created."""
     return SettableClock(SHELVED)
 
 
 @pytest.fixture
 def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
-    """The sample's library, on pages of twenty highlights."""
+    """A server for Readwise with the sample, twenty highlights a page."""
     with FakeReadwise(page_size=20, now=SHELVED) as server:
         shelve(server)
         later(server, clock, days=1)
@@ -91,7 +91,7 @@ def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
 
 @pytest.fixture
 def vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WordVertex]:
-    """Gemini and its embeddings."""
+    """A server for Gemini and its embeddings."""
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials_file(tmp_path)))
     with WordVertex() as server:
         yield server
@@ -99,24 +99,24 @@ def vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WordVert
 
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settings:
-    """A deployment of one's own."""
+    """Settings that use these servers."""
     return settings_of(project, readwise, vertex)
 
 
 def later(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
-    """Let time pass, for all."""
+    """Move the clocks of all parts forward."""
     readwise.advance(**passed)
     clock.now = readwise.now
 
 
 async def kept(settings: Settings, clock: SettableClock) -> State:
-    """What a base holds now."""
+    """Return all documents of a base."""
     async with opened(settings, clock) as app:
         return await state_of(job_context(app))
 
 
 async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
-    """When each document was written that no run alone is about."""
+    """Return the write times of all documents but run records."""
     async with opened(settings, clock) as app:
         ctx = job_context(app)
         names = [collection.id async for collection in ctx.database.client.collections()]

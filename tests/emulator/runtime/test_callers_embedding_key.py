@@ -70,7 +70,7 @@ async def test_a_job_needs_the_deployments_key() -> None:
 
 def test_only_the_json_for_the_tool_reveals_the_key() -> None:
     call = request(ANNAS)
-    assert call == CallRequest.model_validate_json(call.model_dump_json())
+    assert CallRequest.model_validate_json(call.model_dump_json()) == call
     assert ANNAS in call.model_dump_json()
     for text in (f"{call!r}", f"{call}", f"{call.model_dump()}", f"{call.__dict__}"):
         assert ANNAS not in text
@@ -86,7 +86,7 @@ def test_an_old_request_has_no_key() -> None:
     old_request = '{"call_id": "c", "arguments": {}, "caller": {}, "deadline": 0}'
     assert CallRequest.model_validate_json(old_request).embedding_key is None
     without = request(None)
-    assert without == CallRequest.model_validate_json(without.model_dump_json())
+    assert CallRequest.model_validate_json(without.model_dump_json()) == without
 
 
 async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
@@ -98,8 +98,8 @@ async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
                 app.context(Caller(), Meter()),
             ):
                 await ctx.embedder.embed(["bread"], Purpose.DOCUMENT)
-    assert [ANNAS, BENS, OURS] == [call.key for call in server.calls]
-    assert 1 == server.connections
+    assert [call.key for call in server.calls] == [ANNAS, BENS, OURS]
+    assert server.connections == 1
 
 
 async def test_without_a_key_a_call_learns_how_to_connect() -> None:
@@ -109,7 +109,7 @@ async def test_without_a_key_a_call_learns_how_to_connect() -> None:
             await app.context(Caller(), Meter()).query_vector("bread")
             with pytest.raises(Forbidden, match="Connect with an access key"):
                 await ctx.query_vector("bread")
-    assert [OURS] == [call.key for call in server.calls]
+    assert [call.key for call in server.calls] == [OURS]
 
 
 async def test_vectors_are_cached_by_key() -> None:
@@ -117,11 +117,11 @@ async def test_vectors_are_cached_by_key() -> None:
         server.keys = {ANNAS}
         async with open_app(server) as app:
             first = await call_context(app, ANNAS).query_vector("bread")
-            assert first == await call_context(app, ANNAS).query_vector("bread")
+            assert await call_context(app, ANNAS).query_vector("bread") == first
             with pytest.raises(Forbidden, match="rejected your key"):
                 await call_context(app, BENS).query_vector("bread")
             cache = pickle.dumps(app.query_vectors)
-    assert [ANNAS, BENS] == [call.key for call in server.calls]
+    assert [call.key for call in server.calls] == [ANNAS, BENS]
     assert ANNAS.encode() not in cache
 
 
@@ -143,5 +143,5 @@ async def test_the_endpoint_is_used_as_configured() -> None:
         settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
         async with open_app(server, **settings) as app:
             vector = await app.context(Caller(), Meter()).query_vector("bread")
-    assert 64 == len(vector)
-    assert [(OURS, MODEL)] == [(call.key, call.body["model"]) for call in server.calls]
+    assert len(vector) == 64
+    assert [(call.key, call.body["model"]) for call in server.calls] == [(OURS, MODEL)]

@@ -66,12 +66,12 @@ async def error_code(tool: Tool[Any, Any], app: App) -> str | None:
 
 
 async def test_a_tool_embeds_only_if_it_declares_it(app: App) -> None:
-    assert "INTERNAL_ERROR" == await error_code(make_tool(embed), app)
+    assert await error_code(make_tool(embed), app) == "INTERNAL_ERROR"
     assert await error_code(make_tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
 
 
 async def test_a_tool_that_declares_read_cannot_write(app: App, ctx: Context) -> None:
-    assert "INTERNAL_ERROR" == await error_code(make_tool(write), app)
+    assert await error_code(make_tool(write), app) == "INTERNAL_ERROR"
     note = await ctx.database.get(ctx.database.document("notes", "one"))
     assert not note.exists
     assert await error_code(make_tool(write, Effect.WRITE), app) is None

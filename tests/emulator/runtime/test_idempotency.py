@@ -48,9 +48,9 @@ async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> No
     await write(app, text="between")
     again = await write(app, text="one", idempotency_key="k")
     assert first.result == again.result == {"number": 1}
-    assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
-    assert 0 == again.receipt.documents_written
-    assert ["one", "between"] == await notes(app)
+    assert (first.receipt.replayed, again.receipt.replayed) == (None, True)
+    assert again.receipt.documents_written == 0
+    assert await notes(app) == ["one", "between"]
 
 
 async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
@@ -62,7 +62,7 @@ async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
 
 async def test_a_replayed_call_has_the_first_price(app: App) -> None:
     prices = [(await write(app, text="three", idempotency_key="k")).receipt.price for _ in range(2)]
-    assert [5, 5] == prices
+    assert prices == [5, 5]
 
 
 async def test_a_key_with_other_arguments_is_a_conflict(
@@ -71,38 +71,38 @@ async def test_a_key_with_other_arguments_is_a_conflict(
     await write(app, text="one", idempotency_key="k")
     other = await write(app, text="two", idempotency_key="k")
     assert other.error
-    assert "CONFLICT" == other.error.code
-    assert ["one"] == await notes(app)
+    assert other.error.code == "CONFLICT"
+    assert await notes(app) == ["one"]
 
 
 async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
     await write(app, task="one", text="one", idempotency_key="k")
     other = await write(app, task="two", text="one", idempotency_key="k")
     assert other.error
-    assert "CONFLICT" == other.error.code
+    assert other.error.code == "CONFLICT"
 
 
 async def test_without_a_key_each_call_takes_effect(app: App) -> None:
     for _ in range(2):
         assert (await write(app, text="one")).receipt.replayed is None
-    assert ["one", "one"] == await notes(app)
+    assert await notes(app) == ["one", "one"]
 
 
 async def test_keys_of_different_users_are_different_keys(app: App) -> None:
     for user in ("anna", "ben"):
         answer = await write(app, user, text=user, idempotency_key="k")
         assert answer.receipt.replayed is None
-    assert (["anna"], ["ben"]) == (await notes(app), await notes(app, "ben"))
+    assert (await notes(app), await notes(app, "ben")) == (["anna"], ["ben"])
 
 
 async def test_a_call_sent_many_times_at_once_writes_once(app: App) -> None:
     same = [write(app, text="one", idempotency_key="k") for _ in range(8)]
     others = [write(app, text=f"other {n}") for n in range(4)]
     answers = await asyncio.gather(*same, *others)
-    assert [None] * 12 == [answer.error for answer in answers]
-    assert 1 == (await notes(app)).count("one")
-    assert 5 == len(await notes(app))
-    assert 1 == len({str(answer.result) for answer in answers[:8]})
+    assert [answer.error for answer in answers] == [None] * 12
+    assert (await notes(app)).count("one") == 1
+    assert len(await notes(app)) == 5
+    assert len({str(answer.result) for answer in answers[:8]}) == 1
 
 
 async def test_a_lost_answer_is_replayed(
@@ -112,8 +112,8 @@ async def test_a_lost_answer_is_replayed(
     first = await write(app, **arguments)
     assert first.error
     again = await write(app, **arguments)
-    assert ({"number": 1}, True) == (again.result, again.receipt.replayed)
-    assert ["one"] == await notes(app)
+    assert (again.result, again.receipt.replayed) == ({"number": 1}, True)
+    assert await notes(app) == ["one"]
 
 
 async def test_a_refused_call_may_be_repeated_with_its_key(app: App) -> None:
@@ -136,13 +136,13 @@ async def test_a_commit_with_a_lost_answer_is_recognized(
         monkeypatch.setattr(api, "commit", commit_twice)
         answer = await write(app, **arguments)
         monkeypatch.undo()
-        assert (None, None) == (answer.error, answer.receipt.replayed)
-    assert ["one", "two"] == await notes(app)
+        assert (answer.error, answer.receipt.replayed) == (None, None)
+    assert await notes(app) == ["one", "two"]
 
 
 async def test_twenty_calls_at_once_all_take_effect(app: App) -> None:
     answers = await asyncio.gather(*(write(app, text=f"{n}") for n in range(20)))
-    assert [None] * 20 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 20
     assert {str(n) for n in range(20)} == set(await notes(app))
 
 
@@ -156,4 +156,4 @@ async def test_a_call_commits_once(app: App) -> None:
     )
     answer = await invoke(replace(WRITE, run=write_twice), request, app)
     assert answer.error
-    assert "INTERNAL_ERROR" == answer.error.code
+    assert answer.error.code == "INTERNAL_ERROR"

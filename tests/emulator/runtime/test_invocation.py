@@ -130,7 +130,7 @@ async def test_a_receipt_times_only_the_parts_used(
     first, again = [(await invoke(tool, request(word="so"), app)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert 0 <= first.embedding_ms <= first.milliseconds
-    assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
+    assert (first.bm25_ms, first.price, again.embedding_ms) == (None, None, None)
 
 
 async def test_several_uses_of_a_part_are_added_up(
@@ -149,28 +149,28 @@ async def test_a_receipt_has_the_handlers_price(app: App) -> None:
         return Outcome(Out(words=[]), price=42)
 
     answer = await invoke(replace(TOOL, run=charge, price=100), request(word="so"), app)
-    assert 42 == answer.receipt.price
+    assert answer.receipt.price == 42
 
 
 def too_late(error: dict[str, Any]) -> str:
-    """The message of an error, having checked that it names the time, which began before."""
+    """Return the message of an error, having checked that it names the time, which began before."""
     pattern = r"repeat_word did not finish within (60|5\d\.\d|5\d) s"
     message, count = re.subn(pattern, "It did not finish", error["message"])
-    assert 1 == count, error
+    assert count == 1, error
     return message
 
 
 async def test_a_read_that_takes_too_long_may_be_skipped(app: App, monotonic: Monotonic) -> None:
     error = await call_error(hanging(monotonic), request(60, word="so"), app)
-    assert "It did not finish: go on without it, or call it again in 5 s." == too_late(error)
-    assert ("UNAVAILABLE", {"tool": "repeat_word"}) == (error["code"], error["details"])
-    assert 5 == error["retry_after"]
+    assert too_late(error) == "It did not finish: go on without it, or call it again in 5 s."
+    assert (error["code"], error["details"]) == ("UNAVAILABLE", {"tool": "repeat_word"})
+    assert error["retry_after"] == 5
 
 
 async def test_a_write_that_times_out_early_did_nothing(app: App, monotonic: Monotonic) -> None:
     error = await call_error(writing(hanging(monotonic)), request(60, word="so"), app)
-    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
-    assert "It did not finish. Nothing was stored: call it again in 5 s." == too_late(error)
+    assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
+    assert too_late(error) == "It did not finish. Nothing was stored: call it again in 5 s."
 
 
 async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: Monotonic) -> None:
@@ -180,16 +180,16 @@ async def test_a_write_that_times_out_late_is_unknown(app: App, monotonic: Monot
 
     tool = writing(replace(TOOL, run=write_and_hang))
     error = await call_error(tool, request(60, word="so"), app)
-    assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
+    assert error["details"] == {"tool": "repeat_word", "outcome": "unknown"}
     expected = (
         "It did not finish. It is unknown whether it took effect: check before you call it again."
     )
-    assert expected == too_late(error)
+    assert too_late(error) == expected
 
 
 async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
     error = await call_error(writing(TOOL), request(-3600, word="so"), app)
-    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
+    assert error["details"] == {"tool": "repeat_word", "outcome": "nothing_done"}
     assert error["message"] == (
         "repeat_word was not run: no time was left. Nothing was stored: call it again in 5 s."
     )
@@ -200,7 +200,7 @@ async def test_an_unavailable_read_has_advice(
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
     error = await call_error(raising(failure), request(word="so"), app)
-    assert ({"oven": "off"}, 9) == (error["details"], error["retry_after"])
+    assert (error["details"], error["retry_after"]) == ({"oven": "off"}, 9)
     assert error["message"] == (
         "The oven is off. Go on without repeat_word, or call it again in 9 s."
     )
@@ -222,7 +222,7 @@ async def test_a_write_with_an_unknown_outcome_says_so(
 
     tool = writing(replace(TOOL, run=write_and_fail))
     error = await call_error(tool, request(word="so"), app)
-    assert {"outcome": "unknown"} == error["details"]
+    assert error["details"] == {"outcome": "unknown"}
     assert "Off. It is unknown whether repeat_word took effect: check before" in error["message"]
 
 
@@ -286,7 +286,7 @@ async def test_a_successful_call_is_not_logged_here(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await invoke(TOOL, request(word="so"), app)
-    assert "" == capsys.readouterr().err
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_types_are_not_converted(arguments: dict[str, Any], field: str) -> None:
 
 def test_an_enum_is_passed_by_its_value() -> None:
     parsed = parse_arguments(In, {"word": "so", "tier": "registered"}, "repeat_word")
-    assert In(word="so", tier=Tier.REGISTERED) == parsed
+    assert parsed == In(word="so", tier=Tier.REGISTERED)
 
 
 WRONG = WireError(code="NOT_FOUND", message="There is none.", details={})
@@ -323,7 +323,7 @@ def test_an_answer_has_either_a_result_or_an_error(parts: dict[str, Any]) -> Non
 async def test_only_the_first_problems_are_listed(app: App) -> None:
     odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
     error = await call_error(TOOL, request(word="so", **odd), app)
-    assert 20 == len(error["details"])
+    assert len(error["details"]) == 20
     assert all(len(name) <= 80 for name in error["details"])
     assert len(error["message"]) < 4_000
 
@@ -332,4 +332,4 @@ async def test_too_many_arguments_are_refused_at_once(app: App) -> None:
     many = {f"k{n}": 0 for n in range(100_000)}
     for arguments in (many, {"word": many}, {"word": [many]}):
         error = await call_error(TOOL, request(**arguments), app)
-        assert {"arguments": "an object has more than 100 fields"} == error["details"]
+        assert error["details"] == {"arguments": "an object has more than 100 fields"}

@@ -61,7 +61,7 @@ async def test_a_search_counts_in_all_call_metrics(
     values = values_of(line)
     of_calls = [metric["name"] for metric in METRICS if '"tool_call"' in metric["filter"]]
     assert of_calls == list(values)
-    assert 1 == values.pop("tool_calls_total")
+    assert values.pop("tool_calls_total") == 1
     whole = values.pop("tool_latency_seconds")
     assert 0 < whole < 30
     assert all(0 < part <= whole for part in values.values())
@@ -75,7 +75,7 @@ async def test_a_search_is_timed_only_for_the_parts_it_uses(
     await run_call(app, "search_kb", {"query": "how to knead", "mode": mode})
     [line] = capsys.readouterr().err.splitlines()
     whole = {"tool_calls_total", "tool_latency_seconds"}
-    assert whole | {f"{part}_latency_seconds"} == values_of(line).keys()
+    assert values_of(line).keys() == whole | {f"{part}_latency_seconds"}
 
 
 async def test_a_call_that_fails_counts_with_its_code(
@@ -84,11 +84,13 @@ async def test_a_call_that_fails_counts_with_its_code(
     await run_call(app, "get_chunk", {"chunk_id": "none-of-ours"})
     [line] = capsys.readouterr().err.splitlines()
     total, latency, *_ = METRICS
-    assert {"tool": "get_chunk", "outcome": "error", "code": "NOT_FOUND"} == labels_of(
-        total, entry_of(line)
-    )
-    assert {"tool": "get_chunk", "outcome": "error"} == labels_of(latency, entry_of(line))
-    assert {"tool_calls_total", "tool_latency_seconds"} == values_of(line).keys()
+    assert labels_of(total, entry_of(line)) == {
+        "tool": "get_chunk",
+        "outcome": "error",
+        "code": "NOT_FOUND",
+    }
+    assert labels_of(latency, entry_of(line)) == {"tool": "get_chunk", "outcome": "error"}
+    assert values_of(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
 
 
 async def test_a_run_counts_with_its_time_and_failures(
@@ -103,10 +105,10 @@ async def test_a_run_counts_with_its_time_and_failures(
     await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), app)
     [line] = capsys.readouterr().err.splitlines()
     values = values_of(line)
-    assert {"job_runs_total", "job_duration_seconds", "job_failures"} == values.keys()
-    assert (1, 1) == (values["job_runs_total"], values["job_failures"])
+    assert values.keys() == {"job_runs_total", "job_duration_seconds", "job_failures"}
+    assert (values["job_runs_total"], values["job_failures"]) == (1, 1)
     [runs] = [metric for metric in METRICS if metric["name"] == "job_runs_total"]
-    assert {"job": "dust", "outcome": "finished"} == labels_of(runs, entry_of(line))
+    assert labels_of(runs, entry_of(line)) == {"job": "dust", "outcome": "finished"}
 
 
 async def test_a_search_that_finds_less_than_before_counts(
@@ -114,7 +116,7 @@ async def test_a_search_that_finds_less_than_before_counts(
 ) -> None:
     log.warning("search_finds_less", recall_at_10=0.5)
     [line] = capsys.readouterr().err.splitlines()
-    assert {"search_finds_less_total": 1} == values_of(line)
+    assert values_of(line) == {"search_finds_less_total": 1}
 
 
 async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +125,7 @@ async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFi
 
     assert not await run_isolated("store_baking 3", breaks(), ctx, Report())
     [line] = capsys.readouterr().err.splitlines()
-    assert {"set_apart_total": 1} == values_of(line)
+    assert values_of(line) == {"set_apart_total": 1}
 
 
 async def test_a_line_has_caller_and_tool_but_no_content(
@@ -149,7 +151,7 @@ async def test_a_line_has_caller_and_tool_but_no_content(
 
 
 def test_other_lines_count_in_no_metric() -> None:
-    assert {} == values_of('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}')
+    assert values_of('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}') == {}
 
 
 @every_metric

@@ -43,10 +43,10 @@ async def test_answers_are_found_by_their_data(app: App, ctx: Context, meter: Me
     await store_answer(app, NOTES, "of somebody else", user="ben")
     database = ctx.database
     snapshots = await IdempotencyRecords(database, "anna").find_for(NOTES, limit=10)
-    assert (2, 1) == (len(snapshots), meter.round_trips)
-    assert {"anna"} == {snapshot.reference.path.split("/")[1] for snapshot in snapshots}
-    assert [{"about": NOTES}] * 2 == [snapshot.to_dict() for snapshot in snapshots]
-    assert 1 == len(await IdempotencyRecords(database, "anna").find_for(NOTES, limit=1))
+    assert (len(snapshots), meter.round_trips) == (2, 1)
+    assert {snapshot.reference.path.split("/")[1] for snapshot in snapshots} == {"anna"}
+    assert [snapshot.to_dict() for snapshot in snapshots] == [{"about": NOTES}] * 2
+    assert len(await IdempotencyRecords(database, "anna").find_for(NOTES, limit=1)) == 1
 
 
 async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -> None:
@@ -55,7 +55,7 @@ async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -
     [snapshot] = await records.find_for(NOTES, limit=10)
     option = database.client.write_option(last_update_time=snapshot.update_time)
     await database.commit([lambda batch: batch.delete(snapshot.reference, option)])
-    assert [] == await records.find_for(NOTES, limit=10)
+    assert await records.find_for(NOTES, limit=10) == []
 
 
 async def test_an_old_answer_belongs_to_no_data(app: App, ctx: Context) -> None:

@@ -49,14 +49,14 @@ async def test_result_has_the_stored_task(app: App) -> None:
         "changed": ["title", "description", "priority", "due_date", "status"],
         "undo": {"tool": "delete_task", "arguments": {"task_id": "1"}},
     } == added
-    assert [task | {"overdue": False}] == await list_all(app)
+    assert await list_all(app) == [task | {"overdue": False}]
 
 
 async def test_title_is_enough(app: App) -> None:
     added = await result_of(app, "add_task", title="Rest")
-    assert "Medium" == added["task"]["priority"]
+    assert added["task"]["priority"] == "Medium"
     assert not {"description", "due_date", "completed_at"} & added["task"].keys()
-    assert ["title", "priority", "status"] == added["changed"]
+    assert added["changed"] == ["title", "priority", "status"]
 
 
 async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
@@ -70,7 +70,7 @@ async def test_blanks_and_nulls_count_as_missing(app: App) -> None:
         tasks=None,
         idempotency_key=None,
     )
-    assert ["title", "priority", "status"] == added["changed"]
+    assert added["changed"] == ["title", "priority", "status"]
 
 
 async def test_nulls_and_defaults_beside_tasks_are_ignored(
@@ -78,30 +78,30 @@ async def test_nulls_and_defaults_beside_tasks_are_ignored(
 ) -> None:
     nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
     added = await result_of(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
-    assert [True] == [result["success"] for result in added["results"]]
+    assert [result["success"] for result in added["results"]] == [True]
 
 
 async def test_undo_deletes_the_task(app: App) -> None:
     added = await result_of(app, "add_task", title="Rest")
     await undo(app, added)
-    assert [] == await list_ids(app)
+    assert await list_ids(app) == []
 
 
 async def test_ids_ascend_and_are_not_reused(app: App) -> None:
-    assert ["1", "2"] == await add_tasks(app, "one", "two")
+    assert await add_tasks(app, "one", "two") == ["1", "2"]
     await result_of(app, "delete_task", task_id="2")
-    assert ["3"] == await add_tasks(app, "three")
+    assert await add_tasks(app, "three") == ["3"]
 
 
 async def test_every_user_has_own_numbers(app: App) -> None:
     await add_tasks(app, "one", "two")
-    assert ["1"] == await add_tasks(app, "one", user="ben@example.com")
+    assert await add_tasks(app, "one", user="ben@example.com") == ["1"]
 
 
 async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
     titles = {f"task {number}" for number in range(20)}
     answers = await asyncio.gather(*(call_at(app, "add_task", title=title) for title in titles))
-    assert [None] * 20 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 20
     tasks = await list_all(app, limit=100)
     assert [str(number) for number in range(20, 0, -1)] == [task["task_id"] for task in tasks]
     assert titles == {task["title"] for task in tasks}
@@ -139,22 +139,22 @@ async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
 )
 async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], field: str) -> None:
     error = await error_of(app, "add_task", **arguments)
-    assert "invalid_input" == error["code"]
+    assert error["code"] == "invalid_input"
     assert field in error["details"]
-    assert [] == await list_ids(app)
+    assert await list_ids(app) == []
 
 
 @pytest.mark.parametrize("priority", ["urgent", "", "Hi", 1, True, ["High"], {"High": 1}])
 async def test_invalid_priority_has_its_own_code(app: App, priority: Any) -> None:
     error = await error_of(app, "add_task", title="x", priority=priority)
-    assert "invalid_priority" == error["code"]
-    assert {"priority": "must be one of Low, Medium, High"} == error["details"]
+    assert error["code"] == "invalid_priority"
+    assert error["details"] == {"priority": "must be one of Low, Medium, High"}
 
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
 async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
     added = await result_of(app, "add_task", title="x", priority=priority)
-    assert "High" == added["task"]["priority"]
+    assert added["task"]["priority"] == "High"
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
 )
 async def test_invalid_date_has_its_own_code(app: App, day: Any) -> None:
     error = await error_of(app, "add_task", title="x", due_date=day)
-    assert "invalid_date" == error["code"]
+    assert error["code"] == "invalid_date"
     assert "YYYY-MM-DD" in error["details"]["due_date"]
     assert "YYYY-MM-DD" in error["message"]
 
 
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
 async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
-    assert day == (await result_of(app, "add_task", title="x", due_date=day))["task"]["due_date"]
+    assert (await result_of(app, "add_task", title="x", due_date=day))["task"]["due_date"] == day
 
 
 async def test_longest_texts_are_accepted(app: App) -> None:
@@ -192,15 +192,17 @@ async def test_several_tasks_are_added_in_order(app: App) -> None:
     )
     assert answer.result
     one, two = answer.result["results"]
-    assert ({"results", "failed"}, 0) == (set(answer.result), answer.result["failed"])
-    assert (True, True) == (one["success"], two["success"])
-    assert ("2", "one", "Low") == tuple(
-        one["task"][name] for name in ("task_id", "title", "priority")
+    assert (set(answer.result), answer.result["failed"]) == ({"results", "failed"}, 0)
+    assert (one["success"], two["success"]) == (True, True)
+    assert tuple(one["task"][name] for name in ("task_id", "title", "priority")) == (
+        "2",
+        "one",
+        "Low",
     )
-    assert ("3", "2026-03-12") == (two["task"]["task_id"], two["task"]["due_date"])
-    assert {"tool": "delete_task", "arguments": {"task_id": "3"}} == two["undo"]
+    assert (two["task"]["task_id"], two["task"]["due_date"]) == ("3", "2026-03-12")
+    assert two["undo"] == {"tool": "delete_task", "arguments": {"task_id": "3"}}
     assert "error" not in one
-    assert ["3", "2", "1"] == await list_ids(app)
+    assert await list_ids(app) == ["3", "2", "1"]
 
 
 async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
@@ -216,36 +218,36 @@ async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
     ]
     added = await result_of(app, "add_task", tasks=[{"title": "a"}, *invalid, {"title": "b"}])
     first, *failures, last = added["results"]
-    assert ("1", "2") == (first["task"]["task_id"], last["task"]["task_id"])
+    assert (first["task"]["task_id"], last["task"]["task_id"]) == ("1", "2")
     assert [
         "invalid_priority",
         "invalid_date",
         *["invalid_input"] * 6,
     ] == [result["error"]["code"] for result in failures]
-    assert [{"success", "error"}] * 8 == [set(result) for result in failures]
-    assert {"title": "must contain more than white space"} == failures[2]["error"]["details"]
-    assert "title: must contain more than white space" == failures[2]["error"]["message"]
-    assert ["2", "1"] == await list_ids(app)
+    assert [set(result) for result in failures] == [{"success", "error"}] * 8
+    assert failures[2]["error"]["details"] == {"title": "must contain more than white space"}
+    assert failures[2]["error"]["message"] == "title: must contain more than white space"
+    assert await list_ids(app) == ["2", "1"]
 
 
 async def test_nothing_is_added_if_all_items_are_invalid(app: App) -> None:
     added = await result_of(app, "add_task", tasks=[{"title": ""}, {}])
-    assert [False, False] == [result["success"] for result in added["results"]]
-    assert ["1"] == await add_tasks(app, "the first")
+    assert [result["success"] for result in added["results"]] == [False, False]
+    assert await add_tasks(app, "the first") == ["1"]
 
 
 async def test_same_key_adds_once(app: App) -> None:
     batch: dict[str, Any] = {"tasks": [{"title": "a"}, {"title": "b"}], "idempotency_key": "k"}
     first, again = [await call_at(app, "add_task", **batch) for _ in range(2)]
     assert first.result == again.result
-    assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
-    assert ["2", "1"] == await list_ids(app)
+    assert (first.receipt.replayed, again.receipt.replayed) == (None, True)
+    assert await list_ids(app) == ["2", "1"]
 
 
 async def test_key_reused_for_another_task_is_refused(app: App) -> None:
     await result_of(app, "add_task", title="a", idempotency_key="k")
     error = await error_of(app, "add_task", title="b", idempotency_key="k")
-    assert ("invalid_input", True) == (error["code"], "idempotency_key" in error["message"])
+    assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
 
 
 async def test_adding_takes_two_round_trips(app: App) -> None:
@@ -253,5 +255,5 @@ async def test_adding_takes_two_round_trips(app: App) -> None:
     for number in (1, 25):
         tasks = [{"title": f"{n}"} for n in range(number)]
         receipt = (await call_at(app, "add_task", tasks=tasks)).receipt
-        assert (2, 1) == (receipt.round_trips, receipt.documents_read)
+        assert (receipt.round_trips, receipt.documents_read) == (2, 1)
         assert number + counter_and_answer == receipt.documents_written

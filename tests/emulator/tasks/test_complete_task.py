@@ -31,14 +31,14 @@ async def test_completed_task_has_its_time(app: App) -> None:
     await add_tasks(app, "Rest")
     completed = await result_of(app, "complete_task", now=LATER, task_id="1")
     task = completed["task"]
-    assert ("completed", "2026-03-10T13:00:00Z") == (task["status"], task["completed_at"])
-    assert ("2026-03-10T12:00:00Z", "2026-03-10T13:00:00Z") == (
+    assert (task["status"], task["completed_at"]) == ("completed", "2026-03-10T13:00:00Z")
+    assert (
         task["created_at"],
         task["updated_at"],
-    )
+    ) == ("2026-03-10T12:00:00Z", "2026-03-10T13:00:00Z")
     expected_undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
-    assert (["status"], expected_undo) == (completed["changed"], completed["undo"])
-    assert [task | {"overdue": False}] == await list_all(app)
+    assert (completed["changed"], completed["undo"]) == (["status"], expected_undo)
+    assert await list_all(app) == [task | {"overdue": False}]
 
 
 async def test_completing_twice_changes_nothing(app: App) -> None:
@@ -52,25 +52,25 @@ async def test_completed_task_is_reopened(app: App) -> None:
     await add_tasks(app, "Rest")
     await result_of(app, "complete_task", task_id="1")
     reopened = await result_of(app, "complete_task", now=LATER, task_id="1", completed=False)
-    assert ("open", "2026-03-10T13:00:00Z") == (
+    assert (
         reopened["task"]["status"],
         reopened["task"]["updated_at"],
-    )
+    ) == ("open", "2026-03-10T13:00:00Z")
     assert "completed_at" not in reopened["task"]
-    assert {"task_id": "1", "completed": True} == reopened["undo"]["arguments"]
+    assert reopened["undo"]["arguments"] == {"task_id": "1", "completed": True}
 
 
 async def test_reopening_an_open_task_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
-    assert [] == (await result_of(app, "complete_task", task_id="1", completed=False))["changed"]
+    assert (await result_of(app, "complete_task", task_id="1", completed=False))["changed"] == []
 
 
 async def test_completing_and_reopening_can_be_undone(app: App) -> None:
     await add_tasks(app, "Rest")
     completed = await result_of(app, "complete_task", task_id="1")
     undone = await undo(app, completed)
-    assert "open" == undone["task"]["status"]
-    assert "completed" == (await undo(app, undone))["task"]["status"]
+    assert undone["task"]["status"] == "open"
+    assert (await undo(app, undone))["task"]["status"] == "completed"
 
 
 async def test_without_a_key_every_call_is_run(app: App) -> None:
@@ -79,23 +79,23 @@ async def test_without_a_key_every_call_is_run(app: App) -> None:
     completed = [
         await result_of(app, "complete_task", task_id="1", completed=flag) for flag in flags
     ]
-    assert ["completed", "open", "completed"] == [answer["task"]["status"] for answer in completed]
-    assert [["status"]] * 3 == [answer["changed"] for answer in completed]
+    assert [answer["task"]["status"] for answer in completed] == ["completed", "open", "completed"]
+    assert [answer["changed"] for answer in completed] == [["status"]] * 3
 
 
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "Rest")
     first = await result_of(app, "complete_task", task_id="1", idempotency_key="k")
     await result_of(app, "complete_task", task_id="1", completed=False)
-    assert first == await result_of(app, "complete_task", task_id="1", idempotency_key="k")
-    assert ["1"] == await list_ids(app, status="open")
+    assert await result_of(app, "complete_task", task_id="1", idempotency_key="k") == first
+    assert await list_ids(app, status="open") == ["1"]
 
 
 async def test_key_is_stored_even_if_nothing_changed(app: App) -> None:
     await add_tasks(app, "Rest")
     for _ in range(2):
         same: dict[str, Any] = {"task_id": "1", "completed": False, "idempotency_key": "k"}
-        assert [] == (await result_of(app, "complete_task", **same))["changed"]
+        assert (await result_of(app, "complete_task", **same))["changed"] == []
         await result_of(app, "complete_task", task_id="1")
 
 
@@ -111,16 +111,16 @@ async def test_task_of_another_user_is_not_found(app: App) -> None:
     await add_tasks(app, "Rest")
     foreign = await error_of(app, "complete_task", "ben", task_id="1")
     missing = await error_of(app, "complete_task", "ben", task_id="2")
-    assert "not_found" == foreign["code"]
+    assert foreign["code"] == "not_found"
     assert foreign["message"].replace("1", "2") == missing["message"]
-    assert ["1"] == await list_ids(app, status="open")
+    assert await list_ids(app, status="open") == ["1"]
 
 
 async def test_deleted_task_error_offers_restore(app: App) -> None:
     await add_tasks(app, "Rest")
     await result_of(app, "delete_task", task_id="1")
     error = await error_of(app, "complete_task", task_id="1")
-    assert "not_found" == error["code"]
+    assert error["code"] == "not_found"
     assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
 
 
@@ -129,13 +129,13 @@ async def test_deleted_task_error_offers_restore(app: App) -> None:
 )
 async def test_id_must_be_a_positive_integer(app: App, task_id: Any) -> None:
     error = await error_of(app, "complete_task", task_id=task_id)
-    assert ("invalid_input", ["task_id"]) == (error["code"], list(error["details"]))
+    assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
 
 
 @pytest.mark.parametrize("task_id", ["1", " 1 ", 1, 1.0])
 async def test_number_is_accepted_as_id(app: App, task_id: Any) -> None:
     await add_tasks(app, "Rest")
-    assert "1" == (await result_of(app, "complete_task", task_id=task_id))["task"]["task_id"]
+    assert (await result_of(app, "complete_task", task_id=task_id))["task"]["task_id"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_invalid_argument_is_named(app: App, arguments: dict[str, Any], fi
     await add_tasks(app, "Rest")
     error = await error_of(app, "complete_task", **arguments)
     assert ("invalid_input", [field]) == (error["code"], list(error["details"]))
-    assert ["1"] == await list_ids(app, status="open")
+    assert await list_ids(app, status="open") == ["1"]
 
 
 async def test_several_tasks_have_a_result_each(app: App) -> None:
@@ -163,30 +163,38 @@ async def test_several_tasks_have_a_result_each(app: App) -> None:
     await result_of(app, "delete_task", task_id="3")
     task_ids = ["4", "2", "3", "x", "9", "4", 1]
     completed = await result_of(app, "complete_task", task_ids=task_ids)
-    assert [True, True, False, False, False, True, True] == [
-        result["success"] for result in completed["results"]
+    assert [result["success"] for result in completed["results"]] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+        True,
     ]
     four, two, three, invalid, missing, same, one = completed["results"]
     assert ("4", ["status"], same) == (four["task"]["task_id"], four["changed"], four)
-    assert ({"success", "task", "changed"}, []) == (set(two), two["changed"])
-    assert ["not_found", "invalid_input", "not_found"] == [
-        result["error"]["code"] for result in (three, invalid, missing)
+    assert (set(two), two["changed"]) == ({"success", "task", "changed"}, [])
+    assert [result["error"]["code"] for result in (three, invalid, missing)] == [
+        "not_found",
+        "invalid_input",
+        "not_found",
     ]
     assert "restore_task" in three["error"]["message"]
-    assert {"task_id": "1", "completed": False} == one["undo"]["arguments"]
-    assert ["4", "2", "1"] == await list_ids(app, status="completed")
+    assert one["undo"]["arguments"] == {"task_id": "1", "completed": False}
+    assert await list_ids(app, status="completed") == ["4", "2", "1"]
 
 
 async def test_several_tasks_are_reopened(app: App) -> None:
     await add_tasks(app, "one", "two")
     await result_of(app, "complete_task", task_ids=["1", "2"])
     await result_of(app, "complete_task", task_ids=["2", "1"], completed=False)
-    assert ["2", "1"] == await list_ids(app, status="open")
+    assert await list_ids(app, status="open") == ["2", "1"]
 
 
 async def test_invalid_ids_cost_no_reads(app: App) -> None:
     answer = await call_at(app, "complete_task", task_ids=["x", None])
-    assert 0 == answer.receipt.documents_read
+    assert answer.receipt.documents_read == 0
 
 
 async def test_concurrent_calls_change_tasks_together(
@@ -198,7 +206,7 @@ async def test_concurrent_calls_change_tasks_together(
         for number in range(12)
     ]
     answers = await asyncio.gather(*calls)
-    assert [None] * 12 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 12
     one, two = await list_all(app)
     assert one["status"] == two["status"]
     changes = [
@@ -215,12 +223,12 @@ async def test_completing_takes_two_round_trips(app: App) -> None:
     one = (await call_at(app, "complete_task", task_id="1")).receipt
     many = [str(number) for number in range(1, 26)]
     all_at_once = (await call_at(app, "complete_task", task_ids=many)).receipt
-    assert (2, 1, 1 + 1) == (one.round_trips, one.documents_read, one.documents_written)
-    assert (2, 25, 24 + 1) == (
+    assert (one.round_trips, one.documents_read, one.documents_written) == (2, 1, 1 + 1)
+    assert (
         all_at_once.round_trips,
         all_at_once.documents_read,
         all_at_once.documents_written,
-    )
+    ) == (2, 25, 24 + 1)
 
 
 async def test_completed_reopened_and_completed_is_three_changes(app: App) -> None:
@@ -230,5 +238,5 @@ async def test_completed_reopened_and_completed_is_three_changes(app: App) -> No
     states = [
         await result_of(app, "complete_task", task_id=task_id, completed=flag) for flag in flags
     ]
-    assert [["status"]] * 3 == [answer["changed"] for answer in states]
-    assert ["completed", "open", "completed"] == [answer["task"]["status"] for answer in states]
+    assert [answer["changed"] for answer in states] == [["status"]] * 3
+    assert [answer["task"]["status"] for answer in states] == ["completed", "open", "completed"]

@@ -20,15 +20,15 @@ async def test_deleted_task_is_unlisted_and_restorable(
 ) -> None:
     await add_tasks(app, "one", "two")
     deleted = await result_of(app, "delete_task", task_id="1")
-    assert ("deleted", "2026-04-09T12:00:00Z") == (
+    assert (
         deleted["task"]["status"],
         deleted["task"]["restorable_until"],
-    )
-    assert (["status"], {"tool": "restore_task", "arguments": {"task_id": "1"}}) == (
+    ) == ("deleted", "2026-04-09T12:00:00Z")
+    assert (
         deleted["changed"],
         deleted["undo"],
-    )
-    assert ["2"] == await list_ids(app)
+    ) == (["status"], {"tool": "restore_task", "arguments": {"task_id": "1"}})
+    assert await list_ids(app) == ["2"]
     assert [deleted["task"] | {"overdue": False}] == await list_all(app, status="deleted")
 
 
@@ -36,7 +36,7 @@ async def test_deleting_twice_is_not_found(app: App) -> None:
     await add_tasks(app, "one")
     await result_of(app, "delete_task", task_id="1")
     error = await error_of(app, "delete_task", task_id="1")
-    assert ("not_found", {"task_id": "1"}) == (error["code"], error["details"])
+    assert (error["code"], error["details"]) == ("not_found", {"task_id": "1"})
     assert "restore_task can bring it back" in error["message"]
 
 
@@ -50,7 +50,7 @@ async def test_concurrent_deletes_succeed_once(app: App) -> None:
 async def test_same_key_is_replayed(app: App) -> None:
     await add_tasks(app, "one")
     first = await result_of(app, "delete_task", task_id="1", idempotency_key="k")
-    assert first == await result_of(app, "delete_task", task_id="1", idempotency_key="k")
+    assert await result_of(app, "delete_task", task_id="1", idempotency_key="k") == first
 
 
 async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
@@ -59,23 +59,23 @@ async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
         await error_of(app, "delete_task", task_id="2"),
         await error_of(app, "delete_task", "ben", task_id="1"),
     ]
-    assert ["not_found"] * 2 == [error["code"] for error in errors]
-    assert ["1"] == await list_ids(app)
+    assert [error["code"] for error in errors] == ["not_found"] * 2
+    assert await list_ids(app) == ["1"]
 
 
 @pytest.mark.parametrize("task_id", ["x", "0", "", None])
 async def test_invalid_id_is_refused(app: App, task_id: str | None) -> None:
     error = await error_of(app, "delete_task", task_id=task_id)
-    assert ("invalid_input", ["task_id"]) == (error["code"], list(error["details"]))
+    assert (error["code"], list(error["details"])) == ("invalid_input", ["task_id"])
 
 
 async def test_undo_restores_the_task(app: App) -> None:
     await add_tasks(app, "one")
     await undo(app, await result_of(app, "delete_task", task_id="1"))
-    assert ["1"] == await list_ids(app)
+    assert await list_ids(app) == ["1"]
 
 
 async def test_deleting_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "one")
     receipt = (await call_at(app, "delete_task", task_id="1")).receipt
-    assert (2, 1, 2) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
+    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)

@@ -44,7 +44,7 @@ async def household(app: App) -> None:
 
 async def test_new_list_is_empty(app: App) -> None:
     expected = {"tasks": [], "today": TODAY, "time_zone": "UTC"}
-    assert expected == await result_of(app, "list_tasks")
+    assert await result_of(app, "list_tasks") == expected
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,16 @@ async def test_filters_combine_and_newest_come_first(
 
 async def test_tasks_say_whether_they_are_overdue(app: App) -> None:
     await household(app)
-    assert [False, False, False, False, True, False] == [
-        task["overdue"] for task in await list_all(app)
+    assert [task["overdue"] for task in await list_all(app)] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
     ]
     [deleted] = await list_all(app, status="deleted")
-    assert (False, "2026-04-09T12:00:00Z") == (deleted["overdue"], deleted["restorable_until"])
+    assert (deleted["overdue"], deleted["restorable_until"]) == (False, "2026-04-09T12:00:00Z")
 
 
 async def test_words_match_in_any_case_and_width(app: App) -> None:
@@ -126,7 +131,7 @@ async def test_today_depends_on_the_time_zone(app: App) -> None:
     ):
         answer = await result_of(app, "list_tasks", now=late, overdue=True, time_zone=zone)
         assert (today, zone or "UTC") == (answer["today"], answer["time_zone"])
-        assert expected == [task["task_id"] for task in answer["tasks"]]
+        assert [task["task_id"] for task in answer["tasks"]] == expected
 
 
 async def test_time_zone_setting_is_the_default(app: App) -> None:
@@ -170,13 +175,13 @@ async def test_invalid_argument_is_named(
 
 async def test_two_invalid_dates_are_invalid_date(app: App) -> None:
     error = await error_of(app, "list_tasks", due_from="x", due_to="y")
-    assert ("invalid_date", ["due_from", "due_to"]) == (error["code"], list(error["details"]))
+    assert (error["code"], list(error["details"])) == ("invalid_date", ["due_from", "due_to"])
 
 
 async def test_tasks_of_other_users_are_not_listed(app: App) -> None:
     await household(app)
     for status in ("all", "deleted"):
-        assert [] == await list_ids(app, "ben", status=status)
+        assert await list_ids(app, "ben", status=status) == []
 
 
 async def test_pages_show_each_task_once_during_changes(
@@ -196,7 +201,7 @@ async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     await fill(app, 5)
     cursor = (await result_of(app, "list_tasks", limit=2))["next_cursor"]
     error = await error_of(app, "list_tasks", status="open", cursor=cursor)
-    assert ("invalid_input", ["cursor"]) == (error["code"], list(error["details"]))
+    assert (error["code"], list(error["details"])) == ("invalid_input", ["cursor"])
 
 
 async def test_full_last_page_has_no_cursor(app: App) -> None:
@@ -214,7 +219,7 @@ async def test_long_tasks_make_short_pages(app: App) -> None:
 async def test_page_reads_one_task_more_than_it_shows(app: App) -> None:
     await fill(app, 30)
     receipt = (await call_at(app, "list_tasks", limit=10, priority="Medium")).receipt
-    assert (1, 11, 0) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
+    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (1, 11, 0)
 
 
 async def test_search_for_rare_words_is_bounded(app: App) -> None:
@@ -222,14 +227,14 @@ async def test_search_for_rare_words_is_bounded(app: App) -> None:
     await fill(app, MAX_READS + 20)
     answer = await call_at(app, "list_tasks", query="needle")
     assert answer.result
-    assert ([], True) == (answer.result["tasks"], "next_cursor" in answer.result)
-    assert (MAX_READS // BATCH_SIZE, MAX_READS) == (
+    assert (answer.result["tasks"], "next_cursor" in answer.result) == ([], True)
+    assert (
         answer.receipt.round_trips,
         answer.receipt.documents_read,
-    )
+    ) == (MAX_READS // BATCH_SIZE, MAX_READS)
     cursor = answer.result["next_cursor"]
     rest = await result_of(app, "list_tasks", query="needle", cursor=cursor)
-    assert ["1"] == [task["task_id"] for task in rest["tasks"]]
+    assert [task["task_id"] for task in rest["tasks"]] == ["1"]
 
 
 async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
@@ -238,4 +243,4 @@ async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
         moment = NOON + timedelta(days=40) if number == 1 else NOON
         await result_of(app, "delete_task", now=moment, task_id=str(number))
     now = NOON + timedelta(days=41)
-    assert ["1"] == await list_ids(app, status="deleted", now=now, limit=1)
+    assert await list_ids(app, status="deleted", now=now, limit=1) == ["1"]

@@ -39,7 +39,7 @@ async def test_task_is_restored_open_or_completed(
         assert {"tool": "delete_task", "arguments": {"task_id": task_id}} == back["undo"]
         assert "restorable_until" not in back["task"]
     assert completed["task"] | {"overdue": False} == (await list_all(app))[0]
-    assert [] == await list_ids(app, status="deleted")
+    assert await list_ids(app, status="deleted") == []
 
 
 async def test_task_that_is_not_deleted_stays_as_it_is(app: App) -> None:
@@ -52,10 +52,10 @@ async def test_task_is_restorable_for_thirty_days(app: App) -> None:
     await add_tasks(app, "one", "two")
     for task_id in ("1", "2"):
         await result_of(app, "delete_task", task_id=task_id)
-    assert ["2", "1"] == await list_ids(app, status="deleted", now=LAST_MOMENT)
+    assert await list_ids(app, status="deleted", now=LAST_MOMENT) == ["2", "1"]
     await result_of(app, "restore_task", now=LAST_MOMENT, task_id="1")
-    assert ["1"] == await list_ids(app, now=TOO_LATE)
-    assert [] == await list_ids(app, status="deleted", now=TOO_LATE)
+    assert await list_ids(app, now=TOO_LATE) == ["1"]
+    assert await list_ids(app, status="deleted", now=TOO_LATE) == []
 
 
 @pytest.mark.parametrize("tool", ["restore_task", "complete_task", "delete_task"])
@@ -63,7 +63,7 @@ async def test_expired_task_is_not_found_while_stored(app: App, tool: str) -> No
     await add_tasks(app, "one")
     await result_of(app, "delete_task", task_id="1")
     error = await error_of(app, tool, now=TOO_LATE, task_id="1")
-    assert "not_found" == error["code"]
+    assert error["code"] == "not_found"
     assert "There is no task 1." in error["message"]
 
 
@@ -72,7 +72,7 @@ async def test_document_has_its_expiry_time(app: App) -> None:
     stored = app.connection.client.document("users/anna/tasks/1")
     assert (await stored.get()).get("purge_at") is None
     await result_of(app, "delete_task", task_id="1")
-    assert TOO_LATE == (await stored.get()).get("purge_at")
+    assert (await stored.get()).get("purge_at") == TOO_LATE
     await result_of(app, "restore_task", task_id="1")
     assert (await stored.get()).get("purge_at") is None
 
@@ -83,7 +83,7 @@ async def test_number_of_an_expired_task_is_not_reused(
     await add_tasks(app, "one")
     await result_of(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()
-    assert ["2"] == await add_tasks(app, "two")
+    assert await add_tasks(app, "two") == ["2"]
 
 
 async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
@@ -93,22 +93,22 @@ async def test_missing_and_foreign_tasks_are_not_found(app: App) -> None:
         await error_of(app, "restore_task", task_id="2"),
         await error_of(app, "restore_task", "ben", task_id="1"),
     ]
-    assert ["not_found"] * 2 == [error["code"] for error in errors]
+    assert [error["code"] for error in errors] == ["not_found"] * 2
 
 
 async def test_undo_deletes_the_task_again(app: App) -> None:
     await add_tasks(app, "one")
     await result_of(app, "delete_task", task_id="1")
     await undo(app, await result_of(app, "restore_task", task_id="1"))
-    assert ["1"] == await list_ids(app, status="deleted")
+    assert await list_ids(app, status="deleted") == ["1"]
 
 
 async def test_invalid_id_is_refused(app: App) -> None:
-    assert "invalid_input" == (await error_of(app, "restore_task", task_id="x"))["code"]
+    assert (await error_of(app, "restore_task", task_id="x"))["code"] == "invalid_input"
 
 
 async def test_restoring_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "one")
     await result_of(app, "delete_task", task_id="1")
     receipt = (await call_at(app, "restore_task", task_id="1")).receipt
-    assert (2, 1, 2) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
+    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)

@@ -26,7 +26,7 @@ async def test_anonymous_caller_is_refused(app: App) -> None:
 
 
 def test_all_task_tools_share_one_envelope() -> None:
-    assert [ENVELOPE] * 6 == [tool.envelope for tool in TOOLS]
+    assert [tool.envelope for tool in TOOLS] == [ENVELOPE] * 6
 
 
 def test_items_have_the_error_codes_of_calls() -> None:

@@ -84,7 +84,7 @@ def apply_call(model: Model, name: str, arguments: dict[str, Any]) -> dict[str, 
 
 
 def expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
-    """The ids that `list_tasks` must return."""
+    """Return the ids that `list_tasks` must return."""
     status, overdue = arguments.get("status", "all"), arguments.get("overdue")
     words = arguments.get("query", "").lower().split()
 
@@ -127,7 +127,7 @@ async def test_stored_list_equals_its_model(
         undo = await check_call(app, user, model, name, arguments)
         if is_undone and undo and name != "add_task":
             await check_call(app, user, model, undo["tool"], undo["arguments"])
-            assert states == [visible(task) for task in model]
+            assert [visible(task) for task in model] == states
     for query in queries:
         assert expected_ids(model, query) == await list_ids(app, user, **query)
 

@@ -59,7 +59,7 @@ async def test_only_the_given_field_changes(
 async def test_undo_can_be_undone(app: App) -> None:
     before = await result_of(app, "add_task", title="Bake", due_date="2026-03-12")
     after = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
-    assert ["title", "description", "priority", "due_date"] == after["changed"]
+    assert after["changed"] == ["title", "description", "priority", "due_date"]
     undone = await undo(app, after)
     assert before["task"] == undone["task"]  # and so at the same moment as then
     assert (
@@ -77,16 +77,16 @@ async def test_same_values_change_nothing(app: App) -> None:
 async def test_only_differing_fields_are_reported(app: App) -> None:
     await result_of(app, "add_task", **FULL)
     after = await update(app, title="Bake", priority="Low")
-    assert (["priority"], {"task_id": "1", "priority": "High"}) == (
+    assert (
         after["changed"],
         after["undo"]["arguments"],
-    )
+    ) == (["priority"], {"task_id": "1", "priority": "High"})
 
 
 async def test_completed_task_can_be_changed(app: App) -> None:
     await result_of(app, "add_task", **FULL)
     await result_of(app, "complete_task", task_id="1")
-    assert "completed" == (await update(app, title="Baked"))["task"]["status"]
+    assert (await update(app, title="Baked"))["task"]["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_missing_deleted_and_foreign_tasks_are_not_found(app: App) -> None
     deleted = await error_of(app, "update_task", task_id="2", title="x")
     missing = await error_of(app, "update_task", task_id="3", title="x")
     foreign = await error_of(app, "update_task", "ben", task_id="1", title="x")
-    assert ["not_found"] * 3 == [error["code"] for error in (deleted, missing, foreign)]
+    assert [error["code"] for error in (deleted, missing, foreign)] == ["not_found"] * 3
     assert ("restore_task" in deleted["message"], "restore_task" in missing["message"]) == (
         True,
         False,
@@ -139,16 +139,16 @@ async def test_null_and_missing_are_different_arguments(app: App) -> None:
     error = await error_of(
         app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
     )
-    assert ("invalid_input", True) == (error["code"], "idempotency_key" in error["message"])
+    assert (error["code"], "idempotency_key" in error["message"]) == ("invalid_input", True)
 
 
 async def test_same_key_is_replayed(app: App) -> None:
     await result_of(app, "add_task", **FULL)
     first = await update(app, due_date=None, idempotency_key="k")
     await update(app, due_date="2026-03-12")
-    assert first == await update(app, due_date=None, idempotency_key="k")
+    assert await update(app, due_date=None, idempotency_key="k") == first
     [task] = await list_all(app)
-    assert "2026-03-12" == task["due_date"]
+    assert task["due_date"] == "2026-03-12"
 
 
 async def test_concurrent_changes_of_fields_all_apply(app: App) -> None:
@@ -163,15 +163,18 @@ async def test_concurrent_changes_of_fields_all_apply(app: App) -> None:
         *(call_at(app, "update_task", task_id="1", **change) for change in changes),
         call_at(app, "complete_task", task_id="1"),
     )
-    assert [None] * 5 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 5
     [task] = await list_all(app)
-    assert {"title": "Fry", "description": "Rye.", "priority": "High", "status": "completed"} == {
-        name: task[name] for name in ("title", "description", "priority", "status")
+    assert {name: task[name] for name in ("title", "description", "priority", "status")} == {
+        "title": "Fry",
+        "description": "Rye.",
+        "priority": "High",
+        "status": "completed",
     }
-    assert "2026-03-12" == task["due_date"]
+    assert task["due_date"] == "2026-03-12"
 
 
 async def test_updating_takes_two_round_trips(app: App) -> None:
     await add_tasks(app, "Bake")
     receipt = (await call_at(app, "update_task", task_id="1", title="Fry")).receipt
-    assert (2, 1, 2) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
+    assert (receipt.round_trips, receipt.documents_read, receipt.documents_written) == (2, 1, 2)

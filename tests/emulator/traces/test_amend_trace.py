@@ -45,7 +45,7 @@ async def test_only_given_fields_change(app: App, new: dict[str, Any]) -> None:
     assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
     trace = await read(app, trace_id)
     assert sample(0, **new) == {name: trace[name] for name in TEXTS}
-    assert 2 == trace["revision"]
+    assert trace["revision"] == 2
 
 
 async def test_result_has_the_amended_trace(app: App) -> None:
@@ -77,7 +77,7 @@ async def test_earlier_revision_is_brought_back(app: App) -> None:
         assert sorted(TEXTS) == sorted(result["changed"])
         trace = await read(app, trace_id)
         assert sample(number) == {name: trace[name] for name in TEXTS}
-    assert 6 == (await read(app, trace_id))["revision"]
+    assert (await read(app, trace_id))["revision"] == 6
 
 
 async def test_undo_can_be_undone(app: App) -> None:
@@ -87,7 +87,7 @@ async def test_undo_can_be_undone(app: App) -> None:
     trace = await read(app, trace_id)
     assert sample(0) == {name: trace[name] for name in TEXTS}
     await undo(app, undone)
-    assert "Worse." == (await read(app, trace_id))["solution_text"]
+    assert (await read(app, trace_id))["solution_text"] == "Worse."
 
 
 @pytest.mark.parametrize("revision", [2, 3, 99])
@@ -95,7 +95,7 @@ async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
     trace_id = await contribute(app)
     await amend(app, trace_id, title="Two")
     error = await call_error(app, "amend_trace", trace_id=trace_id, revision=revision)
-    assert ("NOT_FOUND", {"revision"}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("NOT_FOUND", {"revision"})
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ async def test_same_content_changes_nothing(app: App, same: dict[str, Any]) -> N
     before = await stored_documents(app, "traces")
     answer = await call(app, "amend_trace", trace_id=trace_id, **same)
     assert answer.result
-    assert ([], 1, "validated") == (
+    assert (
         answer.result["changed"],
         answer.result["revision"],
         answer.result["status"],
-    )
+    ) == ([], 1, "validated")
     assert "undo" not in answer.result
     assert "Nothing changed" in str(answer.text)
-    assert before == await stored_documents(app, "traces")
+    assert await stored_documents(app, "traces") == before
 
 
 @pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
 async def test_either_texts_or_a_revision_are_required(app: App, arguments: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, **arguments)
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
     assert error.details
     assert all(name in error.message for name in ("texts", "tags", "revision"))
 
@@ -149,15 +149,15 @@ async def test_either_texts_or_a_revision_are_required(app: App, arguments: dict
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, **invalid)
-    assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
-    assert 1 == (await read(app, trace_id))["revision"]
+    assert (error.code, field in error.details) == ("VALIDATION_ERROR", True)
+    assert (await read(app, trace_id))["revision"] == 1
 
 
 @pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
 async def test_invisible_title_is_refused(app: App, title: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "amend_trace", trace_id=trace_id, title=title)
-    assert ("VALIDATION_ERROR", {"title"}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"title"})
 
 
 async def test_only_its_contributor_amends_a_trace(app: App) -> None:
@@ -166,10 +166,10 @@ async def test_only_its_contributor_amends_a_trace(app: App) -> None:
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
     assert "vote_trace" in error.message
     error = await call_error(app, "amend_trace", "ben", trace_id="missing", title="Mine")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
 
 
 async def test_withdrawn_trace_must_be_restored_first(app: App) -> None:
@@ -189,8 +189,8 @@ async def test_date_is_that_of_the_last_amendment(app: App) -> None:
     app.clock = lambda: NOON + timedelta(days=3)
     await amend(app, older, title="New")
     trace = await read(app, older)
-    assert ("2026-03-13", "2026-03-10") == (trace["date"], trace["created_at"])
-    assert [older, newer] == await search_ids(app, tags=["x"])
+    assert (trace["date"], trace["created_at"]) == ("2026-03-13", "2026-03-10")
+    assert await search_ids(app, tags=["x"]) == [older, newer]
 
 
 async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
@@ -199,7 +199,7 @@ async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     stored = await stored_documents(app, f"traces/{trace_id}/revisions")
     trace = await read(app, trace_id)
     assert {str(number) for number in range(1, 7)} == stored.keys()
-    assert 7 == trace["revision"]
+    assert trace["revision"] == 7
     titles = {data["title"] for data in stored.values()} | {trace["title"]}
     assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
 
@@ -208,8 +208,8 @@ async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:
     trace_id = await contribute(app)
     arguments: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
     answers = await asyncio.gather(*(call(app, "amend_trace", **arguments) for _ in range(2)))
-    assert [2, 2] == [answer.result["revision"] for answer in answers if answer.result]
-    assert 2 == (await read(app, trace_id))["revision"]
+    assert [answer.result["revision"] for answer in answers if answer.result] == [2, 2]
+    assert (await read(app, trace_id))["revision"] == 2
 
 
 async def test_amendment_takes_three_or_four_round_trips(

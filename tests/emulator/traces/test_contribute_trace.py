@@ -63,12 +63,12 @@ async def test_trace_is_found_immediately(app: App, search: dict[str, Any]) -> N
     for number in (0, 2, 5, 15):
         await contribute(app, number, tags=["python", "other"])
     trace_id = await contribute(app, 1)
-    assert trace_id == (await search_ids(app, **search))[0]
+    assert (await search_ids(app, **search))[0] == trace_id
 
 
 async def test_tags_are_searched_as_words(app: App) -> None:
     trace_id = await contribute(app, 1, tags=["quokka"])
-    assert [trace_id] == await search_ids(app, query="quokka")
+    assert await search_ids(app, query="quokka") == [trace_id]
 
 
 async def test_texts_are_stored_verbatim(app: App) -> None:
@@ -86,7 +86,7 @@ async def test_title_is_joined_into_one_line(app: App) -> None:
     result = await call_result(
         app, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
     )
-    assert "two lines, three words" == result["title"]
+    assert result["title"] == "two lines, three words"
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ async def test_longest_and_shortest_values_are_accepted(app: App, longest: dict[
     expected = longest | (
         {"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {}
     )
-    assert expected == {name: result[name] for name in expected}
+    assert {name: result[name] for name in expected} == expected
 
 
 async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     words = [f"wörd{number}ჰ" for number in range(9_000)]
     context, solution = " ".join(words[:4_500])[:50_000], " ".join(words[4_500:])[:50_000]
     trace_id = await contribute(app, context_text=context, solution_text=solution)
-    assert [trace_id] == await search_ids(app, query="wörd7ჰ")
+    assert await search_ids(app, query="wörd7ჰ") == [trace_id]
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **invalid))
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
     assert field in error.details
-    assert {} == await stored_documents(app, "traces")
+    assert await stored_documents(app, "traces") == {}
 
 
 async def test_missing_arguments_are_named(app: App) -> None:
     error = await call_error(app, "contribute_trace")
-    assert {"title", "context_text", "solution_text"} == set(error.details)
+    assert set(error.details) == {"title", "context_text", "solution_text"}
 
 
 @pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
@@ -165,7 +165,7 @@ async def test_invisible_text_is_refused(app: App, field: str, nothing: str) -> 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_lone_surrogate_is_refused(app: App, field: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("character", ["\0", "\x08", "\x1b[2J"], ids=ascii)
@@ -199,10 +199,10 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
         *(call(app, "contribute_trace", **arguments) for _ in range(4)),
         call(app, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
     )
-    assert [None] * 5 == [answer.error for answer in answers]
-    assert 1 == len({str(answer.result) for answer in answers[:4]})
-    assert 2 == len(await stored_documents(app, "traces"))
-    assert 1 == (await tag_counts(app))["packaging"]
+    assert [answer.error for answer in answers] == [None] * 5
+    assert len({str(answer.result) for answer in answers[:4]}) == 1
+    assert len(await stored_documents(app, "traces")) == 2
+    assert (await tag_counts(app))["packaging"] == 1
     again = await call(app, "contribute_trace", **arguments)
     assert (answers[0].result, answers[0].text, True) == (
         again.result,
@@ -214,8 +214,8 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
 async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
     await contribute(app, 0, idempotency_key="k")
     error = await call_error(app, "contribute_trace", **sample(1, idempotency_key="k"))
-    assert "CONFLICT" == error.code
-    assert 1 == len(await stored_documents(app, "traces"))
+    assert error.code == "CONFLICT"
+    assert len(await stored_documents(app, "traces")) == 1
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
@@ -223,9 +223,9 @@ async def test_nothing_is_stored_while_embedding_is_down(app: App, embedder: Wor
     embedder.down = True
     answer = await call(app, "contribute_trace", **sample(0))
     assert answer.error
-    assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
+    assert (answer.error.code, answer.error.details["outcome"]) == ("UNAVAILABLE", "nothing_done")
     assert answer.error.retry_after
-    assert {} == await stored_documents(app, "traces")
+    assert await stored_documents(app, "traces") == {}
     embedder.down = False
     await contribute(app, 0)
 
@@ -244,12 +244,12 @@ async def test_contribution_takes_three_round_trips(app: App) -> None:
 async def test_undo_removes_the_trace(app: App) -> None:
     result = await call_result(app, "contribute_trace", **sample(0))
     await undo(app, result)
-    assert ({}, []) == (await tag_counts(app), await search_ids(app, query=sample(0)["title"]))
+    assert (await tag_counts(app), await search_ids(app, query=sample(0)["title"])) == ({}, [])
 
 
 async def test_concurrent_contributions_are_all_stored(app: App) -> None:
     trace_ids = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
-    assert 12 == len(set(trace_ids))
+    assert len(set(trace_ids)) == 12
     tags = [tag for n in range(12) for tag in sample(n)["tags"]]
     assert {tag: tags.count(tag) for tag in tags} == await tag_counts(app)
     for number, trace_id in enumerate(trace_ids):

@@ -28,7 +28,7 @@ NUMBER = 2
 
 
 def similar_trace(kind: str, name: str) -> dict[str, Any]:
-    """A trace of the test set that is similar to a sample."""
+    """Return a trace of the test set that is similar to a sample."""
     [text] = [row for row in trace_set()[kind] if row["id"] == name]
     return {field: text[field] for field in FIELDS}
 
@@ -47,8 +47,8 @@ async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
-    assert [trace_id] == list(await stored_documents(app, "traces"))
-    assert before == await stored_documents(app, "trace_lexicon")
+    assert list(await stored_documents(app, "traces")) == [trace_id]
+    assert await stored_documents(app, "trace_lexicon") == before
 
 
 async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
@@ -58,7 +58,7 @@ async def test_another_solution_is_stored_and_similar_named(app: App) -> None:
     assert not answer.result["duplicate"]
     assert [trace_id] == [trace["trace_id"] for trace in answer.result["similar"]]
     assert trace_id in str(answer.text)
-    assert 2 == len(await stored_documents(app, "traces"))
+    assert len(await stored_documents(app, "traces")) == 2
 
 
 async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
@@ -73,7 +73,7 @@ async def test_withdrawn_trace_is_no_duplicate(app: App) -> None:
 async def test_copy_may_supersede_its_original(app: App) -> None:
     trace_id = await contribute(app, NUMBER)
     result = await call_result(app, "contribute_trace", **COPY, supersedes=trace_id)
-    assert (False, []) == (result["duplicate"], result["similar"])
+    assert (result["duplicate"], result["similar"]) == (False, [])
     assert [result["trace_id"]] == await search_ids(app, query=COPY["title"])
 
 

@@ -33,16 +33,16 @@ async def test_secret_is_named_by_line_and_not_repeated(
     assert "line 2" in answer.error.details[field]
     assert "line 1" not in answer.error.details[field]
     assert secret not in answer.model_dump_json() + "".join(capfd.readouterr())
-    assert ({}, {}) == (
+    assert (
         await stored_documents(app, "traces"),
         await stored_documents(app, "trace_lexicon"),
-    )
+    ) == ({}, {})
 
 
 async def test_secret_in_the_title_is_refused(app: App) -> None:
     answer = await call(app, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
     assert answer.error
-    assert {"title"} == set(answer.error.details)
+    assert set(answer.error.details) == {"title"}
     assert TOKEN not in answer.model_dump_json()
 
 
@@ -52,7 +52,7 @@ async def test_secret_in_the_tags_is_refused(app: App) -> None:
     answer = await call(app, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
-    assert {} == await stored_documents(app, "traces")
+    assert await stored_documents(app, "traces") == {}
 
 
 async def test_all_lines_are_listed_at_once(app: App) -> None:
@@ -64,7 +64,7 @@ async def test_all_lines_are_listed_at_once(app: App) -> None:
         ),
     )
     assert answer.error
-    assert {"title", "solution_text"} == set(answer.error.details)
+    assert set(answer.error.details) == {"title", "solution_text"}
     detail = answer.error.details["solution_text"]
     assert ("line 3" in detail, "line 4" in detail) == (True, True)
 
@@ -76,14 +76,14 @@ async def test_secret_in_an_amendment_is_refused(app: App) -> None:
         app, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
     assert answer.error
-    assert ("VALIDATION_ERROR", {"solution_text"}) == (
+    assert (
         answer.error.code,
         set(answer.error.details),
-    )
+    ) == ("VALIDATION_ERROR", {"solution_text"})
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
-    assert before == await stored_documents(app, "traces")
-    assert 1 == (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"]
+    assert await stored_documents(app, "traces") == before
+    assert (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"] == 1
 
 
 async def test_secret_in_feedback_is_refused(app: App) -> None:
@@ -97,7 +97,7 @@ async def test_secret_in_feedback_is_refused(app: App) -> None:
     assert answer.error
     assert "line 2" in answer.error.details["feedback_text"]
     assert MAIL not in answer.model_dump_json()
-    assert 0 == (await call_result(app, "get_trace", "ben", trace_id=trace_id))["downvotes"]
+    assert (await call_result(app, "get_trace", "ben", trace_id=trace_id))["downvotes"] == 0
     await vote(app, trace_id, "ben", **(invalid | {"feedback_text": "Ask user@example.com."}))
 
 

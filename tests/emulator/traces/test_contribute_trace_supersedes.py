@@ -28,7 +28,7 @@ async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
 
 
 async def is_found(app: App, *trace_ids: str) -> list[bool]:
-    """Whether search finds each of these, by words and by tags alike."""
+    """Return whether search finds each of these, by words and by tags alike."""
     by_words = await search_ids(app, query="oranges", limit=50)
     by_tags = await search_ids(app, tags=["orange"], limit=50)
     assert set(by_words) == set(by_tags)
@@ -47,17 +47,17 @@ async def chain(app: App, length: int) -> list[str]:
 
 async def test_own_superseded_trace_leaves_search(app: App) -> None:
     former, successor = await chain(app, 2)
-    assert [False, True] == await is_found(app, former, successor)
-    assert former == (await call_result(app, "get_trace", STRANGER, trace_id=former))["trace_id"]
+    assert await is_found(app, former, successor) == [False, True]
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=former))["trace_id"] == former
 
 
 async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
     former, successor = await chain(app, 2)
     await withdraw(app, successor)
-    assert [True, False] == await is_found(app, former, successor)
+    assert await is_found(app, former, successor) == [True, False]
     assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
     await withdraw(app, successor, withdrawn=False)
-    assert [False, True] == await is_found(app, former, successor)
+    assert await is_found(app, former, successor) == [False, True]
 
 
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
@@ -67,28 +67,28 @@ async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
     )
     assert former == result["supersedes"]
     await undo(app, result)
-    assert [True] == await is_found(app, former)
+    assert await is_found(app, former) == [True]
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
     trace_ids = await chain(app, 3)
-    assert [False, False, True] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [False, False, True]
     await withdraw(app, trace_ids[2])
-    assert [False, True, False] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [False, True, False]
     await withdraw(app, trace_ids[1])
-    assert [True, False, False] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [True, False, False]
     await withdraw(app, trace_ids[2], withdrawn=False)
     await withdraw(app, trace_ids[1], withdrawn=False)
-    assert [False, False, True] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [False, False, True]
 
 
 async def test_withdrawn_middle_of_a_chain_changes_nothing(app: App) -> None:
     trace_ids = await chain(app, 3)
     await withdraw(app, trace_ids[1])
-    assert [False, False, True] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [False, False, True]
     text = await call_text(app, "withdraw_trace", trace_id=trace_ids[1], withdrawn=False)
     assert f"replaced by the trace {trace_ids[2]}" in text
-    assert [False, False, True] == await is_found(app, *trace_ids)
+    assert await is_found(app, *trace_ids) == [False, False, True]
 
 
 async def test_superseding_twice_names_the_successor(
@@ -97,7 +97,7 @@ async def test_superseding_twice_names_the_successor(
     [former] = await chain(app, 1)
     successor = await contribute(app, 1, title="Oranges", tags=["orange"], supersedes=former)
     error = await call_error(app, "contribute_trace", **sample(2, supersedes=former))
-    assert ("CONFLICT", ["supersedes"]) == (error.code, list(error.details))
+    assert (error.code, list(error.details)) == ("CONFLICT", ["supersedes"])
     assert f"is replaced by {successor}" in error.message
 
 
@@ -106,20 +106,20 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
     successor = await contribute(
         app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=former
     )
-    assert [True, True] == await is_found(app, former, successor)
+    assert await is_found(app, former, successor) == [True, True]
     assert "superseded_by" not in await call_result(app, "get_trace", STRANGER, trace_id=former)
-    assert (
-        former == (await call_result(app, "get_trace", STRANGER, trace_id=successor))["supersedes"]
-    )
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=successor))[
+        "supersedes"
+    ] == former
     await call_result(app, "withdraw_trace", "ben", trace_id=successor)
     await call_result(app, "withdraw_trace", "ben", trace_id=successor, withdrawn=False)
-    assert [True, True] == await is_found(app, former, successor)
+    assert await is_found(app, former, successor) == [True, True]
 
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
     [only] = await chain(app, 1)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes="missing"))
-    assert ("NOT_FOUND", [only]) == (error.code, list(await stored_documents(app, "traces")))
+    assert (error.code, list(await stored_documents(app, "traces"))) == ("NOT_FOUND", [only])
     assert "search_traces" in error.message
 
 
@@ -127,14 +127,14 @@ async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
     [former] = await chain(app, 1)
     await withdraw(app, former)
     error = await call_error(app, "contribute_trace", "ben", **sample(1, supersedes=former))
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
 
 
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
     [former] = await chain(app, 1)
     await withdraw(app, former)
     error = await call_error(app, "contribute_trace", **sample(1, supersedes=former))
-    assert "CONFLICT" == error.code
+    assert error.code == "CONFLICT"
     assert "is withdrawn" in error.message
 
 
@@ -143,7 +143,7 @@ async def test_rewording_may_supersede_the_own_trace(app: App) -> None:
     [former] = await chain(app, 1)
     better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
     successor = await contribute(app, 0, **better, supersedes=former)
-    assert [False, True] == await is_found(app, former, successor)
+    assert await is_found(app, former, successor) == [False, True]
 
 
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:

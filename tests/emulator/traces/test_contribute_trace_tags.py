@@ -41,8 +41,8 @@ async def test_tags_are_normalized_without_duplicates(
 )
 async def test_invalid_tag_is_named_by_its_index(app: App, tag: str) -> None:
     error = await call_error(app, "contribute_trace", **sample(0, tags=["python", tag]))
-    assert ("VALIDATION_ERROR", {"tags.1"}) == (error.code, set(error.details))
-    assert {} == await stored_documents(app, "traces")
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"tags.1"})
+    assert await stored_documents(app, "traces") == {}
 
 
 async def test_error_says_what_a_tag_consists_of(app: App) -> None:
@@ -53,11 +53,11 @@ async def test_error_says_what_a_tag_consists_of(app: App) -> None:
 async def test_tag_that_normalization_lengthens_is_refused(app: App) -> None:
     """NFKC can turn one character into four; a longer tag would not fit into a cursor."""
     error = await call_error(app, "contribute_trace", **sample(0, tags=["㎉" * 60]))
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
 
 
 async def test_list_continues_after_the_longest_tag(app: App) -> None:
     for number, tag in enumerate(("a", "x" * 60, "z")):
         await call_result(app, "contribute_trace", **sample(number, tags=[tag]))
     pages = await all_pages(app, "list_tags", limit=1)
-    assert ["a", "x" * 60, "z"] == [tag["name"] for page in pages for tag in page["tags"]]
+    assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "x" * 60, "z"]

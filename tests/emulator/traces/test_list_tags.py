@@ -27,19 +27,20 @@ async def listed(app: App, **arguments: Any) -> dict[str, Any]:
 async def test_tags_are_listed_with_counts(app: App) -> None:
     await contribute_tagged(app, ["python", "ci"], ["python"], ["go"], [])
     named = [{"name": "ci", "count": 1}, {"name": "go", "count": 1}, {"name": "python", "count": 2}]
-    assert {"tags": named, "total": 3} == await listed(app)
+    assert await listed(app) == {"tags": named, "total": 3}
 
 
 async def test_text_lists_tags_on_one_line(app: App) -> None:
     await contribute_tagged(app, ["python", "ci"], ["python"])
-    assert "Available tags (2 total):\nci (1), python (2)" == await call_text(
-        app, "list_tags", STRANGER
+    assert (
+        await call_text(app, "list_tags", STRANGER)
+        == "Available tags (2 total):\nci (1), python (2)"
     )
 
 
 async def test_empty_base_has_no_tags(app: App) -> None:
     answer = await call(app, "list_tags", STRANGER)
-    assert {"tags": [], "total": 0} == answer.result
+    assert answer.result == {"tags": [], "total": 0}
     assert "Available tags (0 total)" in str(answer.text)
     assert "begins" not in str(answer.text)
 
@@ -47,7 +48,7 @@ async def test_empty_base_has_no_tags(app: App) -> None:
 async def test_unmatched_prefix_is_reported(app: App) -> None:
     await contribute_tagged(app, ["python"])
     answer = await call(app, "list_tags", STRANGER, prefix="ru")
-    assert {"tags": [], "total": 1} == answer.result
+    assert answer.result == {"tags": [], "total": 1}
     assert "begins" in str(answer.text)
 
 
@@ -62,14 +63,14 @@ async def test_prefix_is_normalized_like_tags(app: App, prefix: str) -> None:
 async def test_prefix_finds_all_tags_with_it(app: App) -> None:
     await contribute_tagged(app, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
     expected = {"c", "c-sharp", "ci", "c.", "c0", "c_"}
-    assert expected == (await tag_counts(app, prefix="c")).keys()
-    assert {"c-sharp"} == (await tag_counts(app, prefix="c-")).keys()
+    assert (await tag_counts(app, prefix="c")).keys() == expected
+    assert (await tag_counts(app, prefix="c-")).keys() == {"c-sharp"}
 
 
 @pytest.mark.parametrize("prefix", ["%", "a/b", "\U0010ffff", "\0", "ü", "..", "__"])
 async def test_odd_prefixes_find_nothing(app: App, prefix: str) -> None:
     await contribute_tagged(app, ["python"])
-    assert [] == (await listed(app, prefix=prefix))["tags"]
+    assert (await listed(app, prefix=prefix))["tags"] == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 300])
@@ -78,10 +79,10 @@ async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
     pages = await all_pages(app, "list_tags", limit=limit)
     names = [tag["name"] for page in pages for tag in page["tags"]]
     assert sorted(["a", "b", "c", "d", "e-f", "a.", "z", "0"]) == names
-    assert {8} == {page["total"] for page in pages}
+    assert {page["total"] for page in pages} == {8}
     assert all(len(page["tags"]) <= limit for page in pages)
     pages = await all_pages(app, "list_tags", limit=limit, prefix="a")
-    assert ["a", "a."] == [tag["name"] for page in pages for tag in page["tags"]]
+    assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "a."]
 
 
 async def test_text_has_the_next_cursor(app: App) -> None:
@@ -100,30 +101,30 @@ async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
         {"cursor": "!"},
     ):
         error = await call_error(app, "list_tags", STRANGER, **invalid)
-        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
 
 
 @pytest.mark.parametrize("limit", [0, -1, 301, "5", None])
 async def test_invalid_limit_is_named(app: App, limit: object) -> None:
     error = await call_error(app, "list_tags", STRANGER, limit=limit)
-    assert ("VALIDATION_ERROR", {"limit"}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"limit"})
 
 
 async def test_unused_tag_is_not_listed(app: App) -> None:
     amended, withdrawn = await contribute_tagged(app, ["only", "both"], ["both", "gone"])
     await call_result(app, "amend_trace", trace_id=amended, tags=["new"])
-    assert {"both": 1, "gone": 1, "new": 1} == await tag_counts(app)
+    assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
     await call_result(app, "withdraw_trace", trace_id=withdrawn)
-    assert ({"new": 1}, 1) == (await tag_counts(app), (await listed(app))["total"])
+    assert (await tag_counts(app), (await listed(app))["total"]) == ({"new": 1}, 1)
     await call_result(app, "withdraw_trace", trace_id=withdrawn, withdrawn=False)
-    assert {"both": 1, "gone": 1, "new": 1} == await tag_counts(app)
+    assert await tag_counts(app) == {"both": 1, "gone": 1, "new": 1}
 
 
 async def test_pages_skip_unused_tags(app: App) -> None:
     _, gone = await contribute_tagged(app, ["a", "z"], [f"t{number:02}" for number in range(20)])
     await call_result(app, "withdraw_trace", trace_id=gone)
     pages = await all_pages(app, "list_tags", limit=1)
-    assert ["a", "z"] == [tag["name"] for page in pages for tag in page["tags"]]
+    assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "z"]
 
 
 async def test_thousands_of_unused_tags_are_skipped(
@@ -145,7 +146,7 @@ async def test_thousands_of_unused_tags_are_skipped(
     answer = await call(app, "list_tags", STRANGER, limit=1, cursor=answer.result["next_cursor"])
     assert answer.error is None
     assert answer.result
-    assert [{"name": "z", "count": 1}] == answer.result["tags"]
+    assert answer.result["tags"] == [{"name": "z", "count": 1}]
     assert answer.receipt.round_trips <= 20
 
 
@@ -155,10 +156,10 @@ async def test_count_matches_what_search_finds(app: App) -> None:
     await contribute(app, 2, tags=["pear"], supersedes=old)
     await add_votes(app, flagged, 2, **SPAM)
     for tag, count in (await tag_counts(app)).items():
-        assert count == len(await search_ids(app, tags=[tag], include_flagged=True)), tag
+        assert len(await search_ids(app, tags=[tag], include_flagged=True)) == count, tag
 
 
 async def test_list_takes_one_round_trip(app: App) -> None:
     await contribute_tagged(app, ["a", "b"])
     receipt = (await call(app, "list_tags", STRANGER)).receipt
-    assert (1, 2 + 1) == (receipt.round_trips, receipt.documents_read)
+    assert (receipt.round_trips, receipt.documents_read) == (1, 2 + 1)

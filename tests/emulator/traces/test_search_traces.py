@@ -77,15 +77,15 @@ async def test_text_is_a_numbered_list(app: App) -> None:
     text = await call_text(app, "search_traces", STRANGER, query=query)
     context = " ".join(["word"] * 39) + " word…"
     head, first, second = text.split("\n\n")
-    assert 'Found 2 results for "fix the frobnicator":' == head
+    assert head == 'Found 2 results for "fix the frobnicator":'
     scores = f"score: {hits[0]['score']:.2f}, trust: 0.34, 4 up, 0 down"
-    assert [
+    assert first.splitlines() == [
         f"1. Fix the frobnicator ({scores}, validated)",
         "   Tags: a, b",
         f"   Context: {context}",
         "   Solution: First. Then: ``` run it ```",
         f"   ID: {trace_id}",
-    ] == first.splitlines()
+    ]
     title, tags, *_, last = second.splitlines()
     assert (
         f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
@@ -106,21 +106,21 @@ async def test_empty_base_has_no_results(app: App) -> None:
     for arguments in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
         answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
-        assert ([], False) == (answer.result["results"], answer.result["matches"])
+        assert (answer.result["results"], answer.result["matches"]) == ([], False)
         assert str(answer.text).startswith(NO_MATCHES)
 
 
 async def test_text_without_results_is_one_sentence(app: App) -> None:
     answer = await call(app, "search_traces", STRANGER, query="anything")
     assert answer.result
-    assert (NO_MATCHES, NO_MATCHES) == (answer.text, answer.result["message"])
+    assert (answer.text, answer.result["message"]) == (NO_MATCHES, NO_MATCHES)
 
 
 async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
     await contribute_all(app, *range(8))
     answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
-    assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
+    assert (answer.result["matches"], len(answer.result["results"])) == (False, 3)
     assert "next_cursor" not in answer.result
     assert str(answer.text).startswith(NO_MATCHES)
 
@@ -130,10 +130,10 @@ async def test_without_match_the_nearest_three_are_shown(app: App) -> None:
 )
 async def test_query_or_tags_are_required(app: App, arguments: dict[str, Any]) -> None:
     error = await call_error(app, "search_traces", STRANGER, **arguments)
-    assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
+    assert (
         error.code,
         error.message,
-    )
+    ) == ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.")
     assert "query" in error.details
 
 
@@ -142,7 +142,7 @@ async def test_trace_must_have_all_tags(app: App) -> None:
     assert set(trace_ids[:3]) == set(await search_ids(app, tags=["python"]))
     assert set(trace_ids[1:3]) == set(await search_ids(app, tags=["python", "asyncio"]))
     assert [trace_ids[2]] == await search_ids(app, tags=["Asyncio", "FASTAPI", "python", "python"])
-    assert [] == await search_ids(app, tags=["docker", "python"])
+    assert await search_ids(app, tags=["docker", "python"]) == []
 
 
 async def test_tags_filter_a_query(app: App) -> None:
@@ -168,7 +168,7 @@ async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
     for arguments in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
         answer = await call(app, "search_traces", STRANGER, **arguments)
         assert answer.result
-        assert [] == answer.result["results"]
+        assert answer.result["results"] == []
         for text in (answer.result["message"], str(answer.text)):
             assert NO_MATCHES in text
             assert "'asynkio'" in text
@@ -196,7 +196,7 @@ async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | invalid))
-    assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
+    assert (error.code, field in error.details) == ("VALIDATION_ERROR", True)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ async def test_odd_queries_are_answered(app: App, query: str) -> None:
 
 async def test_lone_surrogate_is_refused(app: App) -> None:
     error = await call_error(app, "search_traces", STRANGER, query="half \ud83c")
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
@@ -238,7 +238,7 @@ async def test_popular_trace_never_outranks_a_match(
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert match == (await search_ids(app, query=query))[0]
+        assert (await search_ids(app, query=query))[0] == match
 
 
 async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
@@ -252,7 +252,7 @@ async def test_complete_result_has_no_message_or_cursor(app: App) -> None:
 async def test_every_user_finds_the_same(app: App, user: str | None) -> None:
     await contribute_all(app, 0, 1, 2)
     own_view = await call_result(app, "search_traces", user, query="python tests")
-    assert own_view == await search(app, query="python tests")
+    assert await search(app, query="python tests") == own_view
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
@@ -289,4 +289,4 @@ async def test_search_takes_at_most_three_round_trips(app: App) -> None:
     ):
         receipt = (await call(app, "search_traces", STRANGER, **arguments)).receipt
         assert receipt.round_trips <= 3, arguments
-        assert 0 == receipt.documents_written
+        assert receipt.documents_written == 0

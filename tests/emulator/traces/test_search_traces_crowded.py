@@ -44,4 +44,4 @@ async def test_flagged_traces_hide_no_others(app: App, ctx: Context, tags: list[
     for number in range(75):
         await store_trace(ctx, f"other-{number}", f"something else {number}", VoteTally())
     await store_trace(ctx, "good", "a tap leaks", VoteTally())
-    assert "good" == (await search_ids(app, query="the tap drips and leaks", tags=tags))[0]
+    assert (await search_ids(app, query="the tap drips and leaks", tags=tags))[0] == "good"

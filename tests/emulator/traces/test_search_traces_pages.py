@@ -133,10 +133,10 @@ async def test_cursor_is_valid_for_its_arguments_only(app: App) -> None:
     ]
     for cursor, other in zip(cursors, (BOTH, QUERY, TAGS), strict=True):
         error = await call_error(app, "search_traces", STRANGER, **other, cursor=cursor)
-        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+        assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"cursor"})
     damaged = cursors[0][:-3] + "AAA"
     error = await call_error(app, "search_traces", STRANGER, **QUERY, cursor=damaged)
-    assert {"cursor"} == set(error.details)
+    assert set(error.details) == {"cursor"}
 
 
 async def test_cursor_depends_on_include_flagged(
@@ -147,7 +147,7 @@ async def test_cursor_depends_on_include_flagged(
     error = await call_error(
         app, "search_traces", STRANGER, **QUERY, include_flagged=True, cursor=cursor
     )
-    assert {"cursor"} == set(error.details)
+    assert set(error.details) == {"cursor"}
 
 
 async def test_long_hits_are_paged_whole(app: App) -> None:

@@ -142,8 +142,8 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
     trace_id = await contribute(app, solution_text=" ".join([*words, "anchor anchor"]))
     data = (await stored_documents(app, "traces"))[trace_id]
     terms = data["indexed"]["terms"]
-    assert MAX_TERMS == len(terms)
-    assert 2 == terms["anchor"]
+    assert len(terms) == MAX_TERMS
+    assert terms["anchor"] == 2
     assert trace_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     await assert_postings_exact(app)
@@ -177,7 +177,7 @@ async def test_concurrent_vote_is_not_overwritten(app: App) -> None:
     trace_id = await contribute(app)
     database = _database(app)
     before = await Traces(database).get_vote(trace_id, "ben")
-    assert (None, None, 0) == (before.vote, before.text, before.revision)
+    assert (before.vote, before.text, before.revision) == (None, None, 0)
     await vote(app, trace_id, "ben")
     current = await Traces(database).get_vote(trace_id, "ben")
     assert current.vote
@@ -192,13 +192,13 @@ async def test_record_of_a_newer_version_is_read(app: App, ctx: Context) -> None
     client = app.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
     record = await Traces(ctx.database).get_record("ben")
-    assert (3, 1) == (record.up, record.down)
+    assert (record.up, record.down) == (3, 1)
 
 
 async def test_record_with_one_count_is_read(app: App, ctx: Context) -> None:
     await app.connection.client.document("contributors/ben").set({"down": 1})
     record = await Traces(ctx.database).get_record("ben")
-    assert (0, 1) == (record.up, record.down)
+    assert (record.up, record.down) == (0, 1)
 
 
 def _database(app: App) -> Database:

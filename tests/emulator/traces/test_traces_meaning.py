@@ -54,10 +54,10 @@ async def test_hidden_flagged_match_is_no_match(app: App) -> None:
     await add_votes(app, flagged, 2, **SPAM)
     query = "coroutine garbage collected by asyncio: weak reference"
     result = await call_result(app, "search_traces", STRANGER, query=query)
-    assert (False, True) == (result["matches"], set(hit_ids([result])) <= set(trace_ids))
+    assert (result["matches"], set(hit_ids([result])) <= set(trace_ids)) == (False, True)
     assert len(result["results"]) <= 3
     assert result["message"].startswith(NO_MATCHES)
-    assert flagged == (await search_ids(app, query=query, include_flagged=True))[0]
+    assert (await search_ids(app, query=query, include_flagged=True))[0] == flagged
 
 
 async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
@@ -67,7 +67,7 @@ async def test_of_two_equal_matches_the_trusted_ranks_first(app: App) -> None:
         await store_trace(app, f"The frobnicator of type {name}") for name in ("A", "B two")
     ]
     hits = (await call_result(app, "search_traces", STRANGER, query=query))["results"]
-    assert trace_ids == hit_ids([{"results": hits}])
+    assert hit_ids([{"results": hits}]) == trace_ids
     assert hits[0]["score"] - hits[1]["score"] < 0.06
     await add_votes(app, trace_ids[1], 12)
     await add_votes(app, trace_ids[0], 7, **DOWN)
@@ -78,9 +78,9 @@ async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
     trace_id = await contribute(app, tags=["old"])
     await contribute(app, 3, "ben", tags=["old"])
     await call_result(app, "amend_trace", trace_id=trace_id, **sample(1, tags=["new"]))
-    assert trace_id == (await search_ids(app, query="background task vanishes silently"))[0]
-    assert [trace_id] == await search_ids(app, query="add_done_callback", limit=1)
-    assert [trace_id] == await search_ids(app, tags=["new"])
+    assert (await search_ids(app, query="background task vanishes silently"))[0] == trace_id
+    assert await search_ids(app, query="add_done_callback", limit=1) == [trace_id]
+    assert await search_ids(app, tags=["new"]) == [trace_id]
     assert trace_id not in await search_ids(app, tags=["old"])
     assert trace_id not in await search_ids(app, query="billing rates editable install", limit=1)
-    assert {"new": 1, "old": 1} == await tag_counts(app)
+    assert await tag_counts(app) == {"new": 1, "old": 1}

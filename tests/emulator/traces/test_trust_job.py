@@ -95,18 +95,18 @@ async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: i
     await damage(app, chance)
     clock.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample())
-    assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
+    assert (report.finished, report.failures, report.counts["busy"]) == (True, [], 0)
     assert report.counts["records"] <= 2
     await assert_tallies(app)
     clock.now += ROUND_INTERVAL
-    assert 1 == await documents_written(app)  # that the round has ended
+    assert await documents_written(app) == 1  # that the round has ended
 
 
 async def test_missing_record_is_restored(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 3)
     await app.connection.client.document("contributors/anna").delete()
-    assert Report(Counter(records=1)) == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report(Counter(records=1))
     await assert_tallies(app)
 
 
@@ -117,14 +117,14 @@ async def test_recent_votes_are_recounted_between_rounds(app: App, clock: Settab
     await vote(app, voted_on, "ben")
     for trace_id in (voted_on, other):
         await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
     sums = {
         name: data["tally"]["upvotes"]
         for name, data in (await stored_documents(app, "traces")).items()
     }
     assert {voted_on: 1, other: 40} == sums
     clock.now += ROUND_INTERVAL
-    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
     await assert_tallies(app)
 
 
@@ -138,7 +138,7 @@ async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) 
     await vote(app, trace_id, "ben")
     await set_fields(job_context(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += MAX_CLOCK_SKEW
-    assert Report(Counter(tallies=1)) == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report(Counter(tallies=1))
 
 
 async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
@@ -152,8 +152,8 @@ async def test_idle_run_costs_few_reads(app: App, clock: SettableClock) -> None:
         clock.advance(days=1)
         meter = Meter()
         ctx = app.context(Caller(), meter)
-        assert (0, Report()) == (await count_pending(ctx), await trust(ctx, ample()))
-        assert (0, True) == (meter.documents_written, meter.documents_read <= MAX_IDLE_READS)
+        assert (await count_pending(ctx), await trust(ctx, ample())) == (0, Report())
+        assert (meter.documents_written, meter.documents_read <= MAX_IDLE_READS) == (0, True)
 
 
 async def test_vote_before_a_correction_is_kept(
@@ -174,12 +174,12 @@ async def test_vote_before_a_correction_is_kept(
             await vote(app, trace_id, name)
 
         raced = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
-        assert 1 == (await trust(job_context(raced), ample())).counts["busy"]
+        assert (await trust(job_context(raced), ample())).counts["busy"] == 1
         await raced.aclose()
         clock.now += ROUND_INTERVAL
         await trust(job_context(app), ample())
         await assert_tallies(app)
-    assert 4 == (await stored_documents(app, "traces"))[trace_id]["tally"]["upvotes"]
+    assert (await stored_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
 
 async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> None:
@@ -207,7 +207,7 @@ async def test_runs_during_votes_lose_none(app: App, clock: SettableClock) -> No
     await trust(job_context(app), ample())
     await assert_tallies(app)
     tallies = [data["tally"] for data in (await stored_documents(app, "traces")).values()]
-    assert [10] * 3 == [tally["upvotes"] + tally["downvotes"] for tally in tallies]
+    assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
 
 
 async def test_unreadable_votes_block_no_other_trace(
@@ -223,8 +223,8 @@ async def test_unreadable_votes_block_no_other_trace(
     record = (await stored_documents(app, "contributors"))["anna"]
     report = await trust(job_context(app), ample())
     assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
-    assert Counter(tallies=2) == report.counts
-    assert record == (await stored_documents(app, "contributors"))["anna"]
+    assert report.counts == Counter(tallies=2)
+    assert (await stored_documents(app, "contributors"))["anna"] == record
 
 
 async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: SettableClock) -> None:
@@ -237,11 +237,11 @@ async def test_votes_on_erased_traces_stay_in_the_record(app: App, clock: Settab
         await purge(job_context(app), nothing())
     stored = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
-        assert stored == (await stored_documents(app, "contributors"))["anna"]
-        assert Report() == await trust(job_context(app), ample())
+        assert (await stored_documents(app, "contributors"))["anna"] == stored
+        assert await trust(job_context(app), ample()) == Report()
         await purge(job_context(app), ample())
         clock.now += ROUND_INTERVAL
-    assert Report() == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report()
 
 
 async def test_run_without_time_does_one_contributor(app: App, clock: SettableClock) -> None:
@@ -249,10 +249,10 @@ async def test_run_without_time_does_one_contributor(app: App, clock: SettableCl
         await add_votes(app, await contribute(app, number, PEOPLE[number]), 2)
     await damage(app, random.Random(3))  # noqa: S311 - no secret
     finished = [(await trust(job_context(app), nothing())).finished for _ in range(4)]
-    assert [False, False, False, True] == finished
+    assert finished == [False, False, False, True]
     await assert_tallies(app)
     clock.advance(days=1)
-    assert 0 == await count_pending(job_context(app))
+    assert await count_pending(job_context(app)) == 0
 
 
 async def test_run_killed_after_any_commit_is_continued(
@@ -288,11 +288,11 @@ async def test_run_killed_after_any_commit_is_continued(
 
 async def test_concurrent_runs_exclude_each_other(app: App) -> None:
     outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
-    assert {Report, AlreadyRunning} == set(map(type, outcomes))
+    assert set(map(type, outcomes)) == {Report, AlreadyRunning}
 
 
 async def test_run_without_traces_does_nothing(app: App, clock: SettableClock) -> None:
-    assert Report() == await trust(job_context(app), ample())
+    assert await trust(job_context(app), ample()) == Report()
     clock.advance(days=1)
-    assert (0, 0) == (await documents_written(app), await count_pending(job_context(app)))
-    assert {"trust"} == set(await documents(job_context(app), "meta"))
+    assert (await documents_written(app), await count_pending(job_context(app))) == (0, 0)
+    assert set(await documents(job_context(app), "meta")) == {"trust"}

@@ -49,7 +49,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
         assert -signal.SIGKILL == run_until_killed(project, commits)
     day.now += ROUND_INTERVAL
     report = await trust(job_context(app), ample())
-    assert (True, []) == (report.finished, report.failures)
+    assert (report.finished, report.failures) == (True, [])
     await assert_tallies(app)
     await app.aclose()
 

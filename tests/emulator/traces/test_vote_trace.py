@@ -25,13 +25,13 @@ pytestmark = pytest.mark.anyio
 
 
 async def vote_state(app: App, trace_id: str) -> tuple[int, int, str]:
-    """The numbers of upvotes and downvotes, and the status."""
+    """Return the numbers of upvotes and downvotes, and the status."""
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     return trace["upvotes"], trace["downvotes"], trace["status"]
 
 
 async def record(app: App, user: str) -> dict[str, int]:
-    """The stored record of a contributor."""
+    """Return the stored record of a contributor."""
     stored = (await stored_documents(app, "contributors")).get(user, {})
     return {"up": 0, "down": 0} | stored
 
@@ -71,50 +71,50 @@ async def test_same_vote_changes_nothing(app: App) -> None:
     before = await stored_documents(app, "traces")
     again = await call(app, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No.")
     assert again.result
-    assert (False, "down", "down", 1) == (
+    assert (
         again.result["changed"],
         again.result["vote"],
         again.result["former"],
         again.result["downvotes"],
-    )
+    ) == (False, "down", "down", 1)
     assert "undo" not in again.result
-    assert 0 == again.receipt.documents_written
+    assert again.receipt.documents_written == 0
     assert "Nothing changed" in str(again.text)
-    assert before == await stored_documents(app, "traces")
+    assert await stored_documents(app, "traces") == before
 
 
 async def test_vote_can_be_changed(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     changed = await vote(app, trace_id, "ben", **DOWN)
-    assert ("up", "down", 0, 1) == (
+    assert (
         changed["former"],
         changed["vote"],
         changed["upvotes"],
         changed["downvotes"],
-    )
-    assert (0, 1, "pending") == await vote_state(app, trace_id)
-    assert {"up": 0, "down": 1} == await record(app, ANNA)
+    ) == ("up", "down", 0, 1)
+    assert await vote_state(app, trace_id) == (0, 1, "pending")
+    assert await record(app, ANNA) == {"up": 0, "down": 1}
 
 
 async def test_another_feedback_tag_is_another_vote(app: App) -> None:
     trace_id = await contribute(app)
     for user in ("ben", "carl"):
         await vote(app, trace_id, user, **DOWN)
-    assert (0, 2, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (0, 2, "pending")
     for user in ("ben", "carl"):
         assert (await vote(app, trace_id, user, **SPAM))["changed"]
-    assert (0, 2, "flagged") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (0, 2, "flagged")
 
 
 async def test_vote_can_be_withdrawn(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
     result = await vote(app, trace_id, "ben", vote_type="none")
-    assert ("up", True, 0.0) == (result["former"], result["changed"], result["trust"])
+    assert (result["former"], result["changed"], result["trust"]) == ("up", True, 0.0)
     assert "vote" not in result
-    assert (0, 0, "pending") == await vote_state(app, trace_id)
-    assert {"up": 0, "down": 0} == await record(app, ANNA)
+    assert await vote_state(app, trace_id) == (0, 0, "pending")
+    assert await record(app, ANNA) == {"up": 0, "down": 0}
     again = await vote(app, trace_id, "ben", vote_type="none")
     assert not again["changed"]
     assert "your_vote" not in await call_result(app, "get_trace", "ben", trace_id=trace_id)
@@ -149,15 +149,15 @@ async def test_contributor_cannot_vote_on_the_own_trace(app: App) -> None:
     trace_id = await contribute(app)
     for arguments in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
         error = await call_error(app, "vote_trace", ANNA, trace_id=trace_id, **arguments)
-        assert "FORBIDDEN" == error.code
+        assert error.code == "FORBIDDEN"
         assert "amend" in error.message
-    assert (0, 0, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (0, 0, "pending")
 
 
 async def test_vote_down_requires_a_feedback_tag(app: App) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="down")
-    assert ("VALIDATION_ERROR", {"feedback_tag"}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"feedback_tag"})
     for tag in ("outdated", "wrong", "security_concern", "spam"):
         assert tag in error.message
 
@@ -168,7 +168,7 @@ async def test_feedback_tag_is_refused_without_a_vote_down(app: App, vote_type: 
     error = await call_error(
         app, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_tag="wrong"
     )
-    assert ("VALIDATION_ERROR", {"feedback_tag"}) == (error.code, set(error.details))
+    assert (error.code, set(error.details)) == ("VALIDATION_ERROR", {"feedback_tag"})
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ async def test_feedback_tag_is_refused_without_a_vote_down(app: App, vote_type: 
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
     trace_id = await contribute(app)
     error = await call_error(app, "vote_trace", "ben", **({"trace_id": trace_id} | invalid))
-    assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
-    assert (0, 0, "pending") == await vote_state(app, trace_id)
+    assert (error.code, field in error.details) == ("VALIDATION_ERROR", True)
+    assert await vote_state(app, trace_id) == (0, 0, "pending")
 
 
 async def test_longest_feedback_is_stored(app: App) -> None:
@@ -204,22 +204,22 @@ async def test_longest_feedback_is_stored(app: App) -> None:
 async def test_blank_feedback_is_dropped(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text=" \n\t")
-    assert [] == (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"] == []
 
 
 async def test_feedback_text_alone_can_be_changed(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **DOWN, feedback_text="First.")
     changed = await vote(app, trace_id, "ben", **DOWN, feedback_text="Second.")
-    assert (True, 1) == (changed["changed"], changed["downvotes"])
+    assert (changed["changed"], changed["downvotes"]) == (True, 1)
     [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
-    assert "Second." == feedback["feedback_text"]
+    assert feedback["feedback_text"] == "Second."
 
 
 @pytest.mark.parametrize("trace_id", ["0123456789abcdef", "missing"])
 async def test_missing_trace_is_not_found(app: App, trace_id: str) -> None:
     error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
     assert "search_traces" in error.message
 
 
@@ -227,7 +227,7 @@ async def test_withdrawn_trace_is_not_found(app: App) -> None:
     trace_id = await contribute(app)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
     error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
 
 
 async def test_one_vote_validates_nothing(app: App) -> None:
@@ -235,7 +235,7 @@ async def test_one_vote_validates_nothing(app: App) -> None:
     popular = await contribute(app, 1, "ben")
     await add_votes(app, popular, 12)
     trace_id = await contribute(app)
-    assert "pending" == (await vote(app, trace_id, "ben"))["status"]
+    assert (await vote(app, trace_id, "ben"))["status"] == "pending"
 
 
 async def test_vote_of_a_good_record_weighs_more(app: App) -> None:
@@ -256,29 +256,29 @@ async def test_weight_is_fixed_when_the_vote_is_given(app: App) -> None:
     await vote(app, trace_id, "ben", vote_type="none")
     assert (await vote(app, trace_id, "ben"))["trust"] > before
     await vote(app, trace_id, "ben", vote_type="none")
-    assert (0, 0, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (0, 0, "pending")
 
 
 async def test_votes_validate_a_trace_and_revoke_it(app: App) -> None:
     trace_id = await contribute(app)
     statuses = [(await vote(app, trace_id, f"friend{number}"))["status"] for number in range(4)]
-    assert ["pending", "pending", "pending", "validated"] == statuses
+    assert statuses == ["pending", "pending", "pending", "validated"]
     await add_votes(app, trace_id, 2, "foe", **DOWN)
-    assert (4, 2, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (4, 2, "pending")
 
 
 async def test_flagged_trace_is_hidden_unless_included(app: App) -> None:
     trace_id = await contribute(app)
     arguments: list[dict[str, Any]] = [{"query": sample(0)["title"]}, {"tags": ["src-layout"]}]
     await vote(app, trace_id, "ben", **SPAM)
-    assert [[trace_id]] * 2 == [await search_ids(app, **query) for query in arguments]
+    assert [await search_ids(app, **query) for query in arguments] == [[trace_id]] * 2
     await vote(app, trace_id, "carl", vote_type="down", feedback_tag="security_concern")
-    assert [[]] * 2 == [await search_ids(app, **query) for query in arguments]
-    assert [[trace_id]] * 2 == [
-        await search_ids(app, **query, include_flagged=True) for query in arguments
-    ]
+    assert [await search_ids(app, **query) for query in arguments] == [[]] * 2
+    assert [await search_ids(app, **query, include_flagged=True) for query in arguments] == [
+        [trace_id]
+    ] * 2
     await vote(app, trace_id, "carl", vote_type="none")
-    assert [[trace_id]] * 2 == [await search_ids(app, **query) for query in arguments]
+    assert [await search_ids(app, **query) for query in arguments] == [[trace_id]] * 2
 
 
 async def test_vote_takes_two_round_trips(app: App) -> None:
@@ -286,11 +286,11 @@ async def test_vote_takes_two_round_trips(app: App) -> None:
     answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     # Read: the trace, the vote and the voter's record. Written: the trace, the vote, the
     # contributor's record and the answer.
-    assert (2, 3, 4) == (
+    assert (
         answer.receipt.round_trips,
         answer.receipt.documents_read,
         answer.receipt.documents_written,
-    )
+    ) == (2, 3, 4)
 
 
 async def test_same_key_votes_once(app: App) -> None:
@@ -300,9 +300,9 @@ async def test_same_key_votes_once(app: App) -> None:
     await vote(app, trace_id, "ben", vote_type="none")
     again = await call(app, "vote_trace", "ben", **arguments)
     assert again.receipt.replayed
-    assert (0, 0, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (0, 0, "pending")
     await call_result(app, "vote_trace", "carl", **arguments)
-    assert (1, 0, "pending") == await vote_state(app, trace_id)
+    assert await vote_state(app, trace_id) == (1, 0, "pending")
 
 
 @pytest.mark.parametrize("vote_type", ["up", "none"])
@@ -312,4 +312,4 @@ async def test_feedback_text_is_refused_without_a_vote_down(app: App, vote_type:
     error = await call_error(
         app, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_text="Nice."
     )
-    assert {"feedback_text": "only when vote_type is down"} == error.details
+    assert error.details == {"feedback_text": "only when vote_type is down"}

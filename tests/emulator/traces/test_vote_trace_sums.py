@@ -67,7 +67,7 @@ class History:
         answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **choice)
         if self.owners[trace_id] == user:
             assert answer.error
-            assert "FORBIDDEN" == answer.error.code
+            assert answer.error.code == "FORBIDDEN"
             return
         assert answer.result, answer.error
         before = self.votes.get((trace_id, user), {"vote_type": "none"})
@@ -94,7 +94,7 @@ class History:
             trace_id=trace_id,
             tags=[f"number-{next(self.numbers)}"],
         )
-        assert ["tags"] == answer["changed"]
+        assert answer["changed"] == ["tags"]
 
     async def hide(self, trace_id: str) -> None:
         """Withdraw and restore a trace."""
@@ -155,10 +155,10 @@ async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
             for number, arguments in enumerate(votes)
         )
     )
-    assert [None] * 15 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 15
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert (5, 10) == (trace["upvotes"], trace["downvotes"])
-    assert 15 == len(await stored_votes(app, trace_id))
+    assert (trace["upvotes"], trace["downvotes"]) == (5, 10)
+    assert len(await stored_votes(app, trace_id)) == 15
     counts = [
         answer.result["upvotes"] + answer.result["downvotes"] for answer in answers if answer.result
     ]
@@ -172,7 +172,7 @@ async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     answers = await asyncio.gather(
         *(call(app, "vote_trace", "ben", trace_id=trace_id, **arguments) for arguments in votes)
     )
-    assert [None] * 12 == [answer.error for answer in answers]
+    assert [answer.error for answer in answers] == [None] * 12
     assert len(await stored_votes(app, trace_id)) <= 1
     await assert_tallies(app)
 
@@ -188,7 +188,7 @@ async def test_concurrent_votes_keep_the_record_exact(
             for number in range(6)
         )
     )
-    assert {"up": 12, "down": 12} == (await stored_documents(app, "contributors"))["anna"]
+    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 12, "down": 12}
     await assert_tallies(app)
 
 
@@ -198,14 +198,14 @@ async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
     amended = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
-    assert "pending" == amended["status"]
+    assert amended["status"] == "pending"
     trace = await call_result(app, "get_trace", "voter0", trace_id=trace_id)
-    assert (0, 0, 0.0) == (trace["upvotes"], trace["downvotes"], trace["trust"])
+    assert (trace["upvotes"], trace["downvotes"], trace["trust"]) == (0, 0, 0.0)
     assert "your_vote" not in trace
     again = await vote(app, trace_id, "voter0")
-    assert (True, 1) == (again["changed"], again["upvotes"])
+    assert (again["changed"], again["upvotes"]) == (True, 1)
     assert "former" not in again
-    assert {"up": 4} == (await stored_documents(app, "contributors"))["anna"]
+    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 4}
     await assert_tallies(app)
 
 
@@ -217,15 +217,15 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
         dots = f"Buy this.{'.' * number}"
         await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
-    assert ("flagged", 2) == (trace["status"], trace["downvotes"])
-    assert [True, True] == [feedback["earlier"] for feedback in trace["feedback"]]
+    assert (trace["status"], trace["downvotes"]) == ("flagged", 2)
+    assert [feedback["earlier"] for feedback in trace["feedback"]] == [True, True]
     assert "on an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
     convinced = await vote(app, trace_id, "ben")
-    assert ("down", "pending", 1) == (
+    assert (
         convinced["former"],
         convinced["status"],
         convinced["downvotes"],
-    )
+    ) == ("down", "pending", 1)
     await assert_tallies(app)
 
 
@@ -233,7 +233,7 @@ async def test_change_of_tags_keeps_the_votes(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 4)
     amended = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
-    assert "validated" == amended["status"]
+    assert amended["status"] == "validated"
     await assert_tallies(app)
 
 
@@ -244,7 +244,7 @@ async def test_change_of_title_resets_upvotes(app: App) -> None:
     amended = await call_result(
         app, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
     )
-    assert "pending" == amended["status"]
+    assert amended["status"] == "pending"
     await assert_tallies(app)
 
 
@@ -275,8 +275,8 @@ async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
         for number in range(12)
     )
     answers = await asyncio.gather(*voting, *amending)
-    assert [None] * 15 == [answer.error for answer in answers]
-    assert 4 == (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"]
+    assert [answer.error for answer in answers] == [None] * 15
+    assert (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"] == 4
     await assert_tallies(app)
 
 
@@ -291,7 +291,7 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     )
     refusals = {answer.error.code for answer in answers if answer.error}
     assert refusals <= {"NOT_FOUND"}
-    assert [] == await search_ids(app, query=sample(0)["title"])
+    assert await search_ids(app, query=sample(0)["title"]) == []
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     counted = sum(answer.error is None for answer in answers[:8])
     trace = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
@@ -306,7 +306,7 @@ async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
     assert (await vote(app, trace_id, "ben", vote_type="none"))["changed"]
-    assert {"up": 0, "down": 1} == (await stored_documents(app, "contributors"))["anna"]
+    assert (await stored_documents(app, "contributors"))["anna"] == {"up": 0, "down": 1}
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]

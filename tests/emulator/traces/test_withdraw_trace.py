@@ -49,10 +49,10 @@ async def test_only_its_contributor_reads_a_withdrawn_trace(app: App) -> None:
             assert trace_id not in await search_ids(app, user, **arguments, include_flagged=True)
     for user in (STRANGER, "ben"):
         error = await call_error(app, "get_trace", user, trace_id=trace_id)
-        assert "NOT_FOUND" == error.code
+        assert error.code == "NOT_FOUND"
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert ("withdrawn", sample(0)["solution_text"]) == (trace["status"], trace["solution_text"])
-    assert {"python": 1, "asyncio": 1} == await tag_counts(app)
+    assert await tag_counts(app) == {"python": 1, "asyncio": 1}
 
 
 async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
@@ -74,7 +74,7 @@ async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
     common = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
     back = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
-    assert common | {"status": "withdrawn", "undo": back} == await withdraw(app, trace_id)
+    assert await withdraw(app, trace_id) == common | {"status": "withdrawn", "undo": back}
     again = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
     result = await withdraw(app, trace_id, withdrawn=False)
     assert common | {"status": "pending", "undo": again} == result
@@ -95,9 +95,9 @@ async def test_votes_survive(app: App) -> None:
     before = await call_result(app, "get_trace", "ben", trace_id=trace_id)
     record = await stored_documents(app, "contributors")
     await withdraw(app, trace_id)
-    assert "validated" == (await withdraw(app, trace_id, withdrawn=False))["status"]
-    assert before == await call_result(app, "get_trace", "ben", trace_id=trace_id)
-    assert record == await stored_documents(app, "contributors")
+    assert (await withdraw(app, trace_id, withdrawn=False))["status"] == "validated"
+    assert await call_result(app, "get_trace", "ben", trace_id=trace_id) == before
+    assert await stored_documents(app, "contributors") == record
 
 
 async def test_restored_trace_is_found_as_before(app: App) -> None:
@@ -117,7 +117,7 @@ async def test_withdrawing_twice_changes_nothing(app: App) -> None:
         again = await withdraw(app, trace_id, withdrawn=withdrawn)
         assert not again["changed"]
         assert "undo" not in again
-        assert before == await stored_documents(app, "trace_lexicon")
+        assert await stored_documents(app, "trace_lexicon") == before
 
 
 async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
@@ -131,16 +131,16 @@ async def test_only_its_contributor_withdraws_a_trace(app: App) -> None:
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
     await withdraw(app, trace_id)
     error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
 
 
 async def test_concurrent_withdrawals_change_it_once(app: App) -> None:
     trace_id = await contribute(app)
     answers = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
-    assert 1 == sum(answer["changed"] for answer in answers)
-    assert {} == await tag_counts(app)
+    assert sum(answer["changed"] for answer in answers) == 1
+    assert await tag_counts(app) == {}
     totals = (await stored_documents(app, "meta"))["trace_lexicon"]
-    assert {"documents": 0, "length": 0} == totals
+    assert totals == {"documents": 0, "length": 0}
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
@@ -151,7 +151,7 @@ async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: Wo
     answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
     embedder.down = False
     assert answer.error
-    assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
+    assert (answer.error.code, answer.error.details["outcome"]) == ("UNAVAILABLE", "nothing_done")
     assert (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 
@@ -160,7 +160,7 @@ async def test_withdrawn_trace_is_not_loaded_for_search(app: App) -> None:
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
     traces = Traces(app.context(Caller(), Meter()).database)
-    assert [] == await traces.get_all([trace_id])
+    assert await traces.get_all([trace_id]) == []
 
 
 async def test_withdrawal_takes_at_most_four_round_trips(app: App) -> None:

@@ -73,7 +73,7 @@ async def test_a_partly_erased_workspace_is_not_found(app: App) -> None:
         arguments: Any = {"scope": scope, "task_id": "notes"}
         never = await extract_error(app, QUESTION, document=UNKNOWN, **arguments)
         error = await extract_error(app, QUESTION, document=document, **arguments)
-        assert "NOT_FOUND" == error.code
+        assert error.code == "NOT_FOUND"
         assert never == error
     error = await extract_error(app, QUESTION, scope="task", task_id="notes")
     never = await extract_error(app, QUESTION, scope="task", task_id="never")
@@ -91,8 +91,8 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     whole = await extract_result(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
     error = await extract_error(app, QUESTION, document=old["document"], task_id="notes")
-    assert "NOT_FOUND" == error.code
-    assert [] == orphans(await everything(ctx.database.client))
+    assert error.code == "NOT_FOUND"
+    assert orphans(await everything(ctx.database.client)) == []
     assert 4 + len(text.split("\n\n")) == len(await write_times(ctx, "users/"))
 
 
@@ -102,9 +102,9 @@ async def test_an_upload_erased_meanwhile_leaves_nothing(
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
     app = App(settings, embedder=embedder)
     error = await extract_error(app, QUESTION, materials=TEXT, task_id="notes")
-    assert (True, "CONFLICT") == (embedder.done, error.code)
-    assert {} == await write_times(job_context(app), "users/")
-    assert MAST == (await upload_text(app, "notes"))["contexts"][0]
+    assert (embedder.done, error.code) == (True, "CONFLICT")
+    assert await write_times(job_context(app), "users/") == {}
+    assert (await upload_text(app, "notes"))["contexts"][0] == MAST
     await app.aclose()
 
 
@@ -139,7 +139,7 @@ async def test_no_answer_is_stored_for_an_erased_workspace(
     assert embedder.done
     paths = await write_times(job_context(app), "users/")
     await app.aclose()
-    assert {} == paths
+    assert paths == {}
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
@@ -154,8 +154,8 @@ async def test_an_overtaken_erasure_deletes_no_later_upload(app: App, commits: i
     result = await upload_text(app, "notes", idempotency_key="two")
     assert not result["known"]
     whole = await write_times(ctx, "users/")
-    assert [] == [deleted async for deleted in pages if deleted.total()]
-    assert whole == await write_times(ctx, "users/")
+    assert [deleted async for deleted in pages if deleted.total()] == []
+    assert await write_times(ctx, "users/") == whole
 
 
 class OvertakenEmbedder(WordEmbedder):
@@ -178,7 +178,7 @@ class OvertakenEmbedder(WordEmbedder):
                 await erase(ctx, "notes")
                 other.embedder.down = True  # type: ignore[attr-defined]
                 error = await extract_error(other, QUESTION, materials=self._text, task_id="notes")
-                assert "UNAVAILABLE" == error.code
+                assert error.code == "UNAVAILABLE"
         return await super().embed(texts, purpose)
 
 
@@ -189,7 +189,7 @@ async def test_an_erased_and_repeated_upload_is_never_half_visible(
     embedder = OvertakenEmbedder(settings, text)
     app = App(settings, embedder=embedder)
     await call_extract(app, QUESTION, materials=text, task_id="notes")
-    assert 3 == embedder.batches
+    assert embedder.batches == 3
     answer = await call_extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
     passages = [path for path in await write_times(job_context(app)) if "/passages/" in path]
     await app.aclose()

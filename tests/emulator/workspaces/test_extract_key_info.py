@@ -16,22 +16,22 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT)
-    assert BREAD == result["contexts"][0]
+    assert result["contexts"][0] == BREAD
     first = result["passages"][0]
-    assert BREAD == TEXT[first["start"] : first["end"]]
-    assert (2, 4, False, "ready") == (
+    assert TEXT[first["start"] : first["end"]] == BREAD
+    assert (
         first["position"],
         result["considered"],
         result["known"],
         result["status"],
-    )
+    ) == (2, 4, False, "ready")
 
 
 async def test_a_known_text_gives_the_same_answer(app: App) -> None:
     first = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
     second = await extract_result(app, "Where does a comet's tail point?", materials=TEXT)
     assert first | {"known": True} == second
-    assert COMET == second["contexts"][0]
+    assert second["contexts"][0] == COMET
     by_id = await extract_result(
         app, "Where does a comet's tail point?", document=first["document"]
     )
@@ -42,5 +42,5 @@ async def test_scope_task_searches_all_texts(app: App) -> None:
     await extract_result(app, "comet", materials=COMET)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "What does rye bread need?", scope="task")
-    assert [BREAD, COMET] == result["contexts"]
-    assert 2 == result["considered"]
+    assert result["contexts"] == [BREAD, COMET]
+    assert result["considered"] == 2

@@ -40,38 +40,38 @@ async def open_app(project: str, embedder: Embedder) -> AsyncIterator[Callable[.
 
 
 async def count_contexts(app: App, **arguments: Any) -> int:
-    """The number of contexts that a call returns for a text of thirty passages."""
+    """Return the number of contexts that a call returns for a text of thirty passages."""
     return len((await extract_result(app, "log", materials=LINES, **arguments))["contexts"])
 
 
 async def test_five_contexts_are_the_default(app: App) -> None:
-    assert 5 == await count_contexts(app)
-    assert 5 == await count_contexts(app, top_k=None)
+    assert await count_contexts(app) == 5
+    assert await count_contexts(app, top_k=None) == 5
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 19, 20])
 async def test_top_k_contexts_are_returned(app: App, top_k: int) -> None:
-    assert top_k == await count_contexts(app, top_k=top_k)
+    assert await count_contexts(app, top_k=top_k) == top_k
 
 
 async def test_both_spellings_of_top_k_are_accepted(app: App) -> None:
-    assert (7, 7, 7) == (
+    assert (
         await count_contexts(app, top_k=7),
         await count_contexts(app, topK=7),
         await count_contexts(app, topK=7.0),
-    )
+    ) == (7, 7, 7)
 
 
 async def test_all_passages_are_returned_if_fewer_than_top_k(app: App) -> None:
     result = await extract_result(app, "comet", materials=TEXT, top_k=20)
-    assert (4, 4, 4) == (len(result["contexts"]), len(result["passages"]), result["considered"])
+    assert (len(result["contexts"]), len(result["passages"]), result["considered"]) == (4, 4, 4)
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 21, 10**30, 1.5, "5", "", True, [5], {"k": 5}])
 @pytest.mark.parametrize("name", ["top_k", "topK"])
 async def test_an_invalid_top_k_is_refused(app: App, name: str, top_k: Any) -> None:
     error = await extract_error(app, "log", materials=LINES, **{name: top_k})
-    assert ("VALIDATION_ERROR", 1) == (error.code, len(error.details or {}))
+    assert (error.code, len(error.details or {})) == ("VALIDATION_ERROR", 1)
     assert {*(error.details or {})} <= {"top_k", "topK"}
 
 
@@ -91,9 +91,9 @@ async def test_the_default_and_the_limit_of_top_k_are_settings(
     open_app: Callable[..., App],
 ) -> None:
     app = open_app(extract_top_k=3, extract_top_k_limit=25)
-    assert (3, 25) == (await count_contexts(app), await count_contexts(app, top_k=25))
+    assert (await count_contexts(app), await count_contexts(app, top_k=25)) == (3, 25)
     error = await extract_error(app, "log", materials=LINES, top_k=26)
-    assert {"top_k": "must be at most 25"} == error.details
+    assert error.details == {"top_k": "must be at most 25"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_the_default_and_the_limit_of_top_k_are_settings(
 )
 async def test_a_query_without_text_is_refused(app: App, query: Any) -> None:
     error = await extract_error(app, query, materials=TEXT)
-    assert ("VALIDATION_ERROR", {"query"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"query"})
 
 
 async def test_a_query_too_long_names_the_limit(app: App) -> None:
@@ -130,49 +130,49 @@ async def test_white_space_around_a_query_does_not_matter(app: App) -> None:
 )
 async def test_blank_materials_are_refused(app: App, materials: Any) -> None:
     error = await extract_error(app, "comet", materials=materials)
-    assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"materials"})
 
 
 async def test_a_call_without_a_text_is_refused(app: App) -> None:
     error = await extract_error(app, "comet")
-    assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"materials"})
 
 
 async def test_materials_and_document_together_are_refused(app: App) -> None:
     document = (await extract_result(app, "comet", materials=TEXT))["document"]
     error = await extract_error(app, "comet", materials=TEXT, document=document)
-    assert ("VALIDATION_ERROR", {"document"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"document"})
 
 
 @pytest.mark.parametrize("document", ["", "x", "../" * 10, MISSING.upper() + "A", 5, "é" * 32])
 async def test_a_malformed_document_id_is_refused(app: App, document: Any) -> None:
     error = await extract_error(app, "comet", document=document)
-    assert ("VALIDATION_ERROR", {"document"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"document"})
 
 
 @pytest.mark.parametrize("scope", ["materials", "task"])
 async def test_an_unknown_document_is_not_found(app: App, scope: str) -> None:
     error = await extract_error(app, "comet", document=MISSING, scope=scope)
-    assert ("NOT_FOUND", {"document"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("NOT_FOUND", {"document"})
     assert "materials" in error.message
 
 
 async def test_a_document_of_another_workspace_is_not_found(app: App) -> None:
     document = (await extract_result(app, "comet", materials=TEXT, task_id="one"))["document"]
     error = await extract_error(app, "comet", document=document, task_id="two")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
     assert "two" in error.message
 
 
 async def test_an_empty_workspace_is_not_found(app: App) -> None:
     error = await extract_error(app, "comet", scope="task", task_id="empty")
-    assert ("NOT_FOUND", {"task_id"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("NOT_FOUND", {"task_id"})
 
 
 @pytest.mark.parametrize("scope", ["", "all", "TASK", None, 1, ["task"]])
 async def test_an_unknown_scope_is_refused(app: App, scope: Any) -> None:
     error = await extract_error(app, "comet", materials=TEXT, scope=scope)
-    assert ("VALIDATION_ERROR", {"scope"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"scope"})
     assert ("materials" in error.message, "task" in error.message) == (True, True)
 
 
@@ -181,8 +181,10 @@ async def test_the_default_scope_is_the_text_alone(app: App) -> None:
     only = await extract_result(app, "comet", materials=BREAD)
     same = await extract_result(app, "comet", materials=BREAD, scope="materials")
     both = await extract_result(app, "comet", materials=BREAD, scope="task")
-    assert [[BREAD], [BREAD], [COMET, BREAD]] == [
-        result["contexts"] for result in (only, same, both)
+    assert [result["contexts"] for result in (only, same, both)] == [
+        [BREAD],
+        [BREAD],
+        [COMET, BREAD],
     ]
 
 
@@ -191,11 +193,11 @@ async def test_scope_task_includes_a_new_text(
 ) -> None:
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "comet", materials=COMET, scope="task")
-    assert (2, False, [COMET, BREAD]) == (
+    assert (
         result["considered"],
         result["known"],
         result["contexts"],
-    )
+    ) == (2, False, [COMET, BREAD])
 
 
 async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
@@ -203,7 +205,7 @@ async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
     await extract_result(app, "bread", materials=BREAD)
     alone = await extract_result(app, "comet", document=document)
     of_task = await extract_result(app, "comet", document=document, scope="task")
-    assert [[COMET], [COMET, BREAD]] == [result["contexts"] for result in (alone, of_task)]
+    assert [result["contexts"] for result in (alone, of_task)] == [[COMET], [COMET, BREAD]]
     assert [(document, True)] * 2 == [
         (result["document"], result["known"]) for result in (alone, of_task)
     ]
@@ -212,13 +214,13 @@ async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
 @pytest.mark.parametrize("task_id", ["", " ", "\t\n", "\u3000"])
 async def test_a_blank_task_id_is_refused(app: App, task_id: str) -> None:
     error = await extract_error(app, "comet", materials=TEXT, task_id=task_id)
-    assert ("VALIDATION_ERROR", {"task_id"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"task_id"})
 
 
 @pytest.mark.parametrize("task_id", [5, True, ["a"], "x" * 201])
 async def test_an_invalid_task_id_is_refused(app: App, task_id: Any) -> None:
     error = await extract_error(app, "comet", materials=TEXT, task_id=task_id)
-    assert ("VALIDATION_ERROR", {"task_id"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"task_id"})
 
 
 ODD: Final = ("a b", "a-b", "a.b", "../..", "__a__", ".", "é", "日本語 🍞", "/", "\x00", "x" * 190)
@@ -243,10 +245,12 @@ async def test_the_workspace_is_the_argument_the_key_or_default(
     named = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
     of_key = await extract_result(app, "comet", essay, materials=TEXT)
     neither = await extract_result(app, "comet", materials=TEXT)
-    assert ["thesis", "essay", "default"] == [
-        result["task_id"] for result in (named, of_key, neither)
+    assert [result["task_id"] for result in (named, of_key, neither)] == [
+        "thesis",
+        "essay",
+        "default",
     ]
-    assert [False] * 3 == [result["known"] for result in (named, of_key, neither)]
+    assert [result["known"] for result in (named, of_key, neither)] == [False] * 3
 
 
 @pytest.mark.parametrize("name", ["material", "text", "k", "user_id", "top_K", "Query"])
@@ -259,12 +263,12 @@ async def test_an_unknown_field_is_refused_with_the_valid_ones(app: App, name: s
 
 async def test_all_invalid_fields_are_named_at_once(app: App) -> None:
     error = await extract_error(app, "", materials=5, top_k=0, scope="all")
-    assert {"query", "materials", "top_k", "scope"} == {*(error.details or {})}
+    assert {*(error.details or {})} == {"query", "materials", "top_k", "scope"}
 
 
 async def test_a_refused_call_stores_and_costs_nothing(app: App) -> None:
     answer = await call_extract(app, "comet", materials=TEXT, top_k=21)
-    assert (0, 0) == (answer.receipt.documents_read, answer.receipt.documents_written)
+    assert (answer.receipt.documents_read, answer.receipt.documents_written) == (0, 0)
     assert (await extract_result(app, "comet", materials=TEXT))["known"] is False
 
 
@@ -317,6 +321,6 @@ async def test_an_answer_fits_the_declared_schema(app: App) -> None:
     for arguments in ({}, {"scope": "task"}, {"top_k": 1}):
         result = await extract_result(app, "comet", materials=TEXT, **arguments)
         assert_matches_schema(result, declared["outputSchema"])
-    assert {"query"} == set(declared["inputSchema"]["required"])
+    assert set(declared["inputSchema"]["required"]) == {"query"}
     described = declared["inputSchema"]["properties"].values()
     assert all(field.get("description") for field in described)

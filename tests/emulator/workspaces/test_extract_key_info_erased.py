@@ -110,15 +110,15 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     documents = await stored_contents(app)
     erasing = documents.get("default", {}).get("erasing")
     if not erasing and documents.get(f"default/documents/{ID}", {}).get("status") == "ready":
-        assert (project_id, {}) == (project_id, difference(documents_expected, documents))
+        assert (project_id, difference(documents_expected, documents)) == (project_id, {})
     else:
         await assert_not_found(app, TEXT)
     result = await extract_result(app, QUERY, materials=TEXT)
     assert (project_id, answer | {"known": result["known"]}) == (project_id, result)
-    assert (project_id, {}) == (
+    assert (
         project_id,
         difference(documents_expected, await stored_contents(app)),
-    )
+    ) == (project_id, {})
 
 
 @SOME_OR_ALL
@@ -154,9 +154,9 @@ async def test_a_document_erased_while_deferred_is_gone(
         answer = await ask(arriving, materials=TEXT)
         if arriving.commits < commits:
             break
-        assert (commits, {}) == (commits, await stored_contents(other))
+        assert (commits, await stored_contents(other)) == (commits, {})
         assert answer.error is None or "CONFLICT" == answer.error.code
-        assert "NOT_FOUND" == await error_code(other, document=ID)
+        assert await error_code(other, document=ID) == "NOT_FOUND"
     assert commits > 4
 
 
@@ -166,12 +166,12 @@ async def test_a_document_erased_while_resumed_is_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits, short=True)
-        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
+        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
         asking = open_app(commits, after(commits, partial(erase, other)))
         answer = await ask(asking, document=ID)
         if asking.commits < commits:
             break
-        assert (commits, {}) == (commits, await stored_contents(other))
+        assert (commits, await stored_contents(other)) == (commits, {})
         assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -183,13 +183,13 @@ async def test_a_document_erased_during_the_job_is_gone(
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits, short=True)
-        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
+        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
         running = open_app(commits, after(commits, partial(erase, other)))
         report = await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
             break
         assert isinstance(report, Report)
-        assert (commits, {}) == (commits, await stored_contents(other))
+        assert (commits, await stored_contents(other)) == (commits, {})
         assert (commits, []) == (commits, report.failures)
         await assert_whole_or_gone(open_app(commits), expected)
     assert commits > 3
@@ -245,7 +245,7 @@ async def test_the_job_never_continues_another_upload(
 ) -> None:
     for commits in range(1, 20, step):
         other, broken = open_app(commits, short=True), open_app(commits, down=True)
-        assert "pending" == (await extract_result(other, QUERY, materials=TEXT))["status"]
+        assert (await extract_result(other, QUERY, materials=TEXT))["status"] == "pending"
         running = open_app(commits, after(commits, partial(erase_and_begin, other, broken)))
         await run_job(INGEST_MATERIALS, running)
         if running.commits < commits:
@@ -265,7 +265,7 @@ async def test_an_answer_of_an_erased_workspace_is_not_stored(
         await ask(arriving, materials=TEXT, idempotency_key="k")
         if arriving.commits < commits:
             break
-        assert (commits, []) == (commits, await stored_answers(other))
+        assert (commits, await stored_answers(other)) == (commits, [])
     assert commits > 4
 
 
@@ -278,15 +278,15 @@ async def test_two_erasures_at_once_both_end(open_app: Open, step: int) -> None:
         await erase(erasing)
         if erasing.commits < commits:
             break
-        assert (commits, {}, []) == (
+        assert (
             commits,
             await stored_contents(other),
             await stored_answers(other),
-        )
+        ) == (commits, {}, [])
     assert commits > 4
     await extract_result(other, QUERY, materials=TEXT)
     await asyncio.gather(*(erase(app) for app in (other, open_app(commits), other)))
-    assert {} == await stored_contents(other)
+    assert await stored_contents(other) == {}
 
 
 @pytest.mark.slow
@@ -304,7 +304,7 @@ async def test_a_partly_erased_workspace_can_be_purged(
         await assert_not_found(app, TEXT)
         if then == "purge":
             await run_job(PURGE, app)
-            assert (commits, {}) == (commits, await stored_contents(app))
+            assert (commits, await stored_contents(app)) == (commits, {})
         await assert_whole_or_gone(app, expected)
     assert commits > 4
 
@@ -322,7 +322,7 @@ async def test_an_erasure_ends_beside_one_that_died(open_app: Open, step: int) -
         erasing = open_app(commits, before(commits, partial(die_while_erasing, dying)))
         async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing)
-        assert (commits, {}) == (commits, await stored_contents(other))
+        assert (commits, await stored_contents(other)) == (commits, {})
         if erasing.commits < commits:
             break
     assert commits > 4
@@ -384,6 +384,6 @@ async def test_an_erasure_ends_beside_an_upload(
 
 
 async def error_code(app: App, **arguments: Any) -> str | None:
-    """The code of the error, if the call fails."""
+    """Return the code of the error, if the call fails."""
     answer = await ask(app, **arguments)
     return answer.error.code if answer.error else None

@@ -99,8 +99,8 @@ async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open
     app = open_app()
     fake.script.extend([OK, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert [FIRST_BATCH, 8, 8, 8, 8, 1] == fake.sizes
-    assert result == await extract_result(calm_app, QUERY, materials=TEXT)
+    assert fake.sizes == [FIRST_BATCH, 8, 8, 8, 8, 1]
+    assert await extract_result(calm_app, QUERY, materials=TEXT) == result
     assert await stored_contents(calm_app) == await stored_contents(app)
 
 
@@ -140,7 +140,7 @@ async def test_an_outage_leaves_the_same_documents(
 async def test_a_retry_after_of_the_model_is_honoured(app: App, fake: FakeOpenAI) -> None:
     fake.usual = refusal(429, retry_after="600")
     error = await extract_error(app, QUERY, materials=TEXT)
-    assert 600 == error.retry_after
+    assert error.retry_after == 600
     assert_says_to_call_again(error)
 
 
@@ -149,7 +149,7 @@ async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: Fake
     error = await extract_error(app, QUERY, materials=TEXT)
     start = TEXT.index(fake.refuses)
     errors = f"characters {start} to {start + len(fake.refuses)}"
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
     assert errors in error.details["materials"]
     assert errors in error.message
     await assert_not_found(app, TEXT)
@@ -165,7 +165,7 @@ async def test_a_query_without_a_vector_is_ranked_by_words(app: App, fake: FakeO
         result = await extract_result(app, "In which room is thing 12?", **where)
         assert paragraph(12) == result["contexts"][0]
         assert "ranked by words alone" in result["message"]
-        assert "ready" == result["status"]
+        assert result["status"] == "ready"
 
 
 async def test_a_new_text_without_a_query_vector_is_ranked_by_words(
@@ -204,17 +204,17 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     fake.usual = Reply(altered=slow)
     result = (await ask(app, seconds=100, materials=LONG)).result
     assert result
-    assert ("pending", [], False) == (result["status"], result["contexts"], result["known"])
+    assert (result["status"], result["contexts"], result["known"]) == ("pending", [], False)
     assert result["ask_again_after"] > 0
     stored = await texts_with_vectors(app)
     assert set(embedded_passages(fake)) == stored
     assert 0 < len(stored) < 10 * FIRST_BATCH
-    assert "NOT_FOUND" == (await extract_error(app, QUERY, scope="task")).code
+    assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
     before = len(embedded_passages(fake))
     answer = await ask(app, seconds=100, document=result["document"])
     assert answer.result
-    assert ("pending", True) == (answer.result["status"], answer.result["known"])
-    assert 0 == answer.receipt.price
+    assert (answer.result["status"], answer.result["known"]) == ("pending", True)
+    assert answer.receipt.price == 0
     new = embedded_passages(fake)[before:]
     assert new
     assert LONG.split("\n\n")[: -len(new) - 1 : -1] == new
@@ -236,7 +236,7 @@ async def test_a_repeated_call_in_an_outage_loses_nothing(
     assert_says_to_call_again((await ask(app, seconds=1_000, document=ID)).error)
     fake.usual = OK
     ready = await extract_result(app, QUERY, document=ID)
-    assert ("ready", True) == (ready["status"], ready["known"])
+    assert (ready["status"], ready["known"]) == ("ready", True)
 
 
 async def test_a_text_uploaded_twice_at_once_is_stored_once(
@@ -247,7 +247,7 @@ async def test_a_text_uploaded_twice_at_once_is_stored_once(
     answers = await asyncio.gather(
         *(extract_result(one, QUERY, materials=TEXT) for one in (app, other, app, other))
     )
-    assert [expected] * 4 == [answer | {"known": False} for answer in answers]
+    assert [answer | {"known": False} for answer in answers] == [expected] * 4
     assert await stored_contents(calm_app) == await stored_contents(app)
 
 
@@ -258,8 +258,8 @@ async def test_a_call_sent_twice_at_once_is_run_once(
     other = open_app()
     errors: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
     answers = await asyncio.gather(*(ask(one, **errors) for one in (app, other) * 2))
-    assert [expected] * 4 == [answer.result for answer in answers]
-    assert 1 == sum(not answer.receipt.replayed for answer in answers)
+    assert [answer.result for answer in answers] == [expected] * 4
+    assert sum(not answer.receipt.replayed for answer in answers) == 1
     assert await stored_contents(calm_app) == await stored_contents(app)
 
 
@@ -268,16 +268,16 @@ async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenA
     await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in (TEXT, other)))
     stored = await stored_contents(app)
     passages = [name for name in stored if "/passages/" in name]
-    assert PARAGRAPHS + 1 == len(passages)
+    assert len(passages) == PARAGRAPHS + 1
     both = {f"document:{content_id(TEXT)}", f"document:{content_id(other)}"}
-    assert 20 == sum(both <= stored[name]["facets"] for name in passages)
+    assert sum(both <= stored[name]["facets"] for name in passages) == 20
     assert {DocumentStatus.READY.value} == {
         stored[f"default/documents/{content_id(text)}"]["status"] for text in (TEXT, other)
     }
     before = len(embedded_passages(fake))
     result = await extract_result(app, QUERY, scope="task")
-    assert PARAGRAPHS + 1 == result["considered"]
-    assert before == len(embedded_passages(fake))
+    assert result["considered"] == PARAGRAPHS + 1
+    assert len(embedded_passages(fake)) == before
 
 
 async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, open_app: Open) -> None:
@@ -287,4 +287,4 @@ async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, open_app: 
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
     await assert_not_found(right, TEXT)
-    assert "ready" == (await extract_result(right, QUERY, materials=TEXT))["status"]
+    assert (await extract_result(right, QUERY, materials=TEXT))["status"] == "ready"

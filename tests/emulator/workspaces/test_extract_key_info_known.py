@@ -89,7 +89,7 @@ async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[C
 
 
 async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
-    """The documents of a collection in a workspace of the reader."""
+    """Return the documents of a collection in a workspace of the reader."""
     ctx = app.context(Caller(), Meter())
     return await documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
@@ -97,14 +97,14 @@ async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[s
 async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT)
     answer = await call_extract(app, "comet", materials=TEXT)
-    assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
-    assert 0 == answer.receipt.documents_written
+    assert (len(embedder.passages), embedder.queries) == (4, ["rye", "comet"])
+    assert answer.receipt.documents_written == 0
 
 
 async def test_a_repeated_query_embeds_nothing(app: App, embedder: RecordingEmbedder) -> None:
     for _ in range(2):
         await extract_result(app, "rye", materials=TEXT)
-    assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
+    assert (len(embedder.passages), embedder.queries) == (4, ["rye"])
 
 
 async def test_shared_passages_are_embedded_and_stored_once(
@@ -114,10 +114,10 @@ async def test_shared_passages_are_embedded_and_stored_once(
     spaced = BREAD.replace(" ", "\n")
     await extract_result(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
     expected = sorted((MAST, BREAD, COMET, BRIDGE))
-    assert expected == sorted(embedder.passages)
+    assert sorted(embedder.passages) == expected
     passages = await stored(app, "passages")
-    assert expected == sorted(passage["text"] for passage in passages.values())
-    assert 2 == len(await stored(app, "documents"))
+    assert sorted(passage["text"] for passage in passages.values()) == expected
+    assert len(await stored(app, "documents")) == 2
 
 
 async def test_known_passages_have_the_positions_of_the_new_text(
@@ -126,20 +126,20 @@ async def test_known_passages_have_the_positions_of_the_new_text(
     await extract_result(app, "rye", materials=TEXT)
     back = "\n\n".join(TEXT.split("\n\n")[::-1])
     result = await extract_result(app, "What does rye bread need?", materials=back)
-    assert (False, BREAD, 3, 4) == (
+    assert (
         result["known"],
         result["contexts"][0],
         result["passages"][0]["position"],
         len(embedder.passages),
-    )
+    ) == (False, BREAD, 3, 4)
 
 
 async def test_workspaces_share_nothing(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT, task_id="one")
     await extract_result(app, "rye", materials=TEXT, task_id="two")
-    assert 8 == len(embedder.passages)
-    assert 4 == len(await stored(app, "passages", "one"))
-    assert 4 == len(await stored(app, "passages", "two"))
+    assert len(embedder.passages) == 8
+    assert len(await stored(app, "passages", "one")) == 4
+    assert len(await stored(app, "passages", "two")) == 4
 
 
 async def test_passages_are_embedded_thirty_two_at_a_time(
@@ -147,7 +147,7 @@ async def test_passages_are_embedded_thirty_two_at_a_time(
 ) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
     await extract_result(app, "line", materials=text)
-    assert (70, 32) == (len(embedder.passages), embedder.largest)
+    assert (len(embedder.passages), embedder.largest) == (70, 32)
 
 
 SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
@@ -189,27 +189,27 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
 ) -> None:
     app = open_app(extract_materials_characters=1_000)
     result = await extract_result(app, "line 7", materials=LONG)
-    assert ("pending", [], [], False) == (
+    assert (
         result["status"],
         result["contexts"],
         result["passages"],
         result["known"],
-    )
+    ) == ("pending", [], [], False)
     assert 0 < result["ask_again_after"] <= 600
     assert result["document"] in str(await stored(app, "documents"))
-    assert ([], True) == (embedder.passages, "document" in result["message"])
+    assert (embedder.passages, "document" in result["message"]) == ([], True)
     report = await ingest_materials(app.context(Caller(), Meter()), ample())
-    assert (True, 100) == (report.finished, len(embedder.passages))
+    assert (report.finished, len(embedder.passages)) == (True, 100)
     ready = await extract_result(app, "line 7", document=result["document"])
-    assert ("ready", "Line 7 of a long log.", True, 100) == (
+    assert (
         ready["status"],
         ready["contexts"][0],
         ready["known"],
         ready["considered"],
-    )
+    ) == ("ready", "Line 7 of a long log.", True, 100)
     assert "ask_again_after" not in ready
-    assert ready == await extract_result(app, "line 7", materials=LONG)
-    assert 100 == len(embedder.passages)
+    assert await extract_result(app, "line 7", materials=LONG) == ready
+    assert len(embedder.passages) == 100
 
 
 async def test_job_and_call_embed_alike(
@@ -241,7 +241,7 @@ async def test_a_deferred_document_can_be_asked_before_the_job(
     result = await extract_result(app, "line 7", document=document)
     assert result["status"] in ("ready", "pending")
     if result["status"] == "ready":
-        assert "Line 7 of a long log." == result["contexts"][0]
+        assert result["contexts"][0] == "Line 7 of a long log."
     else:
         assert result["ask_again_after"] > 0
 
@@ -251,14 +251,14 @@ async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> N
     await extract_result(app, "line", materials=LONG)
     nothing = await call_extract(app, "line", scope="task")
     assert nothing.error is not None
-    assert "NOT_FOUND" == nothing.error.code
+    assert nothing.error.code == "NOT_FOUND"
     shared = "Line 7 of a long log.\n\nA short text."
     await extract_result(app, "line", materials=shared)
     result = await extract_result(app, "Line 8 of a long log", scope="task")
-    assert (2, {"Line 7 of a long log.", "A short text."}) == (
+    assert (
         result["considered"],
         set(result["contexts"]),
-    )
+    ) == (2, {"Line 7 of a long log.", "A short text."})
 
 
 async def test_scope_task_with_a_pending_text_is_pending(
@@ -267,7 +267,7 @@ async def test_scope_task_with_a_pending_text_is_pending(
     app = open_app(extract_materials_characters=1_000)
     await extract_result(app, "bread", materials=BREAD)
     result = await extract_result(app, "line", materials=LONG, scope="task")
-    assert ("pending", []) == (result["status"], result["contexts"])
+    assert (result["status"], result["contexts"]) == ("pending", [])
 
 
 async def test_a_call_without_time_fails_or_is_pending(
@@ -277,16 +277,16 @@ async def test_a_call_without_time_fails_or_is_pending(
     text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
     answer = await call_with_deadline(app, 0.8, query="passage 7", materials=text)
     if answer.error:
-        assert "UNAVAILABLE" == answer.error.code
+        assert answer.error.code == "UNAVAILABLE"
         result = await extract_result(app, "passage 7 of very many", materials=text)
     else:
         assert answer.result is not None
-        assert "pending" == answer.result["status"]
+        assert answer.result["status"] == "pending"
         result = await extract_result(
             app, "passage 7 of very many", document=answer.result["document"]
         )
-    assert ("ready", "Passage 7 of very many.") == (result["status"], result["contexts"][0])
-    assert 2_000 == len(set(embedder.passages))
+    assert (result["status"], result["contexts"][0]) == ("ready", "Passage 7 of very many.")
+    assert len(set(embedder.passages)) == 2_000
     assert len(embedder.passages) <= 2_000 + 2 * 32
 
 
@@ -296,8 +296,8 @@ async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
     second = (await call_extract(app, "comet", materials=TEXT)).receipt
-    assert (None, True) == (second.embedding_ms, second.bm25_ms is not None)
-    assert 0 == second.documents_written
+    assert (second.embedding_ms, second.bm25_ms is not None) == (None, True)
+    assert second.documents_written == 0
 
 
 async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
@@ -320,11 +320,11 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
     """Databases of users have these names, which differ from those in the code."""
     await extract_result(app, "bread", materials=TEXT)
     [fields] = (await stored(app, "documents")).values()
-    assert {
+    assert fields.keys() == {
         *("document_id", "arrival", "status", "making", "passage_characters", "cutting"),
         *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
         *("next_at", "tries"),
-    } == fields.keys()
+    }
     profile = {"model": embedder.model, "dimension": embedder.dimension}
     assert profile | {"analysis": ANALYZER_VERSION} == fields["making"]
     passages = await stored(app, "passages")
@@ -340,15 +340,15 @@ async def test_another_passage_length_leaves_no_earlier_parts(
         await extract_result(app, "mast", materials=text)
     client = app.context(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
-    assert 2 == len([snapshot async for snapshot in parts.stream()])
+    assert len([snapshot async for snapshot in parts.stream()]) == 2
 
 
 async def test_scope_task_says_how_many_texts_still_wait(open_app: Callable[..., App]) -> None:
     app = open_app(extract_materials_characters=100)
     await extract_result(app, "bread", materials=TEXT)
     error = await extract_error(app, "bread", scope="task")
-    assert "NOT_FOUND" == error.code
+    assert error.code == "NOT_FOUND"
     assert "still being embedded: 1." in error.message
     await extract_result(app, "comet", materials=COMET)
     result = await extract_result(app, "bread", scope="task")
-    assert (1, True) == (result["considered"], "still being embedded" in result["message"])
+    assert (result["considered"], "still being embedded" in result["message"]) == (1, True)

@@ -59,7 +59,7 @@ async def disconnect(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
 
 
 def connect(app: App, proxy: TcpProxy) -> App:
-    """An app that connects through the proxy."""
+    """Return an app that connects through the proxy."""
     with emulator_at(proxy.host):
         assert app.connection.client
     return app
@@ -80,7 +80,7 @@ async def test_a_missing_database_is_an_outage_without_embedding(
     )
     for answer in answers:
         assert_says_to_call_again(answer.error)
-        assert 0 == answer.receipt.documents_written
+        assert answer.receipt.documents_written == 0
     await app.aclose()
 
 
@@ -108,15 +108,15 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         documents = await stored_contents(working_app)
         # A commit that was under way may have landed since.
         if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert (commits, {}) == (commits, difference(expected_documents, documents))
+            assert (commits, difference(expected_documents, documents)) == (commits, {})
         else:
             await assert_not_found(working_app, TEXT)
         result = await extract_result(working_app, QUERY, materials=TEXT)
         assert expected | {"known": result["known"]} == result
-        assert (commits, {}) == (
+        assert (
             commits,
             difference(expected_documents, await stored_contents(working_app)),
-        )
+        ) == (commits, {})
         await working_app.aclose()
 
     assert calm.commits > 4
@@ -146,8 +146,8 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
     )
     app = connect(watched_app, proxy)
     result = await extract_result(app, QUERY, materials=TEXT)
-    assert "ready" == result["status"]
-    assert result | {"known": True} == await extract_result(app, QUERY, document=result["document"])
+    assert result["status"] == "ready"
+    assert await extract_result(app, QUERY, document=result["document"]) == result | {"known": True}
     await app.aclose()
 
 

@@ -66,7 +66,7 @@ async def open_app(project: str) -> AsyncIterator[Open]:
 
 
 async def status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]:
-    """The status or error code of a call, and its price."""
+    """Return the status or error code of a call, and its price."""
     answer = await ask(app, **arguments)
     if answer.error:
         return answer.error.code, FREE
@@ -76,8 +76,8 @@ async def status_and_price(app: App, **arguments: Any) -> tuple[str, int | None]
 
 async def upload_and_ask(app: App) -> None:
     """Upload the text and get an answer."""
-    assert ("pending", FULL_PRICE) == await status_and_price(app, materials=TEXT)
-    assert ("ready", FREE) == await status_and_price(app, document=ID)
+    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await status_and_price(app, document=ID) == ("ready", FREE)
 
 
 async def ask_and_append(app: App, answers: list[tuple[str, int | None]]) -> None:
@@ -88,9 +88,9 @@ async def ask_and_append(app: App, answers: list[tuple[str, int | None]]) -> Non
 async def test_an_immediate_answer_costs_each_time(open_app: Open) -> None:
     app = open_app()
     text = make_text(5)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, materials=text)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, materials=text)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, document=content_id(text))
+    assert await status_and_price(app, materials=text) == ("ready", FULL_PRICE)
+    assert await status_and_price(app, materials=text) == ("ready", FULL_PRICE)
+    assert await status_and_price(app, document=content_id(text)) == ("ready", FULL_PRICE)
 
 
 @pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
@@ -98,18 +98,18 @@ async def test_the_first_answer_of_a_deferred_text_is_prepaid(
     open_app: Open, where: dict[str, str]
 ) -> None:
     app = open_app()
-    assert ("pending", FULL_PRICE) == await status_and_price(app, materials=TEXT)
+    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
     await run_job(INGEST_MATERIALS, app)
-    assert ("ready", FREE) == await status_and_price(app, **where)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, **where)
+    assert await status_and_price(app, **where) == ("ready", FREE)
+    assert await status_and_price(app, **where) == ("ready", FULL_PRICE)
 
 
 async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert ("pending", FULL_PRICE) == await status_and_price(app, materials=TEXT)
-    assert ("UNAVAILABLE", FREE) == await status_and_price(open_app(down=True), document=ID)
-    assert ("ready", FREE) == await status_and_price(app, document=ID)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, document=ID)
+    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
+    assert await status_and_price(open_app(down=True), document=ID) == ("UNAVAILABLE", FREE)
+    assert await status_and_price(app, document=ID) == ("ready", FREE)
+    assert await status_and_price(app, document=ID) == ("ready", FULL_PRICE)
 
 
 async def test_one_of_many_simultaneous_answers_is_prepaid(
@@ -121,7 +121,7 @@ async def test_one_of_many_simultaneous_answers_is_prepaid(
     answers = await asyncio.gather(
         *(status_and_price(one, document=ID) for one in (app, open_app()) * 3)
     )
-    assert [("ready", FREE)] == [answer for answer in answers if answer != ("ready", FULL_PRICE)]
+    assert [answer for answer in answers if answer != ("ready", FULL_PRICE)] == [("ready", FREE)]
 
 
 @SOME_OR_ALL
@@ -131,7 +131,7 @@ async def test_a_resumed_call_never_restores_a_prepayment(
 ) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits)
-        assert ("pending", FULL_PRICE) == await status_and_price(other, materials=TEXT)
+        assert await status_and_price(other, materials=TEXT) == ("pending", FULL_PRICE)
         answers: list[tuple[str, int | None]] = []
         asking = open_app(commits, after(commits, partial(ask_and_append, other, answers)))
         await ask_and_append(asking, answers)
@@ -139,8 +139,8 @@ async def test_a_resumed_call_never_restores_a_prepayment(
             break
         # A call during the embedding by another one is pending and free.
         assert {("pending", FREE), ("ready", FREE), ("ready", FULL_PRICE)}.issuperset(answers)
-        assert (commits, 1) == (commits, answers.count(("ready", FREE)))
-        assert ("ready", FULL_PRICE) == await status_and_price(other, document=ID)
+        assert (commits, answers.count(("ready", FREE))) == (commits, 1)
+        assert await status_and_price(other, document=ID) == ("ready", FULL_PRICE)
     assert commits > 3
 
 
@@ -164,7 +164,7 @@ async def test_an_overtaken_upload_leaves_the_document_ready(
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other = open_app(commits)
-        assert ("pending", FULL_PRICE) == await status_and_price(other, materials=TEXT)
+        assert await status_and_price(other, materials=TEXT) == ("pending", FULL_PRICE)
         await run_job(INGEST_MATERIALS, other)
         dying = open_app(commits, after(commits, die))
         await ask(dying, document=ID, idempotency_key="k")
@@ -172,7 +172,7 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
             break
         answer = await ask(other, document=ID, idempotency_key="k")
         assert (commits, FREE) == (commits, answer.receipt.price)
-        assert ("ready", FULL_PRICE) == await status_and_price(other, document=ID)
+        assert await status_and_price(other, document=ID) == ("ready", FULL_PRICE)
     assert commits > 1
 
 
@@ -195,7 +195,7 @@ async def test_a_repeated_commit_changes_nothing(
             await status_and_price(app, document=ID),
         ]
         assert (commits, costs) == (commits, actual)
-        assert expected_documents == await stored_contents(app)
+        assert await stored_contents(app) == expected_documents
         if app.commits < commits:
             break
     assert commits > 6
@@ -204,14 +204,16 @@ async def test_a_repeated_commit_changes_nothing(
 async def test_one_payment_buys_one_text(open_app: Open) -> None:
     """The gateway accepts a call with the idempotency key of a paid call without payment."""
     app = open_app()
-    assert ("pending", FULL_PRICE) == await status_and_price(
-        app, materials=TEXT, idempotency_key="k"
+    assert await status_and_price(app, materials=TEXT, idempotency_key="k") == (
+        "pending",
+        FULL_PRICE,
     )
     for arguments in ({"materials": make_text(first=100)}, {"document": ID}):
         costs = await status_and_price(app, idempotency_key="k", **arguments)
-        assert ("CONFLICT", FREE) == costs
-    assert ("pending", FULL_PRICE) == await status_and_price(
-        app, materials=TEXT, idempotency_key="k"
+        assert costs == ("CONFLICT", FREE)
+    assert await status_and_price(app, materials=TEXT, idempotency_key="k") == (
+        "pending",
+        FULL_PRICE,
     )
 
 
@@ -221,10 +223,10 @@ async def test_of_many_texts_with_one_key_one_is_paid(open_app: Open) -> None:
     costs = await asyncio.gather(
         *(status_and_price(app, materials=text, idempotency_key="k") for text in texts)
     )
-    assert [("pending", FULL_PRICE)] == [cost for cost in costs if cost[0] == "pending"]
+    assert [cost for cost in costs if cost[0] == "pending"] == [("pending", FULL_PRICE)]
     stored = await stored_contents(app)
     prepaid = [name for name, fields in stored.items() if fields.get("prepaid")]
-    assert 1 == len(prepaid)
+    assert len(prepaid) == 1
 
 
 async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None:
@@ -233,16 +235,16 @@ async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None
     costs = await asyncio.gather(*(status_and_price(app, document=ID) for _ in range(5)))
     embedded = {("ready", FREE), ("pending", FREE), ("ready", FULL_PRICE)}
     assert embedded.issuperset(costs)
-    assert 1 == costs.count(("ready", FREE))
+    assert costs.count(("ready", FREE)) == 1
 
 
 async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:
     app = open_app()
-    assert ("pending", FULL_PRICE) == await status_and_price(app, materials=TEXT)
+    assert await status_and_price(app, materials=TEXT) == ("pending", FULL_PRICE)
     store = Workspace(app.context(READER, Meter()).database, "reader", "default")
     await store.mark_failed(await store.load_document(ID), "it was refused")
-    assert ("VALIDATION_ERROR", FREE) == await status_and_price(app, document=ID)
-    assert ("pending", FREE) == await status_and_price(app, materials=TEXT)
+    assert await status_and_price(app, document=ID) == ("VALIDATION_ERROR", FREE)
+    assert await status_and_price(app, materials=TEXT) == ("pending", FREE)
     await run_job(INGEST_MATERIALS, app)
-    assert ("ready", FREE) == await status_and_price(app, document=ID)
-    assert ("ready", FULL_PRICE) == await status_and_price(app, document=ID)
+    assert await status_and_price(app, document=ID) == ("ready", FREE)
+    assert await status_and_price(app, document=ID) == ("ready", FULL_PRICE)

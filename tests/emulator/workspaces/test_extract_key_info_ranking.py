@@ -82,7 +82,7 @@ async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
 
 
 def make_filler(seed: str, passages: int) -> str:
-    """A text of so many passages, most of them different."""
+    """Return a text of so many passages, most of them different."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
 
@@ -94,7 +94,7 @@ async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     second = await extract_result(app, query, materials=text, **arguments)
     by_id = await extract_result(app, query, document=first["document"], **arguments)
     of_task = await extract_result(app, query, scope="task", **arguments)
-    assert (False, True) == (first["known"], second["known"])
+    assert (first["known"], second["known"]) == (False, True)
     assert first | {"known": True} == second
     assert second == by_id
     for name in ("contexts", "passages", "considered", "matches"):
@@ -205,7 +205,7 @@ async def test_a_document_is_found_after_passages_changed_in_length(
     document = (await extract_result(open_app(), "anchor", materials=text))["document"]
     later = open_app(extract_passage_characters=1_000)
     result = await extract_result(later, "anchor", document=document)
-    assert 5 == result["considered"]
+    assert result["considered"] == 5
 
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -217,7 +217,7 @@ async def test_a_passage_repeated_in_a_later_text_counts_as_later(
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
         await extract_result(open_app(NOON + timedelta(seconds=number)), "sail", materials=text)
     result = await extract_result(open_app(NOON), "anchor storm", scope="task")
-    assert ["anchor \tstorm", "ANCHOR storm", "rye"] == result["contexts"]
+    assert result["contexts"] == ["anchor \tstorm", "ANCHOR storm", "rye"]
 
 
 @pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
@@ -231,7 +231,7 @@ async def test_of_two_equal_scores_the_later_text_comes_first(
             await extract_result(app, "sail", materials=text, task_id=task_id)
         result = await extract_result(open_app(NOON), "anchor storm", scope="task", task_id=task_id)
         assert [order[1], order[0]] == result["contexts"]
-        assert 1 == len({passage["score"] for passage in result["passages"]})
+        assert len({passage["score"] for passage in result["passages"]}) == 1
 
 
 async def test_of_many_equal_scores_the_latest_come_first(
@@ -254,7 +254,7 @@ async def test_of_equal_scores_in_a_text_the_first_comes_first(app: App) -> None
     first = await extract_result(app, "anchor storm", materials=text)
     second = await extract_result(app, "anchor storm", materials=text)
     expected = [*text.split("\n\n")[1:], "an oven"]
-    assert (expected, expected) == (first["contexts"], second["contexts"])
+    assert (first["contexts"], second["contexts"]) == (expected, expected)
 
 
 @pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
@@ -268,7 +268,7 @@ async def test_only_a_truncated_workspace_says_so(
     await extract_result(app, "anchor", materials="one more anchor")
     beyond = await extract_result(app, "anchor", scope="task")
     assert (searched, searched) == (full["considered"], beyond["considered"])
-    assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
+    assert (full.get("message"), f"latest {LIMIT}" in beyond["message"]) == (None, True)
 
 
 async def test_matching_words_outrank_distant_vectors(app: App) -> None:

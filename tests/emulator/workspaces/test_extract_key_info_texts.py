@@ -163,7 +163,7 @@ in_any_language = pytest.mark.parametrize(
 
 
 def text_with_answer(answer: str, others: tuple[str, ...]) -> str:
-    """A text whose third passage answers."""
+    """Return a text whose third passage answers."""
     return "\n\n".join((*others[:2], answer, *others[2:]))
 
 
@@ -173,7 +173,7 @@ async def test_words_alone_find_the_answer_in_any_language(
 ) -> None:
     result = await call_twice(lexical_app, query, text_with_answer(answer, others))
     assert answer == result["contexts"][0]
-    assert (3, 4) == (result["passages"][0]["position"], result["considered"])
+    assert (result["passages"][0]["position"], result["considered"]) == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ async def test_offsets_count_code_points_after_any_text(fast_app: App) -> None:
     text = f"{before}\n\n  The anchor \t holds.\n\n{before} too"
     result = await call_twice(fast_app, "anchor holds", text)
     first = result["passages"][0]
-    assert "The anchor \t holds." == result["contexts"][0]
+    assert result["contexts"][0] == "The anchor \t holds."
     start = text.index("The anchor")
     assert (start, start + 19) == (first["start"], first["end"])
 
@@ -234,8 +234,8 @@ async def test_the_same_paragraph_twice_comes_once(fast_app: App) -> None:
     second = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
     text = f"An anchor.\n\nRye bread.\n\n{second}"
     result = await call_twice(fast_app, "anchor", text)
-    assert (["An anchor.", "Rye bread."], 2) == (result["contexts"], result["considered"])
-    assert (1, 0, 10) == tuple(result["passages"][0][name] for name in ("position", "start", "end"))
+    assert (result["contexts"], result["considered"]) == (["An anchor.", "Rye bread."], 2)
+    assert tuple(result["passages"][0][name] for name in ("position", "start", "end")) == (1, 0, 10)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -252,7 +252,7 @@ async def test_a_context_has_the_white_space_of_its_own_text(
     result = await extract_result(fast_app, "anchor holds", scope="task")
     for context, passages in zip(result["contexts"], result["passages"], strict=True):
         assert context == documents[passages["document"]][passages["start"] : passages["end"]]
-    assert (3, 3) == (result["considered"], len(result["contexts"]))
+    assert (result["considered"], len(result["contexts"])) == (3, 3)
     assert texts[1] == documents[result["passages"][0]["document"]]
     for document, text in documents.items():
         alone = await extract_result(fast_app, "anchor holds", document=document)
@@ -278,7 +278,7 @@ async def test_a_function_is_found_in_code(app: App) -> None:
     expected = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
     text = "\n\n\n".join([*functions[:20], expected, *functions[20:]])
     result = await call_twice(app, "Where is parse_retry_after defined?", text)
-    assert expected == result["contexts"][0]
+    assert result["contexts"][0] == expected
 
 
 async def test_a_record_is_found_in_comma_separated_values(app: App) -> None:
@@ -352,18 +352,18 @@ async def test_invisible_characters_stay_in_the_context_only(fast_app: App, betw
 @pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
 async def test_white_space_alone_is_refused(fast_app: App, text: str) -> None:
     error = await extract_error(fast_app, "anchor", materials=text)
-    assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
+    assert (error.code, {*(error.details or {})}) == ("VALIDATION_ERROR", {"materials"})
 
 
 async def test_white_space_around_a_short_text_does_not_matter(fast_app: App) -> None:
     text = f"{' ' * 300_000}anchor{chr(10) * 300_000}storm{chr(9) * 300_000}"
     result = await call_twice(fast_app, "anchor", text)
-    assert ["anchor", "storm"] == result["contexts"]
+    assert result["contexts"] == ["anchor", "storm"]
 
 
 async def test_one_character_is_a_text(fast_app: App) -> None:
     for text in ("x", "麦", "🌾", "?", FAMILY, "\u0301"):
-        assert [text] == (await call_twice(fast_app, "x", text))["contexts"]
+        assert (await call_twice(fast_app, "x", text))["contexts"] == [text]
 
 
 async def test_too_many_passages_are_refused_with_advice(
@@ -372,9 +372,9 @@ async def test_too_many_passages_are_refused_with_advice(
     text = "\n\n".join(str(number) for number in range(20_001))
     answer = await call_extract(fast_app, "7", materials=text)
     assert answer.error is not None
-    assert {"materials"} == {*(answer.error.details or {})}
+    assert {*(answer.error.details or {})} == {"materials"}
     assert "10,000" in answer.error.message
-    assert 0 == answer.receipt.documents_written
+    assert answer.receipt.documents_written == 0
 
 
 async def test_a_paragraph_repeated_very_often_is_one_passage(
@@ -382,17 +382,17 @@ async def test_a_paragraph_repeated_very_often_is_one_passage(
 ) -> None:
     text = "anchor\n\n" * 50_000
     result = await call_twice(fast_app, "anchor", text)
-    assert (["anchor"], 1) == (result["contexts"], result["considered"])
+    assert (result["contexts"], result["considered"]) == (["anchor"], 1)
 
 
 async def test_an_injected_text_is_only_text(lexical_app: App) -> None:
     """Field paths, ids and database paths in a text have no effect."""
     text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
     result = await call_twice(lexical_app, "anchor", text, task_id="../../x")
-    assert "../../anchor" == result["contexts"][0]
+    assert result["contexts"][0] == "../../anchor"
 
 
 async def test_users_do_not_learn_of_each_others_texts(fast_app: App) -> None:
     one = await extract_result(fast_app, "anchor", READER, materials="The anchor holds.")
     other = await extract_result(fast_app, "anchor", STRANGER, materials="The anchor holds.")
-    assert (False, False) == (one["known"], other["known"])
+    assert (one["known"], other["known"]) == (False, False)

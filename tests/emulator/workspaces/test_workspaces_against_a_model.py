@@ -157,7 +157,7 @@ class WorkspaceModel:
                 if mine:
                     assert_answers(answer, task, mine)
                 else:
-                    assert "NOT_FOUND" == error_code(answer)
+                    assert error_code(answer) == "NOT_FOUND"
             case _:
                 if mine:
                     await erase(job_context(self.app), task, user)
@@ -165,7 +165,7 @@ class WorkspaceModel:
 
 
 def passages(*texts: str) -> Counter[str]:
-    """The different passages of texts."""
+    """Return the different passages of texts."""
     return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
 
 
@@ -230,7 +230,7 @@ async def assert_stored(model: WorkspaceModel) -> None:
             f"{task}/parts/{content_id(text)}{rest}" for text in texts for rest in ("", ".0")
         }
         expected |= {f"{task}/passages/{content_id(passage)}" for passage in passages(*texts)}
-    assert expected == {UPLOAD_ID.sub("", path) for path in contents}
+    assert {UPLOAD_ID.sub("", path) for path in contents} == expected
 
 
 async def test_different_task_ids_are_different_workspaces(
@@ -245,20 +245,20 @@ async def test_different_task_ids_are_different_workspaces(
     for task, pairs in texts_by_task.items():
         result = await extract_result(counting_app, "Who?", scope="task", task_id=task, top_k=20)
         assert {text for _, text in pairs} == set(result["contexts"])
-        assert {task} == {safe_id(name) for name, _ in pairs}
+        assert {safe_id(name) for name, _ in pairs} == {task}
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
 async def test_a_blank_or_long_task_id_is_refused(counting_app: App, name: str) -> None:
     error = await extract_error(counting_app, "Who?", materials=MAST, task_id=name)
-    assert "VALIDATION_ERROR" == error.code
-    assert {} == await write_times(job_context(counting_app))
+    assert error.code == "VALIDATION_ERROR"
+    assert await write_times(job_context(counting_app)) == {}
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
 async def test_a_malformed_document_id_is_invalid(counting_app: App, document: str) -> None:
     error = await extract_error(counting_app, "Who?", document=document)
-    assert "VALIDATION_ERROR" == error.code
+    assert error.code == "VALIDATION_ERROR"
 
 
 async def test_equal_texts_are_stored_for_each_workspace(
@@ -270,7 +270,7 @@ async def test_equal_texts_are_stored_for_each_workspace(
         assert not result["known"]
     embedder = counting_app.embedder
     assert isinstance(embedder, CountingEmbedder)
-    assert {MAST: 4, BREAD: 4} == embedder.embedded
+    assert embedder.embedded == {MAST: 4, BREAD: 4}
     ctx = job_context(counting_app)
     before = await write_times(ctx, "users/")
     await erase(ctx, "notes", "ann")
@@ -279,4 +279,4 @@ async def test_equal_texts_are_stored_for_each_workspace(
         await write_times(ctx, "users/")
     )
     result = await extract_result(counting_app, "rye", callers[0], scope="task", task_id="Notes")
-    assert {MAST, BREAD} == set(result["contexts"])
+    assert set(result["contexts"]) == {MAST, BREAD}

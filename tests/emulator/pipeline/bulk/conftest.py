@@ -1,4 +1,4 @@
-"""Vertex AI with its bucket, and a base that is embedded in bulk."""
+"""Fixtures: Vertex AI with its bucket, and a base that is embedded in bulk."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """What time it is."""
+    """The clock."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage, where Google's client looks for it."""
+    """A server for Cloud Storage, at the address that Google's client uses."""
     with FakeCloudStorage("bulk") as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
@@ -35,14 +35,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """Vertex AI."""
+    """A server for Vertex AI."""
     with FakeVertexBatch(storage) as server:
         yield server
 
 
 @pytest.fixture
 async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
-    """Embedding in bulk, from ten passages on."""
+    """Settings that embed in bulk from ten chunks on."""
     async with opened_bulk(vertex) as made:
         yield made
 
@@ -51,6 +51,6 @@ async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[BulkServices]:
 async def base(
     settings: Settings, vertex: FakeVertexBatch, clock: SettableClock
 ) -> AsyncIterator[Context]:
-    """A knowledge base of twelve notes that wait."""
+    """A knowledge base of twelve pending notes."""
     async with opened_base(settings, vertex, clock) as ctx:
         yield ctx

@@ -1,4 +1,4 @@
-"""Where thousands of passages wait, the embed job has them embedded by one batch job."""
+"""The embed job embeds thousands of pending chunks by one batch job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a batch job, Vertex AI or Cloud Storage fails, nothing is lost and nothing paid twice."""
+"""A failing batch job, Vertex AI or Cloud Storage loses nothing and pays nothing twice."""
 
 from __future__ import annotations
 

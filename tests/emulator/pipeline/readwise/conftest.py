@@ -1,4 +1,4 @@
-"""A library on Readwise, and who follows it."""
+"""Fixtures: a Readwise server, and settings that follow it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def readwise() -> Iterator[FakeReadwise]:
-    """A library of three highlights a page."""
+    """A server for Readwise, with three highlights a page."""
     with FakeReadwise(page_size=3) as library:
         yield library
 
 
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """The settings of a laptop that follows the library."""
+    """Settings by which ingest follows the library."""
     return readwise_settings(readwise, project)

@@ -1,4 +1,4 @@
-"""Ingest follows a Readwise library: what changed goes in, what was deleted goes."""
+"""Ingest follows a Readwise library: it stores changes and deletions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def at(request_number: int, act: Callable[[], None]) -> Callable[[int], None]:
 
 
 def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
-    """What was asked for since the last time."""
+    """Return the requests since the last call."""
     queries_sent = [call.query for call in readwise.calls]
     readwise.calls.clear()
     return queries_sent
@@ -215,7 +215,7 @@ async def test_changes_on_days_without_a_run_are_ingested(
 async def test_next_run_ingests_changes_made_during_a_run(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """It is counted from when a run began, by Readwise's clock."""
+    """The next run reads changes since the start of this one, by Readwise's clock."""
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
 

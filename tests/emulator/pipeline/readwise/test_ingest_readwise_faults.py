@@ -1,4 +1,4 @@
-"""Whatever Readwise answers, ingest waits, asks again or says what is wrong, and loses nothing."""
+"""Ingest waits, retries or reports errors of Readwise, and loses nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TY
 
 
 def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
-    """The export, with limits that only a hang reaches."""
+    """Return a client of the export with time limits that only a hanging request reaches."""
     limits = {"attempt_seconds": 60.0, "retry_seconds": 120.0} | seconds
     deadline = time.monotonic() + limits.pop("deadline", 240.0)
     url = readwise.base_url
@@ -57,7 +57,7 @@ def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> R
 
 
 async def books(export: ReadwiseClient) -> list[Any]:
-    """All books of the export, page by page."""
+    """Return all books of the export, page by page."""
     async with export:
         return [book["user_book_id"] async for page in export.pages() for book in page.books]
 
@@ -94,7 +94,7 @@ async def test_lasting_error_is_an_outage(
 async def test_retry_after_is_honoured(
     readwise: FakeReadwise,
 ) -> None:
-    """Longer than it is patient with failures."""
+    """The wait is longer than the pauses after failures."""
     readwise.put(7, "Reef early.")
     readwise.script.extend([throttled("100"), throttled("100")])
     assert await books(opened(readwise, retry_seconds=60)) == [7]
@@ -182,7 +182,7 @@ async def test_repeated_pages_change_nothing(
 async def test_highlight_changed_between_pages_is_current(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """It is met as it was and as it is; an older page that comes late does not bring it back."""
+    """The highlight comes in both versions. A late older page does not restore the old one."""
     readwise.page_size = 1
     readwise.put(7, "Reef early.")
     before = readwise.export(ids="7")
@@ -233,7 +233,7 @@ async def test_empty_page_does_not_end_the_list(
 async def test_incomplete_list_is_requested_again(
     app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
-    """Half of 62 books come: neither they nor the others are taken to be done."""
+    """Half of 62 books arrive. None of the books counts as read."""
     readwise.page_size = 100
     for number in range(1, 63):
         readwise.put(number, "Reef early.")
@@ -263,7 +263,7 @@ async def test_count_may_be_of_highlights(app: App, readwise: FakeReadwise) -> N
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
 async def test_oversized_response_is_aborted(readwise: FakeReadwise, coding: str) -> None:
-    """Its end never comes: who waits for it hears of an outage."""
+    """The response never ends, so the client reports an outage."""
     body = b" " * (MAX_BYTES + 5_000_000)
     sent = gzip.compress(body) if coding == "gzip" else body
     readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))

@@ -1,4 +1,4 @@
-"""A base that one process embedded, and another is to embed anew."""
+"""Fixtures: a base, and processes with the old and the new embedding model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """What time it is."""
+    """The clock."""
     return SettableClock(NOON)
 
 
 @pytest.fixture
 async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
-    """Opens the database as a process with this model does."""
+    """A function that makes an app with this embedding model."""
     backends: list[App] = []
     yield app_opener(settings, clock, backends)
     for app in backends:
@@ -35,11 +35,11 @@ async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open
 
 @pytest.fixture
 async def old(opened: Open) -> App:
-    """A process with the former model, which has embedded everything."""
+    """An app with the old model, which has embedded everything."""
     return await open_filled(opened(former_model()))
 
 
 @pytest.fixture
 def new(opened: Open) -> App:
-    """A process with the model that is configured now."""
+    """An app with the new model."""
     return opened(new_model())

@@ -1,4 +1,4 @@
-"""The base moves to another embedding model, in steps that can be interrupted anywhere."""
+"""A base migrates to another embedding model, in steps that can be interrupted anywhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DOCUMENTS = 10
-"""Passages, extractions and traces of the base."""
+"""The number of chunks, extractions and traces of the base."""
 
 
 async def stamp(app: App) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""While the base moves to another embedding model and after it, everything can still be read."""
+"""Everything can be read during a migration to another embedding model, and after it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_lexical_search_is_unchanged_during_a_migration(
 
 
 async def assert_words_alone(app: App) -> None:
-    """Words find passages, traces and key passages; meaning is told to be out of reach."""
+    """Lexical search finds chunks, traces and key passages, and the answers say so."""
     out = await search(app)
     assert out.results[0].title == "Under Sail"
     assert out.message
@@ -94,7 +94,7 @@ async def assert_words_alone(app: App) -> None:
 
 
 async def test_process_with_the_old_model_notices_the_migration(old: App, new: App) -> None:
-    """What it trusts meanwhile still holds: nothing is changed before that time is over."""
+    """A cached stamp is valid: nothing is changed before it expires."""
     await search(old)
     await announce_move(new)
     assert (await search(old, "semantic")).results
@@ -150,7 +150,7 @@ async def test_clusters_and_chunks_are_readable_in_a_migration(
 
 
 def topic(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
-    """A topic whose centroid is of the former model."""
+    """Return a cluster whose centroid is of the old model."""
     cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
     return ClusterWithCentroid(cluster, start + (0.0,) * (former_model().dimension - len(start)))
 
