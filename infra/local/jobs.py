@@ -1,10 +1,13 @@
-"""Runs jobs on this machine to completion, with a progress bar."""
+"""Runs jobs on this machine to completion, in order or side by side, with a progress bar."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,26 +20,39 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
+from shared.core.errors import CarrelError
 from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.job import AlreadyRunning, run_job
+from shared.runtime.job import AlreadyRunning, Report, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from shared.runtime.job import Failure, Job, Report
+    from click._termui_impl import ProgressBar
+
+    from shared.runtime.context import Context
+    from shared.runtime.job import Failure, Job
 
 MAX_LISTED: Final = 20
 """At most this many failures, and this many warnings, are printed."""
+POLL_SECONDS: Final = 0.2
+"""A job that follows another looks for work this often."""
+ESTIMATE_SECONDS: Final = 1.0
+"""The remaining work of an ingest is estimated this often."""
+WORK_UNITS: Final = {INGEST.name: 2, EMBED.name: 10, CARDS.name: 2, CLUSTER.name: 3, INDEX.name: 4}
+"""The relative time that an item takes: a text for `ingest`, a chunk for the others."""
 
 
 def ingest_all(path: Path) -> bool:
-    """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes."""
-    jobs = [INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX]
-    return run_jobs(jobs, _settings_for(path))
+    """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes.
+
+    Returns:
+        Whether everything was processed.
+    """
+    return _run_command(_settings_for(path), _ingest)
 
 
 def load_sample() -> bool:
@@ -60,34 +76,217 @@ def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
     Returns:
         Whether everything was processed.
     """
-    log_only_warnings()
-    return asyncio.run(_run_all(jobs, settings))
 
-
-async def _run_all(jobs: Sequence[Job], settings: Settings) -> bool:
-    app = App(settings)
-    reports: list[tuple[Job, Report]] = []
-    try:
+    async def run_all(runs: JobRuns) -> None:
         for job in jobs:
-            report = await _run(job, app)
-            _print_counts(job, report)
-            reports.append((job, report))
+            total = await job.total(runs.context)
+            with click.progressbar(length=total, label=job.title) as bar:
+                await runs.run(job, Progress(bar))
+            runs.print_counts(job)
+
+    return _run_command(settings, run_all)
+
+
+def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None]]) -> bool:
+    """Run the jobs of a command, and print what they could not process."""
+
+    async def run() -> bool:
+        app = App(settings)
+        runs = JobRuns(app)
+        try:
+            await command(runs)
+        finally:
+            await app.aclose()
+            runs.print_notes()
+        return runs.succeeded
+
+    log_only_warnings()
+    return asyncio.run(run())
+
+
+async def _ingest(runs: JobRuns) -> None:
+    """Embed texts while others are read, and make cards and index while others are embedded.
+
+    The index is brought up to date again after clustering, which changes facets. If a job fails,
+    the others that run are completed first.
+    """
+
+    async def embed_and_cluster() -> None:
+        await runs.run_alongside(EMBED, reading, progress)
+        await runs.run(CLUSTER, progress)
+
+    async def make_cards_and_index() -> None:
+        await asyncio.shield(reading)
+        for job in (CARDS, EXTRACT, INDEX):
+            await runs.run(job, progress)
+
+    try:
+        with click.progressbar(length=1, label=INGEST.title) as bar:
+            progress = Progress(bar, WORK_UNITS)
+            reading = asyncio.create_task(runs.run(INGEST, progress))
+            estimating = asyncio.create_task(_estimate(progress, runs.context))
+            try:
+                await _complete_all([reading, embed_and_cluster(), make_cards_and_index()])
+                await runs.run(INDEX, progress)
+            finally:
+                estimating.cancel()
+                await asyncio.wait([estimating])
+            progress.finish()
     finally:
-        await app.aclose()
-        for job, report in reports:
-            _print_notes(job, report)
-    return not any(report.failures for _, report in reports)
+        for job in (INGEST, EMBED, CARDS, EXTRACT, CLUSTER, INDEX):
+            runs.print_counts(job)
 
 
-async def _run(job: Job, app: App) -> Report:
-    total = await job.total(app.context(Caller(), Meter()))
-    with click.progressbar(length=total, label=job.title) as bar:
+async def _complete_all(work: Sequence[Awaitable[None]]) -> None:
+    """Complete all work, then raise the first error if any failed."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _estimate(progress: Progress, ctx: Context) -> None:
+    """Estimate the remaining work of an ingest again and again.
+
+    Texts that are not read yet are expected to have as many new chunks as those that are.
+    """
+    with suppress(CarrelError):  # the jobs report it
+        texts = await INGEST.total(ctx)
         while True:
-            outcome = await run_job(job, app, bar.update, seconds=math.inf)
-            if not isinstance(outcome, AlreadyRunning):
-                return outcome
-            bar.label = f"{job.title} (waiting: another run holds the lease)"
-            await _sleep_until(outcome.until)
+            counts = await asyncio.gather(*(job.total(ctx) for job in (EMBED, CARDS, INDEX)))
+            waiting = dict(zip((EMBED.name, CARDS.name, INDEX.name), counts, strict=True))
+            waiting[CLUSTER.name] = waiting[EMBED.name]
+            read = progress.items[INGEST.name]
+            created = waiting[EMBED.name] + progress.items[EMBED.name]
+            unread = max(0, texts - read)
+            expected = created * unread // max(1, read)
+            remaining = {name: count + expected for name, count in waiting.items()}
+            progress.expect({**remaining, INGEST.name: unread})
+            await asyncio.sleep(ESTIMATE_SECONDS)
+
+
+class Progress:
+    """The progress bar of jobs, which may run side by side.
+
+    Attributes:
+        items: How many items each job has processed.
+    """
+
+    def __init__(self, bar: ProgressBar[int], units: Mapping[str, int] | None = None) -> None:
+        """Advance a bar.
+
+        Args:
+            bar: The bar.
+            units: How far an item of each job advances the bar; by default, one unit.
+        """
+        self.items = Counter[str]()
+        self._bar = bar
+        self._units = units or {}
+        self._running: list[str] = []
+
+    def advance(self, job: Job, items: int) -> None:
+        """Add processed items of a job."""
+        self.items[job.name] += items
+        steps = items * self._units.get(job.name, 1)
+        if self._units:  # an estimate may be too low: more can follow
+            self._bar.length = max(self._bar.length or 0, self._bar.pos + steps + 1)
+        self._bar.update(steps)
+
+    def expect(self, items: Mapping[str, int]) -> None:
+        """Set how many items of each job remain."""
+        units = sum(count * self._units.get(name, 1) for name, count in items.items())
+        self._bar.length = self._bar.pos + max(1, units)
+        self._bar.render_progress()
+
+    def finish(self) -> None:
+        """Show that nothing remains."""
+        self._bar.finish()
+        self._bar.render_progress()
+
+    @contextmanager
+    def running(self, job: Job) -> Iterator[None]:
+        """Show the titles of the jobs that run when this one starts."""
+        self._running.append(job.title)
+        self._show("; ".join(self._running))
+        try:
+            yield
+        finally:
+            self._running.remove(job.title)
+
+    def show_wait(self, job: Job) -> None:
+        """Show that a job waits for another run of it."""
+        self._show(f"{job.title} (waiting: another run holds the lease)")
+
+    def _show(self, label: str) -> None:
+        self._bar.label = label
+        self._bar.render_progress()
+
+
+class JobRuns:
+    """Runs the jobs of a command, and adds up the reports of each job.
+
+    Attributes:
+        context: For counting work.
+    """
+
+    def __init__(self, app: App) -> None:
+        """Run jobs of an app."""
+        self.context = app.context(Caller(), Meter())
+        self._app = app
+        self._reports: dict[str, Report] = {}
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether everything was processed so far."""
+        return not any(report.failures for report in self._reports.values())
+
+    async def run(self, job: Job, progress: Progress) -> None:
+        """Run a job to completion. If another run holds the lease, wait for it."""
+        with progress.running(job):
+            while True:
+                outcome = await run_job(
+                    job, self._app, partial(progress.advance, job), seconds=math.inf
+                )
+                if not isinstance(outcome, AlreadyRunning):
+                    break
+                progress.show_wait(job)
+                await _sleep_until(outcome.until)
+        self._add(job, outcome)
+
+    async def run_alongside(
+        self, job: Job, predecessor: asyncio.Task[None], progress: Progress
+    ) -> None:
+        """Run a job whenever it has work, until there is none and its predecessor has ended."""
+        while not predecessor.done():
+            if await job.total(self.context):
+                await self.run(job, progress)
+            await asyncio.wait([predecessor], timeout=POLL_SECONDS)
+        predecessor.result()
+        await self.run(job, progress)
+
+    def print_counts(self, job: Job) -> None:
+        """Print what the runs of a job did, if it ran."""
+        if report := self._reports.get(job.name):
+            counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+            done = counts or report.note or "nothing to do"
+            click.echo(f"{job.name}: {done} ({_format_cost(report.cost)})")
+
+    def print_notes(self) -> None:
+        """Print notes, warnings and failures, after all runs so that they stay visible."""
+        for name, report in self._reports.items():
+            if report.note and any(report.counts.values()):
+                click.echo(f"{name}: {report.note}")
+            _print_items(f"{name}: warning", report.warnings)
+            _print_items(f"{name}: left out", report.failures)
+            if report.failures:
+                click.echo("  Earlier versions of these stay in the knowledge base.", err=True)
+
+    def _add(self, job: Job, report: Report) -> None:
+        total = self._reports.setdefault(job.name, Report())
+        total.counts += report.counts
+        total.failures += report.failures
+        total.warnings += report.warnings
+        total.note = report.note or total.note
+        total.cost.add(report.cost)
 
 
 def _format_cost(meter: Meter) -> str:
@@ -100,23 +299,6 @@ def _format_cost(meter: Meter) -> str:
 async def _sleep_until(moment: datetime) -> None:
     seconds = (moment - datetime.now(UTC)).total_seconds()
     await asyncio.sleep(min(max(seconds, 0.1), 5))
-
-
-def _print_counts(job: Job, report: Report) -> None:
-    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-    click.echo(
-        f"{job.name}: {counts or report.note or 'nothing to do'} ({_format_cost(report.cost)})"
-    )
-
-
-def _print_notes(job: Job, report: Report) -> None:
-    """Print notes, warnings and failures of a run, after all runs so that they stay visible."""
-    if report.note and any(report.counts.values()):
-        click.echo(f"{job.name}: {report.note}")
-    _print_items(f"{job.name}: warning", report.warnings)
-    _print_items(f"{job.name}: left out", report.failures)
-    if report.failures:
-        click.echo("  Earlier versions of these stay in the knowledge base.", err=True)
 
 
 def _print_items(label: str, items: Sequence[Failure]) -> None:

@@ -33,6 +33,15 @@ class Meter:
     round_trips: int = 0
     _answered: int = field(default=0, repr=False)
 
+    def add(self, other: Meter) -> None:
+        """Add the cost of another call."""
+        self.documents_read += other.documents_read
+        self.documents_written += other.documents_written
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.commits += other.commits
+        self.round_trips += other.round_trips
+
     @contextmanager
     def request(self) -> Iterator[None]:
         """Count a request and its round trip.

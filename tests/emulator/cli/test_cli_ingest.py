@@ -28,15 +28,20 @@ from infra.local import jobs
 from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
 
+embedder = WordEmbedder()
+embedder.down = "down" in sys.argv
+if embedder.down:
+    sys.argv.remove("down")
+
 async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
 around = after(int(sys.argv.pop(1)), interrupt)
-jobs.App = lambda settings: WatchedApp(settings, around, embedder=WordEmbedder())
+jobs.App = lambda settings: WatchedApp(settings, around, embedder=embedder)
 main()
 """
-"""Receives Ctrl-C after a given number of commits."""
+"""Receives Ctrl-C after a given number of commits; the embedder may be down."""
 NEVER = -1
 NOTES = 80
 """These take more than four commits."""
@@ -50,10 +55,13 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def run_ingest(path: Path, interrupted: int = NEVER) -> tuple[int, str, str]:
+def run_ingest(
+    path: Path, interrupted: int = NEVER, *, embedder_is_down: bool = False
+) -> tuple[int, str, str]:
     """Run the command; return its exit code, output and errors."""
+    down = ["down"] if embedder_is_down else []
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path)],
+        [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path), *down],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,
@@ -93,6 +101,23 @@ def test_refused_files_are_listed_and_exit_with_1(tmp_path: Path) -> None:
     assert code == 1
     assert "ingest: 1 created, 1 sources, 1 read (" in output
     assert "ingest: left out: passwords.md: is a link to a target outside the folder" in errors
+
+
+def test_words_are_indexed_when_the_embedder_is_down(tmp_path: Path) -> None:
+    write_file(tmp_path, "note.md", "Reef the mainsail early.")
+    code, output, errors = run_ingest(tmp_path, embedder_is_down=True)
+    assert code == 1
+    assert "The embedding provider does not answer." in errors
+    assert "Traceback" not in errors
+    assert "\nindex: 1 indexed (" in output
+
+
+def test_nothing_to_read_is_one_clear_error(tmp_path: Path) -> None:
+    code, output, errors = run_ingest(tmp_path / "absent")
+    assert code == 1
+    assert errors.count("Error") == 1
+    assert "absent" in errors
+    assert "index: " not in output
 
 
 @pytest.mark.slow

@@ -1,0 +1,106 @@
+"""Jobs that run side by side: their order, their reports and their progress."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from infra.local.jobs import JobRuns, Progress
+from shared.core.errors import Unavailable
+from shared.runtime.job import Job, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.runtime.context import App, Context
+    from shared.runtime.job import Budget
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT_SECONDS = 60
+"""A run that takes this long hangs, even on a busy machine."""
+
+
+def make_job(
+    name: str,
+    run: Callable[[Context, Budget], Awaitable[Report]],
+    count: Callable[[], int] = lambda: 0,
+) -> Job:
+    async def total(_: Context) -> int:
+        return count()
+
+    return Job(name=name, title=name.title(), run=run, total=total, schedule="")
+
+
+async def test_follower_works_while_predecessor_runs(
+    app: App, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = ["first"]
+    processed = asyncio.Event()
+
+    async def produce(_context: Context, _budget: Budget) -> Report:
+        await processed.wait()
+        queue.append("last")
+        return Report()
+
+    async def consume(_context: Context, budget: Budget) -> Report:
+        count = len(queue)
+        queue.clear()
+        budget.progress(count)
+        processed.set()
+        return Report(counts=Counter(consumed=count))
+
+    follower = make_job("consume", consume, lambda: len(queue))
+    runs = JobRuns(app)
+    with click.progressbar(length=1, file=io.StringIO()) as bar:
+        progress = Progress(bar)
+        producing = asyncio.create_task(runs.run(make_job("produce", produce), progress))
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await runs.run_alongside(follower, producing, progress)
+    runs.print_counts(follower)
+    assert capsys.readouterr().out.startswith("consume: 2 consumed (")
+    assert progress.items["consume"] == 2
+
+
+async def test_follower_fails_with_its_predecessor(app: App) -> None:
+    async def fail(_context: Context, _budget: Budget) -> Report:
+        raise Unavailable("The disk does not answer.", retry_after=5)
+
+    async def do_nothing(_context: Context, _budget: Budget) -> Report:
+        return Report()
+
+    runs = JobRuns(app)
+    with click.progressbar(length=1, file=io.StringIO()) as bar:
+        progress = Progress(bar)
+        failing = asyncio.create_task(runs.run(make_job("fail", fail), progress))
+        with pytest.raises(Unavailable, match="disk"):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await runs.run_alongside(make_job("follow", do_nothing), failing, progress)
+
+
+async def test_progress_weighs_the_items_of_each_job() -> None:
+    read = make_job("read", lambda *_: asyncio.sleep(0, Report()))
+    embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
+    with click.progressbar(length=1, file=io.StringIO()) as bar:
+        progress = Progress(bar, {"read": 2, "embed": 10})
+        progress.advance(read, 5)
+        progress.expect({"embed": 9})
+        assert bar.pct == pytest.approx(10 / 100)
+        progress.advance(embed, 8)
+        assert bar.pct == pytest.approx(90 / 100)
+
+
+async def test_progress_ends_only_when_the_work_does() -> None:
+    embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
+    with click.progressbar(length=1, file=io.StringIO()) as bar:
+        progress = Progress(bar, {"embed": 10})
+        progress.expect({"embed": 1})
+        progress.advance(embed, 3)
+        assert not bar.finished
+        progress.finish()
+        assert bar.finished
