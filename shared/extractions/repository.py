@@ -31,6 +31,7 @@ from shared.extractions.model import (
     facet,
 )
 from shared.firestore.codec import Codec
+from shared.index.stored_vector import vector_fields
 from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
@@ -206,16 +207,18 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
 
     The confidence is rounded to thousandths, since cursors hold it as a whole number.
     """
-    return _CODEC.write(extraction) | {
-        "type": extraction.type.value,
-        "content": extraction.content.model_dump(mode="json", exclude_none=True),
-        "quote": extraction.quote[:MAX_QUOTE],
-        "confidence": round(float(extraction.confidence), 3),
-        "facets": extraction.facets,
-        "embedding": FirestoreVector(list(vector)),
-        "embedding_model": embedding_model,
-        "schema_version": SCHEMA_VERSION,
-    }
+    return (
+        _CODEC.write(extraction)
+        | vector_fields(vector, embedding_model)
+        | {
+            "type": extraction.type.value,
+            "content": extraction.content.model_dump(mode="json", exclude_none=True),
+            "quote": extraction.quote[:MAX_QUOTE],
+            "confidence": round(float(extraction.confidence), 3),
+            "facets": extraction.facets,
+            "schema_version": SCHEMA_VERSION,
+        }
+    )
 
 
 def page_key(extraction: Extraction) -> PageKey:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 _MAX_ID_BYTES: Final = 400
@@ -31,6 +32,12 @@ class Kind(StrEnum):
     MONTH = "month"
     CARD = "card"
     LANGUAGE = "language"
+
+
+POSTINGS_ONLY: Final = frozenset({Kind.CARD})
+"""Kinds that the database cannot filter by. Each entry in a document's `facets` is an entry of the
+vector index with the whole vector. Almost every chunk has a card, so filtering by it leaves out
+almost nothing; its postings and the chunks themselves show which have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,6 @@ def is_month(facet_id: str) -> bool:
     return facet_id.startswith(f"{Kind.MONTH}:")
 
 
-def unique_entry(document_id: str) -> str:
-    """Return an entry for a document's `facets` that no other document has."""
-    return f"id:{document_id}"
+def vector_index_entries(facet_ids: Iterable[str]) -> list[str]:
+    """Return the facets to store in a document's `facets`, given the ids of all its facets."""
+    return [name for name in facet_ids if name.partition(":")[0] not in POSTINGS_ONLY]

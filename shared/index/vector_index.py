@@ -1,7 +1,7 @@
 """Searchable documents in Firestore: by id, by vector and by date.
 
-Besides the fields that readers see, such a document has `embedding`, `facets` (the ids of its
-facets, and one entry that no other document has) and `dated_at`.
+Besides the fields that readers see, such a document has its vector (`shared.index.stored_vector`),
+`facets` (the ids of its facets, but those of `POSTINGS_ONLY`) and `dated_at`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.index.searchable import DocumentT, Searchable
+from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -118,22 +119,19 @@ class Documents(Generic[DocumentT]):
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
         """These documents compared with a vector, best first, without those that have no vector.
 
-        Costs one round trip. Reading vectors is cheaper than a vector search filtered by ids.
+        Costs one round trip, and more for documents of earlier releases. Reading compact vectors is
+        cheaper than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, name) for name in ids]
-        snapshots = await self._database.get_all(references, [*self._fields, "embedding"])
-        neighbours = (self._compared(snapshot, vector) for snapshot in snapshots)
-        return sorted(filter(None, neighbours), key=distance_key)
-
-    def _compared(
-        self, snapshot: DocumentSnapshot[Any], vector: Vector
-    ) -> Neighbour[DocumentT] | None:
-        """Compare the document with `vector`. Return None if it is deleted or not embedded yet."""
-        data = snapshot.to_dict() or {}
-        embedding, document = data.get("embedding"), self._read(snapshot.id, data)
-        if document is None or embedding is None:
-            return None
-        return compare(document, vector, embedding)
+        snapshots = await self._database.get_all(references, [*self._fields, *COMPACT_FIELDS])
+        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        vectors = await load_compact(fields, self._collection, self._database)
+        neighbours = [
+            compare(document, vector, from_compact(compact))
+            for name, compact in vectors.items()
+            if (document := self._read(name, fields[name])) is not None
+        ]
+        return sorted(neighbours, key=distance_key)
 
     async def newest(
         self,

@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
-from shared.index.facets import HAS_CARD, Facet
+from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
 from shared.knowledge.chunk import Chunk, KnowledgeCard
 
@@ -106,7 +106,7 @@ def deletion_update(now: datetime) -> dict[str, Any]:
 
     That is its indexed state and its extractions, which are removed before the document is.
     """
-    fields = [*READ_FIELDS, "embedding", "embedding_model", "facets"]
+    fields = [*READ_FIELDS, *NO_VECTOR, "facets"]
     fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
     bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
     return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
@@ -151,13 +151,18 @@ class Chunks(Documents[Chunk]):
         super().__init__(database, COLLECTION, READ_FIELDS, _to_present_chunk)
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
-        """Load the chunk of this id, or None. Costs one round trip."""
-        snapshot = await self._database.get(self._database.document(COLLECTION, chunk_id))
+        """Load the chunk of this id, or None.
+
+        Costs one round trip, two for a chunk of an earlier release.
+        """
+        reference = self._database.document(COLLECTION, chunk_id)
+        snapshot = await self._database.get(reference, [*READ_FIELDS, *COMPACT_FIELDS])
         data = snapshot.to_dict() or {}
-        chunk, vector = _to_present_chunk(snapshot.id, data), data.get("embedding")
-        return (
-            EmbeddedChunk(chunk, tuple(vector) if vector is not None else None) if chunk else None
-        )
+        chunk = _to_present_chunk(chunk_id, data)
+        if chunk is None:
+            return None
+        vectors = await load_compact({chunk_id: data}, COLLECTION, self._database)
+        return EmbeddedChunk(chunk, from_compact(vectors[chunk_id]) if vectors else None)
 
     async def of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """Load the chunks of a source in order, from position `first`. Costs one round trip."""
@@ -176,9 +181,9 @@ class Chunks(Documents[Chunk]):
         """Count the chunks dated in these days. Costs one round trip."""
         return await self._database.count(dated_query(self._database.collection(COLLECTION), span))
 
-    async def count_with_facet(self, facet: Facet) -> int:
-        """Count the chunks that were last indexed with a facet. Costs one round trip."""
-        return await self._database.count(with_facet_query(self._database.client, facet))
+    async def count_with_card(self) -> int:
+        """Count the chunks that have a knowledge card. Costs one round trip."""
+        return await self._database.count(with_card_query(self._database.client))
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
@@ -197,11 +202,9 @@ def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int)
     )
 
 
-def with_facet_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
-    """Query the chunks that have a facet."""
-    return client.collection(COLLECTION).where(
-        filter=FieldFilter("facets", "array_contains", facet.id)
-    )
+def with_card_query(client: AsyncClient) -> AsyncQuery:
+    """Query the chunks that have a knowledge card."""
+    return client.collection(COLLECTION).order_by("knowledge_card.generated_at")
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
@@ -211,4 +214,4 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield from date_shapes(chunks)
     yield of_source_query(client, "a", 1, 1)
     yield dated_query(chunks, ALL_DATES)
-    yield with_facet_query(client, HAS_CARD)
+    yield with_card_query(client)

@@ -12,6 +12,7 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
+from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import step_done, step_pending
 from shared.knowledge.cluster import Cluster
@@ -152,12 +153,10 @@ class Clusters:
 
     async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Load the vectors of embedded chunks."""
-        stored = await self._chunks(chunk_ids, "embedding")
-        return {
-            chunk_id: tuple(vector)
-            for chunk_id, snapshot in stored.items()
-            if (vector := _fields(snapshot).get("embedding")) is not None
-        }
+        stored = await self._chunks(chunk_ids, COMPACT_FIELDS)
+        fields = {chunk_id: _fields(snapshot) for chunk_id, snapshot in stored.items()}
+        vectors = await load_compact(fields, CHUNKS, self._database)
+        return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
     async def save(
         self,
@@ -187,7 +186,7 @@ class Clusters:
         names = [entry.cluster.cluster_id for entry in clusters]
         stored = await self._stored(names)
         chunk_ids = sorted({chunk_id for name in names for chunk_id in members[name]})
-        chunks = await self._chunks(chunk_ids, "cluster_id")
+        chunks = await self._chunks(chunk_ids, ["cluster_id"])
         memberships = _memberships(clusters, members, chunks)
         sizes = Counter(name for cluster_ids in memberships.values() for name in cluster_ids)
         new = [
@@ -209,13 +208,13 @@ class Clusters:
             snapshots |= {snapshot.id: snapshot for snapshot in page}
         return snapshots
 
-    async def _chunks(self, chunk_ids: Sequence[str], field: str) -> Snapshots:
-        """Load one field of the chunks, without deleted ones that are still in the index."""
+    async def _chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
+        """Load some fields of the chunks, without deleted ones that are still in the index."""
         snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BLOCK):
             block = chunk_ids[start : start + BLOCK]
             references = [self._database.document(CHUNKS, chunk_id) for chunk_id in block]
-            page = await self._database.get_all(references, [field, "deleted_at"])
+            page = await self._database.get_all(references, [*fields, "deleted_at"])
             snapshots |= {
                 snapshot.id: snapshot for snapshot in page if "deleted_at" not in _fields(snapshot)
             }

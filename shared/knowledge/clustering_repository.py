@@ -11,6 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
+from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge.chunk_repository import COLLECTION, step_done, step_pending
 from shared.knowledge.cluster_repository import clusters_query
 
@@ -20,20 +21,18 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
 """Chunks are read in pages of this size, and written in one commit a page."""
 READ_PAGE: Final = 500
-"""The page size when all chunks are read. Decoding a chunk with a vector of 768 numbers takes
-1.25 ms, so that 200,000 take some four minutes of a core; larger pages only take more memory."""
+"""The page size when all chunks are read. Larger pages only take more memory."""
 CONCURRENCY: Final = 16
 """This many clusters are counted concurrently."""
 STEP: Final = "cluster"
 ItemT = TypeVar("ItemT")
 _PATH: Final = ("meta", "clustering")
-_READ: Final = ("embedding", "embedding_model", "content_hash", "cluster_id", "pending")
+_READ: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class AssignedChunk:
         content_hash: Changes with the embedded text.
         waiting: Whether it waits to be assigned to a cluster.
         update_time: When it was last written.
-        vector: Its vector, where it is needed.
+        vector: Its compact vector. Empty if it has none, or if it is not needed.
     """
 
     chunk_id: str
@@ -79,7 +78,7 @@ class AssignedChunk:
     cluster_ids: tuple[str, ...]
     waiting: bool
     update_time: Any = field(compare=False)
-    vector: Vector = ()
+    vector: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class Clusterings:
     async def pending(self, limit: int) -> list[AssignedChunk]:
         """Load chunks that wait to be assigned to a cluster, the longest waiting first."""
         query = pending_query(self._database.client).select(_READ).limit(limit)
-        return [_to_chunk(snapshot) for snapshot in await self._database.find(query)]
+        return await self._to_chunks(await self._database.find(query))
 
     async def embedded_pages(self, model: str) -> AsyncIterator[list[AssignedChunk]]:
         """All chunks that have a vector of this model, page by page, ordered by id."""
@@ -129,10 +128,19 @@ class Clusterings:
         query = query.select(_READ).limit(READ_PAGE)
         page = await self._database.find(query)
         while page:
-            yield [_to_chunk(snapshot) for snapshot in page]
+            yield [chunk for chunk in await self._to_chunks(page) if chunk.vector]
             if len(page) < READ_PAGE:
                 return
             page = await self._database.find(query.start_after(page[-1]))
+
+    async def _to_chunks(self, snapshots: Sequence[DocumentSnapshot[Any]]) -> list[AssignedChunk]:
+        """Read chunks with their vectors."""
+        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        vectors = await load_compact(fields, COLLECTION, self._database)
+        return [
+            replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
+            for snapshot in snapshots
+        ]
 
     async def texts(self, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Load the title and the content of the chunks that exist, by id."""
@@ -187,7 +195,7 @@ class Clusterings:
         """The assignments of chunks that still have the same vector, with the present chunks."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
         references = [self._database.document(COLLECTION, chunk_id) for chunk_id in by_id]
-        fields = [name for name in _READ if name != "embedding"]
+        fields = [name for name in _READ if name != COMPACT]
         snapshots = await self._database.get_all(references, fields)
         return [
             replace(by_id[chunk.chunk_id], chunk=chunk)
@@ -283,7 +291,6 @@ def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
         cluster_ids=tuple(data.get("cluster_id") or ()),
         waiting=STEP in data.get("pending", {}),
         update_time=snapshot.update_time,
-        vector=tuple(data.get("embedding", ())),
     )
 
 

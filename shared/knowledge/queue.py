@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.bisection import bisect
 from shared.core.dates import utc_now
@@ -17,6 +16,7 @@ from shared.core.deferral import next_attempt
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
+from shared.index.stored_vector import vector_fields
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.chunk_repository import COLLECTION, STEPS
@@ -148,11 +148,7 @@ class ChunkQueue:
         results = [
             StepResult(
                 chunk,
-                {
-                    "embedding": FirestoreVector(list(vector)),
-                    "embedding_model": model,
-                    **documents.step_pending("cluster", now),
-                },
+                vector_fields(vector, model) | documents.step_pending("cluster", now),
             )
             for chunk, vector in zip(chunks, vectors, strict=True)
         ]

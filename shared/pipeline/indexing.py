@@ -8,15 +8,15 @@ run finds nothing left to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import removal_writes
 from shared.index.bm25 import CAP
-from shared.index.facets import unique_entry
+from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import (
     SLACK,
@@ -27,8 +27,10 @@ from shared.index.posting_changes import (
     totals_writes,
 )
 from shared.index.postings import KNOWLEDGE
+from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.queue import due_query
+from shared.text.terms import ANALYZER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +52,16 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
+INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": 2}
+"""The version of text analysis, and of what this job stores on chunks. If the index was made with
+another version, all chunks are indexed again. Raise the layout when it changes."""
 REQUEUED: Final = 400
 """This many chunks are queued again in one commit."""
-_FIELDS: Final = ("indexed", "extracted", "deleted_at", "tries", *documents.READ_FIELDS)
+_FIELDS: Final = (
+    *("indexed", "extracted", "deleted_at", "tries"),
+    *COMPACT_FIELDS,
+    *documents.READ_FIELDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class ChunkToIndex:
         tries: How often indexing it failed.
         fault: What is wrong with its document, if that is malformed.
         extracted: Its extractions, which are deleted with it.
+        compact_vector: Its compact vector, if it has a vector but no compact one.
     """
 
     chunk_id: str
@@ -74,6 +84,7 @@ class ChunkToIndex:
     update_time: Any
     fault: str = ""
     extracted: ExtractionSummaries = field(default_factory=dict)
+    compact_vector: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,14 @@ class Indexing:
     async def pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
         """Load chunks that wait to be indexed, deleted ones included."""
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
-        return [_to_pending(snapshot) for snapshot in await self._database.find(query)]
+        snapshots = await self._database.find(query)
+        fields = {snapshot.id: _fields(snapshot) for snapshot in snapshots}
+        incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
+        vectors = await load_compact(incomplete, documents.COLLECTION, self._database)
+        return [
+            replace(_to_pending(snapshot), compact_vector=vectors.get(snapshot.id))
+            for snapshot in snapshots
+        ]
 
     async def apply(self, changes: Sequence[IndexChange]) -> list[PostingsRef]:
         """Change the postings and the indexed states of the chunks, in one commit.
@@ -133,19 +151,22 @@ class Indexing:
         lengths = zip(postings, results[len(changes) :], strict=False)
         return [ref for ref, result in lengths if _length(result) >= self.truncation.max_entries]
 
-    async def analysis(self) -> int | None:
-        """Load the version of text analysis that the index was made with; None if it is empty."""
-        snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), ["analysis"])
-        return _fields(snapshot).get("analysis")
+    async def version(self) -> dict[str, int]:
+        """Load the INDEX_VERSION that the index was made with. It is empty if the index is."""
+        snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), [*INDEX_VERSION])
+        return _fields(snapshot)
 
-    async def stamp(self, analysis: int) -> None:
-        """Store the version of text analysis that the index is made with from now on."""
-        reference = self._reference(KNOWLEDGE.totals)
-        data = {"analysis": analysis}
+    async def stamp(self, version: Mapping[str, int]) -> None:
+        """Store the INDEX_VERSION that the index is made with from now on."""
+        reference, data = self._reference(KNOWLEDGE.totals), dict(version)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
-        """Queue every chunk to be indexed again; return how many there are."""
+        """Queue every chunk to be indexed again; return how many there are.
+
+        Compact vectors are removed and made again, since an earlier release that ran in the
+        meantime changed vectors without them.
+        """
         last, count = "", 0
         while True:
             query = ids_query(self._database.client, last)
@@ -186,7 +207,8 @@ class Indexing:
 
     def _requeue(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
-        return lambda batch: batch.update(reference, {f"pending.{STEP}": now})
+        change = {f"pending.{STEP}": now, COMPACT: DELETE_FIELD}
+        return lambda batch: batch.update(reference, change)
 
     def _reference(self, ref: PostingsRef) -> AsyncDocumentReference:
         return self._database.document(*ref)
@@ -206,9 +228,11 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _state_update(change: IndexChange) -> dict[str, Any]:
+    vector = change.pending.compact_vector
     return {
         "indexed": change.state.document(),
-        "facets": [unique_entry(change.pending.chunk_id), *change.state.facets],
+        "facets": vector_index_entries(change.state.facets),
+        **({COMPACT: vector} if vector else {}),
         **documents.step_done(STEP),
     }
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import ALL_DATES, DateSpan
-from shared.index.facets import Facet, Kind
+from shared.index.facets import POSTINGS_ONLY, Facet, Kind
 from shared.index.vector_index import MAX_ANY
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def smallest_prefilter(
     possible = [
         Prefilter(tuple(facet.id for facet in facets), sum(postings[facet].df for facet in facets))
         for facets in in_use
+        if not any(facet.kind in POSTINGS_ONLY for facet in facets)
         if 0 < len(facets) <= MAX_ANY
     ]
     return min(possible, key=lambda prefilter: prefilter.size, default=Prefilter())

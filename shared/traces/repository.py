@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import BaseQuery
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
-from shared.index.facets import unique_entry
+from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import TRACES
+from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.index.vector_index import Documents, date_shapes, vector_shapes
 from shared.traces.model import Trace, TraceContent
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
@@ -76,10 +76,8 @@ class TraceIndexEntry:
 
     def fields(self, trace: Trace) -> dict[str, Any]:
         """Return the stored fields that search reads."""
-        return {
-            "embedding": FirestoreVector(list(self.vector)),
-            "embedding_model": self.model,
-            "facets": [unique_entry(trace.trace_id), *self.indexed.facets],
+        return vector_fields(self.vector, self.model) | {
+            "facets": vector_index_entries(self.indexed.facets),
             "dated_at": trace.dated_at,
             "indexed": self.indexed.document(),
         }
@@ -255,8 +253,7 @@ class Traces(Documents[Trace]):
 
 
 _UNINDEXED_FIELDS: Final = {
-    "embedding": DELETE_FIELD,
-    "embedding_model": DELETE_FIELD,
+    **NO_VECTOR,
     "dated_at": DELETE_FIELD,
     "facets": [],
     "indexed": NOT_INDEXED.document(),

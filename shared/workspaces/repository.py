@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.errors import Conflict
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import put_if_unchanged
+from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact, vector_fields
 from shared.index.vector_index import (
     MAX_ANY,
     Documents,
@@ -241,11 +241,10 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
-        vectors = {name: _to_vector(data, document.profile) for name, data in fields.items()}
+        fields = await self._passages(passage_ids, [*COMPACT_FIELDS, "facets"])
         facet = upload_facet(document)
         return StoredPassages(
-            {name: vector for name, vector in vectors.items() if vector},
+            await self._vectors(fields, document.profile),
             frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
         )
 
@@ -256,10 +255,9 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._passages(passage_ids, ["text", "embedding", "embedding_model"])
-        return {
-            name: data["text"] for name, data in fields.items() if _to_vector(data, profile) is None
-        }
+        fields = await self._passages(passage_ids, ["text", *COMPACT_FIELDS])
+        vectors = await self._vectors(fields, profile)
+        return {name: data["text"] for name, data in fields.items() if name not in vectors}
 
     def upload_writes(
         self, record: DocumentRecord, document: WorkspaceDocument, now: datetime
@@ -325,8 +323,7 @@ class Workspace:
         for passage_id, text in texts.items():
             fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
             if vector := vectors.get(passage_id):
-                fields["embedding"] = FirestoreVector(list(vector))
-                fields["embedding_model"] = document.profile.model
+                fields |= vector_fields(vector, document.profile.model)
             writes.append(_merge(self._reference(PASSAGES, passage_id), fields))
         await self._commit(document, writes)
 
@@ -401,6 +398,21 @@ class Workspace:
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
 
+    async def _vectors(
+        self, fields: Mapping[str, dict[str, Any]], profile: IndexProfile
+    ) -> dict[str, Vector]:
+        """Return the vectors of this profile among those of these passages, by passage id."""
+        of_model = {
+            name: data
+            for name, data in fields.items()
+            if data.get("embedding_model") == profile.model
+        }
+        compact = await load_compact(of_model, f"{self.path}/{PASSAGES}", self._database)
+        vectors = {name: from_compact(data) for name, data in compact.items()}
+        return {
+            name: vector for name, vector in vectors.items() if len(vector) == profile.dimension
+        }
+
     async def _get_all(
         self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
     ) -> list[DocumentSnapshot[Any]]:
@@ -449,15 +461,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     passages = client.collection(f"{workspace}/{PASSAGES}")
     yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
     yield ready_query(client, workspace, IndexProfile(model="m", dimension=1, analysis=1), 1)
-
-
-def _to_vector(data: Mapping[str, Any], profile: IndexProfile) -> Vector | None:
-    """Return the stored vector of a passage, if it is of this profile."""
-    stored = data.get("embedding")
-    if stored is None or data.get("embedding_model") != profile.model:
-        return None
-    vector = tuple(stored)
-    return vector if len(vector) == profile.dimension else None
 
 
 def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:

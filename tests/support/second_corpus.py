@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Facet, Kind, month_facet, named_facet, unique_entry
+from shared.index.facets import Facet, Kind, month_facet, named_facet, vector_index_entries
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
+from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.index.vector_index import Documents
 from shared.search.corpus import DatedCorpus
 
@@ -72,16 +72,14 @@ async def jot(ctx: Context, *written: Jotting) -> None:
         [vector] = await ctx.embedder.embed([document.text], Purpose.DOCUMENT)
         expected = indexed_state(document)
         fields = {"text": document.text, "tags": list(document.tags), "dated_at": document.dated_at}
-        found_by = {
-            "embedding": Vector(vector),
-            "facets": [unique_entry(document.id), *expected.facets],
-        }
-        await _save(ctx, document.id, fields | found_by, expected)
+        fields |= vector_fields(vector, ctx.embedder.model)
+        fields["facets"] = vector_index_entries(expected.facets)
+        await _save(ctx, document.id, fields, expected)
 
 
 async def forget(ctx: Context, jotting_id: str) -> None:
     """Delete a jotting and its postings."""
-    gone = dict.fromkeys(("text", "embedding", "dated_at"), DELETE_FIELD)
+    gone = dict.fromkeys(("text", "dated_at"), DELETE_FIELD) | NO_VECTOR
     await _save(ctx, jotting_id, gone | {"facets": []}, NOT_INDEXED)
 
 

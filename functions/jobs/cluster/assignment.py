@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from functions.jobs.cluster.planning import to_matrix
 from shared.clustering.clusters import nearest_clusters
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import PAGE, ClusterAssignment, Clusterings
@@ -57,8 +58,8 @@ def _assignments(
     if clustering is None:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
     current = [entry for entry in clusters if entry.cluster.run_id == clustering.run_id]
-    comparable = [chunk for chunk in page if chunk.model == clustering.model]
-    nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), current)
+    comparable = [chunk for chunk in page if chunk.vector and chunk.model == clustering.model]
+    nearest = _nearest(to_matrix(comparable), current) if comparable else []
     cluster_ids = {chunk.chunk_id: ids for chunk, ids in zip(comparable, nearest, strict=True)}
     return [
         ClusterAssignment(chunk, cluster_ids.get(chunk.chunk_id, chunk.cluster_ids))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
 from shared.clustering.projection import project
@@ -17,6 +19,8 @@ from shared.knowledge.cluster_repository import BY_WORDS, ClusterWithCentroid
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
+
+    from numpy.typing import NDArray
 
     from shared.clustering.clusters import VectorCluster
     from shared.knowledge.clustering_repository import AssignedChunk
@@ -29,6 +33,12 @@ MIN_OVERLAP: Final = 0.5
 Two ratios must reach it: the similarity of its members to the previous members, and the share of
 the naming sample that is still in the cluster.
 """
+
+
+def to_matrix(chunks: Sequence[AssignedChunk]) -> NDArray[np.float32]:
+    """Return the vectors of chunks that have one: `(chunks, dimension)`."""
+    numbers = np.frombuffer(b"".join(chunk.vector for chunk in chunks), "<f2")
+    return numbers.astype(np.float32).reshape(len(chunks), -1)
 
 
 @dataclass(frozen=True, slots=True)

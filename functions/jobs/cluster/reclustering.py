@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters
+from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters, to_matrix
 from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
 from shared.knowledge.cluster_repository import Clusters
@@ -85,8 +85,8 @@ async def _read_all(model: str, ctx: Context, budget: Budget) -> _Embeddings | N
     async for page in Clusterings(ctx.database).embedded_pages(model):
         if budget.spent:
             return None
-        chunks += [replace(chunk, vector=()) for chunk in page]
-        blocks.append(np.array([chunk.vector for chunk in page], np.float32))
+        chunks += [replace(chunk, vector=b"") for chunk in page]
+        blocks.append(to_matrix(page))
     return _Embeddings(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from shared.index.facets import vector_index_entries
 from shared.index.postings import KNOWLEDGE
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ MAX_POSTINGS: Final = 3_000
 one that takes longer than the client waits would be repeated in vain."""
 _VECTOR: Final = 6_200
 """Bytes of an index entry with a vector of 768 numbers. The cloud counts the index entries that a
-commit writes as part of it, and a chunk has one for each facet."""
+commit writes as part of it, and a chunk has one for each entry in its `facets`."""
 _MAX_VECTOR_BYTES: Final = 9_000_000
 """A commit writes at most this many bytes of index entries with vectors."""
 _POSTINGS: Final = 140
@@ -38,7 +39,7 @@ def split_commits(changes: Sequence[IndexChange]) -> Iterator[list[IndexChange]]
     for change in changes:
         refs = {ref for ref, *_ in change.difference.entries(KNOWLEDGE)}
         more = _chunk_size(change, len(refs)) + sum(map(_postings_size, refs - postings))
-        vectors = 1 + len(change.state.facets)
+        vectors = 1 + len(vector_index_entries(change.state.facets))
         is_full = (
             size + more > MAX_BYTES
             or len(postings | refs) > MAX_POSTINGS
@@ -61,12 +62,13 @@ def _postings_size(ref: PostingsRef) -> int:
 
 
 def _chunk_size(change: IndexChange, postings: int) -> int:
-    """Bytes of the entries of a chunk in its postings, and of the indexed state that it stores."""
+    """Bytes of the entries of a chunk in its postings, and of what the chunk stores."""
     entries = postings * (_ENTRY + 2 * _size(change.pending.chunk_id))
     terms = sum(_FIELD + _size(term) for term in change.state.terms)
     facets = change.state.facets.items()
     names = sum(4 * _FIELD + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
-    return entries + terms + names + _POSTINGS
+    vector = len(change.pending.compact_vector or b"")
+    return entries + terms + names + vector + _POSTINGS
 
 
 def _size(text: str) -> int:

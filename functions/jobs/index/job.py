@@ -14,10 +14,9 @@ from shared.index.indexed_state import NOT_INDEXED, indexed_state
 from shared.index.posting_changes import PostingsTruncation, truncation_policies
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.indexing import STEP, IndexChange, Indexing
+from shared.pipeline.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
 from shared.pipeline.worker import dead_lettered_chunks, defer_chunk
 from shared.runtime.job import Job, Report
-from shared.text.terms import ANALYZER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +41,11 @@ async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report
     """Index pending chunks, and remove deleted ones, commit by commit.
 
     A commit has the indexed state of some chunks and all that changes in their postings: the next
-    run continues where one was killed. When text analysis has changed, everything is indexed again.
+    run continues where one was killed. When INDEX_VERSION has changed, everything is indexed again.
     A duplicate of an extraction that was deleted with its chunk is shown instead of it.
     """
     report = Report()
-    await _follow_analysis(indexing, ctx)
+    await _follow_version(indexing, ctx)
     await _truncate_trace_postings(ctx, report)
     while not budget.spent:
         page = await indexing.pending(ctx.clock(), PAGE)
@@ -59,14 +58,14 @@ async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report
     return report
 
 
-async def _follow_analysis(indexing: Indexing, ctx: Context) -> None:
-    """Queue all chunks again if the index was made with another version of text analysis."""
-    version = await indexing.analysis()
-    if version == ANALYZER_VERSION:
+async def _follow_version(indexing: Indexing, ctx: Context) -> None:
+    """Queue all chunks again if the index was made with another version."""
+    version = await indexing.version()
+    if version == INDEX_VERSION:
         return
-    if version is not None:
+    if version:
         await indexing.requeue(ctx.clock())
-    await indexing.stamp(ANALYZER_VERSION)
+    await indexing.stamp(INDEX_VERSION)
 
 
 async def _truncate_trace_postings(ctx: Context, report: Report) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
-
 from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
 from shared.firestore.writes import put_if_unchanged
+from shared.index.stored_vector import NO_VECTOR, vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MAX_WRITES
 from shared.traces import repository as trace_repository
@@ -38,7 +36,6 @@ DocumentData = Mapping[str, Any]
 PAGE_SIZE: Final = MAX_WRITES
 BLOCKED_JOBS: Final = ("cluster", "extract", "ingest_materials")
 """The leases of other jobs that read or store vectors. They do not begin during a migration."""
-_NO_VECTOR: Final = {"embedding": DELETE_FIELD, "embedding_model": DELETE_FIELD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +119,7 @@ class ReembeddingStore:
     ) -> int:
         """Store the vectors of documents that have not changed since, and return their number."""
         writes = [
-            put_if_unchanged(
-                document.snapshot,
-                {"embedding": FirestoreVector(list(vector)), "embedding_model": model},
-            )
+            put_if_unchanged(document.snapshot, vector_fields(vector, model))
             for document, vector in vectors
         ]
         return await self._database.commit_skipping_conflicts(writes)
@@ -164,13 +158,13 @@ def _clear_passage(
     if "deleted_at" in data or is_pending:
         return None
     requeue = chunk_repository.step_pending("embed", now)
-    return _NO_VECTOR | chunk_repository.step_done("cluster") | requeue
+    return NO_VECTOR | chunk_repository.step_done("cluster") | requeue
 
 
 def _clear_vector(
     data: DocumentData, _move: SpaceMigration, _now: datetime
 ) -> dict[str, Any] | None:
-    return _NO_VECTOR if "embedding_model" in data else None
+    return NO_VECTOR if "embedding_model" in data else None
 
 
 def _clear_workspace_document(

@@ -208,8 +208,8 @@ async def test_every_chunk_is_pending_again_on_request(ctx: Context) -> None:
     assert 3 == len(await Indexing(ctx.database).pending(later, 9))
 
 
-async def test_the_analysis_version_is_stored_with_the_totals(ctx: Context) -> None:
-    assert None is await Indexing(ctx.database).analysis()
-    await Indexing(ctx.database).stamp(7)
-    assert 7 == await Indexing(ctx.database).analysis()
-    assert {"lexicon": {"analysis": 7}} == await documents(ctx, "meta")
+async def test_the_version_is_stored_with_the_totals(ctx: Context) -> None:
+    assert await Indexing(ctx.database).version() == {}
+    await Indexing(ctx.database).stamp({"analysis": 7})
+    assert await Indexing(ctx.database).version() == {"analysis": 7}
+    assert await documents(ctx, "meta") == {"lexicon": {"analysis": 7}}

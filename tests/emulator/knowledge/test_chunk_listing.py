@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import ALL_DATES, DateSpan
-from shared.index.facets import HAS_CARD, Kind, named_facet
+from shared.index.facets import Kind, named_facet
 from shared.index.vector_index import date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
@@ -72,11 +72,10 @@ async def test_the_positions_of_existing_chunks_are_returned(ctx: Context) -> No
     assert listed_chunks == {first: 1, third: 3}
 
 
-async def test_chunks_are_counted_by_days_and_by_facet(ctx: Context) -> None:
+async def test_chunks_are_counted_by_days(ctx: Context) -> None:
     await diary(ctx)
-    lists = Chunks(ctx.database)
-    assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
-    assert (await lists.count_with_facet(KEPT), await lists.count_with_facet(HAS_CARD)) == (3, 0)
+    assert await Chunks(ctx.database).count() == 6
+    assert await Chunks(ctx.database).count(JUNE_11) == 2
 
 
 async def test_deleted_chunks_are_nowhere_even_while_indexed(
@@ -89,6 +88,6 @@ async def test_deleted_chunks_are_nowhere_even_while_indexed(
     for _ in range(2):
         assert await walk(ctx) == ["b 12", "b 11", "b 10"]
         assert await walk(ctx, TAGGED) == []
-        assert (await lists.count(), await lists.count_with_facet(KEPT)) == (3, 0)
+        assert await lists.count() == 3
         assert (await lists.of_source("a", 5), await lists.positions([gone])) == ([], {})
         await index_all(ctx)

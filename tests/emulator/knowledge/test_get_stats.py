@@ -29,7 +29,10 @@ pytestmark = pytest.mark.anyio
 async def test_everything_is_counted(ctx: Context) -> None:
     chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
     await embed_all(ctx)
-    card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
+    card = {
+        "knowledge_card": {"summary": "Knead.", "generated_at": NOON},
+        "pending": {"index": NOON},
+    }
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
     await index_all(ctx)
     await set_fields(ctx, "clusters/c-1", {"name": "Dough", "size": 3})
@@ -65,7 +68,10 @@ async def test_pending_steps_are_counted(ctx: Context) -> None:
 
 async def test_deleted_passages_are_not_counted_while_indexed(ctx: Context) -> None:
     chunk = (await store_and_index(ctx, BAKING, SAILING))[0]
-    card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
+    card = {
+        "knowledge_card": {"summary": "Knead.", "generated_at": NOON},
+        "pending": {"index": NOON},
+    }
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", card)
     await index_all(ctx)
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)

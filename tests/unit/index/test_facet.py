@@ -16,7 +16,7 @@ from shared.index.facets import (
     month_facet,
     named_facet,
     parse_facet_id,
-    unique_entry,
+    vector_index_entries,
 )
 from shared.knowledge.chunk import KnowledgeCard
 from tests.support.knowledge import BAKING, with_chunks
@@ -123,5 +123,6 @@ def test_one_tag_in_two_spellings_is_one_facet() -> None:
     assert [Facet(Kind.TAG, "rye")] == tags
 
 
-def test_id_facets_are_unique() -> None:
-    assert unique_entry("a") != unique_entry("b")
+def test_the_card_is_no_entry_of_the_vector_index() -> None:
+    facets = ["tag:card", HAS_CARD.id, "cluster:card:yes"]
+    assert vector_index_entries(facets) == ["tag:card", "cluster:card:yes"]

@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.extractions.repository import count_extractions
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import HAS_CARD, Kind
+from shared.index.facets import Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, Chunks
 from shared.knowledge.cluster_repository import Clusters
@@ -116,7 +116,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             chunks.count(),
             Sources(database).count(),
             Clusters(database).count(),
-            chunks.count_with_facet(HAS_CARD),
+            chunks.count_with_card(),
         ),
         asyncio.gather(
             index.names(Kind.TAG, MAX_TOP_ENTRIES),

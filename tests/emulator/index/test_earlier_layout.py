@@ -1,0 +1,87 @@
+"""A knowledge base of a release that stored no compact vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.cloud.firestore import DELETE_FIELD
+
+from functions.jobs.index.job import index
+from functions.tools.knowledge.get_chunk.tool import In as GetChunkIn
+from functions.tools.knowledge.get_chunk.tool import get_chunk
+from functions.tools.knowledge.search_kb.tool import In, search_kb
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.index.stored_vector import to_compact
+from shared.knowledge.clustering_repository import Clusterings
+from tests.support.index_postings import assert_exact
+from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
+from tests.support.stored_documents import ample, chunks
+
+if TYPE_CHECKING:
+    from shared.runtime.context import App, Context
+
+pytestmark = pytest.mark.anyio
+
+QUERY = "bread at sea"
+
+
+@pytest.fixture
+async def earlier(ctx: Context) -> Context:
+    """A base with the documents as that release stored them."""
+    await store_sources(ctx, BAKING, SAILING)
+    for chunk_id, data in (await chunks(ctx)).items():
+        change = {"embedding_f16": DELETE_FIELD, "facets": [f"id:{chunk_id}", *data["facets"]]}
+        await set_fields(ctx, f"chunks/{chunk_id}", change)
+    await set_fields(ctx, "meta/lexicon", {"layout": DELETE_FIELD})
+    return ctx
+
+
+async def search(app: App, **filters: Any) -> tuple[dict[str, float], Meter]:
+    """The hits of a hybrid search with their similarities, and what it cost."""
+    meter = Meter()
+    ctx = app.context(Caller.of("reader"), meter)
+    out = await search_kb(In.model_validate({"query": QUERY, "filters": filters}), ctx)
+    return {hit.chunk_id: hit.similarity or 0 for hit in out.results}, meter
+
+
+async def test_earlier_chunks_are_searched_and_made_new(earlier: Context, app: App) -> None:
+    before, cost_before = await search(app, category="books")
+    assert (await index(earlier, ample())).counts["indexed"] == len(await chunks(earlier))
+    for data in (await chunks(earlier)).values():
+        assert data["embedding_f16"] == to_compact(data["embedding"])
+        assert not any(name.startswith("id:") for name in data["facets"])
+    await assert_exact(earlier)
+    after, cost_after = await search(app, category="books")
+    assert list(after) == list(before)
+    assert after == pytest.approx(before, abs=0.0002)
+    assert cost_after.round_trips == cost_before.round_trips - 1
+    assert not (await index(earlier, ample())).counts
+
+
+async def test_get_chunk_relates_an_earlier_chunk(earlier: Context) -> None:
+    args = [GetChunkIn(chunk_id=chunk_id) for chunk_id in await chunks(earlier)]
+    before = [await get_chunk(item, earlier) for item in args]
+    await index(earlier, ample())
+    assert all(out.related_chunks for out in before)
+    assert before == [await get_chunk(item, earlier) for item in args]
+
+
+async def test_earlier_chunks_are_clustered(earlier: Context) -> None:
+    stored = await chunks(earlier)
+    model = earlier.embedder.model
+    pages = [page async for page in Clusterings(earlier.database).embedded_pages(model)]
+    vectors = {chunk.chunk_id: chunk.vector for page in pages for chunk in page}
+    assert vectors == {name: to_compact(data["embedding"]) for name, data in stored.items()}
+
+
+async def test_indexing_again_replaces_compact_vectors(earlier: Context) -> None:
+    """An earlier release that runs again for a while changes vectors but not their copies."""
+    await index(earlier, ample())
+    chunk_id = next(iter(await chunks(earlier)))
+    await set_fields(earlier, f"chunks/{chunk_id}", {"embedding_f16": to_compact([1.0, 0.0])})
+    await set_fields(earlier, "meta/lexicon", {"layout": DELETE_FIELD})
+    await index(earlier, ample())
+    data = (await chunks(earlier))[chunk_id]
+    assert data["embedding_f16"] == to_compact(data["embedding"])

@@ -1,0 +1,35 @@
+"""Compact vectors."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from shared.index.stored_vector import from_compact, to_compact
+from shared.index.vector_index import compare
+from shared.workspaces.model import WorkspacePassage
+
+
+def random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
+    numbers = [source.gauss(0, 1) for _ in range(dimension)]
+    return tuple(number / math.hypot(*numbers) for number in numbers)
+
+
+@pytest.mark.parametrize("dimension", [384, 768])
+def test_cosines_of_compact_vectors_are_nearly_exact(dimension: int) -> None:
+    source = random.Random(20261123)  # noqa: S311 - no secret
+    query = random_vector(source, dimension)
+    for share in range(101):
+        other = random_vector(source, dimension)
+        mixed = [share * a + (100 - share) * b for a, b in zip(query, other, strict=True)]
+        vector = [number / math.hypot(*mixed) for number in mixed]
+        cosine = sum(a * b for a, b in zip(query, vector, strict=True))
+        compared = compare(WorkspacePassage("p", ""), query, from_compact(to_compact(vector)))
+        assert 1 - compared.distance == pytest.approx(cosine, abs=0.0002)
+
+
+def test_a_compact_vector_takes_two_bytes_a_number() -> None:
+    assert to_compact([0.5, -1.0]) == b"\x00\x38\x00\xbc"
+    assert from_compact(b"\x00\x38\x00\xbc") == (0.5, -1.0)
