@@ -12,6 +12,7 @@ from shared.ai.embedding import Purpose
 from shared.extractions.model import MAX_QUOTE, SCHEMA_VERSION, ExtractionType
 from shared.extractions.repository import Extractions, page_key
 from shared.extractions.topics import Topic, Topics
+from shared.index.stored_vector import to_compact
 from shared.knowledge.queue import ChunkQueue
 from tests.support.extractions import (
     decision,
@@ -85,6 +86,7 @@ async def test_the_stored_fields_of_an_extraction(ctx: Context, chunks: list[Chu
     [data] = (await documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
     assert len(vector) == 64
+    assert data.pop("embedding_f16") == to_compact(vector)
     assert {
         "type": "warning",
         "content": {
