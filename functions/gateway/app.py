@@ -22,7 +22,7 @@ from functions.gateway.auth.public_url import RESOURCE_PATH, allowed_hosts, own_
 from functions.gateway.auth.visitor import attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
-from functions.gateway.mcp.messages import CheckedMessages
+from functions.gateway.mcp.handshake import HandshakeRevisions
 from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
@@ -82,12 +82,13 @@ def as_function(app: Starlette) -> Handler:
 def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, and `/health`."""
     settings, health = access.settings, HealthEndpoint(dispatcher)
+    security = _security(settings)
     app = server.streamable_http_app(
         streamable_http_path=RESOURCE_PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=settings.max_request_bytes,
-        transport_security=_security(settings),
+        transport_security=security,
         custom_starlette_routes=[
             Route("/health", health.answer, methods=["GET"]),
             *([] if settings.local_user else sign_in_routes(access)),
@@ -100,7 +101,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     [endpoint] = [
         route for route in app.routes if isinstance(route, Route) and route.path == RESOURCE_PATH
     ]
-    endpoint.app = _guarded(endpoint.app, access)
+    endpoint.app = _guarded(HandshakeRevisions(endpoint.app, server, security), access)
     if not settings.local_user:
         app.add_middleware(
             AddressRateLimit, per_minute=settings.requests_per_minute, proxies=settings.proxy_count
@@ -119,12 +120,12 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
         return attached_visitor(scope).caller.user_id is not None
 
     body = BodyLimit(
-        CheckedMessages(endpoint),
+        endpoint,
         max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
         advice=lambda scope: _SEND_LESS_HINT if is_signed_in(scope) else sign_in,
         find_problem=find_json_problem,
     )
-    return CORSMiddleware(
+    return CrossOrigin(
         PostOnly(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,
         allow_methods=["POST"],
@@ -167,6 +168,15 @@ class Lifespan:
         async with self._app.router.lifespan_context(self._app):
             self._ready.set()
             await asyncio.Event().wait()
+
+
+class CrossOrigin(CORSMiddleware):
+    """CORS for web pages. Other clients send no `Origin`, and get no header for browsers."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, with CORS if it comes from a web page."""
+        app = super().__call__ if "origin" in Headers(scope=scope) else self.app
+        await app(scope, receive, send)
 
 
 class PostOnly:

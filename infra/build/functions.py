@@ -37,6 +37,8 @@ _GATEWAY_MAIN: Final = '''\
 
 from functions.gateway.main import handle
 
+import httptools, uvloop  # uvicorn uses this HTTP parser and event loop if they are installed
+
 __all__ = ["handle"]
 '''
 _MAIN: Final = '''\

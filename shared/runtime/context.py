@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -219,7 +219,8 @@ class App:
 
     def context(self, caller: Caller, meter: Meter) -> Context:
         """Make the context of one run of a job."""
-        return self._context(caller, meter, Database(self.connection, meter))
+        database = Database(self.connection, meter)
+        return Context(caller, self.settings, self.clock, meter, database, self)
 
     def call_context(
         self,
@@ -231,13 +232,17 @@ class App:
     ) -> Context:
         """Make the context of one call, with these capabilities."""
         database = Database(self.connection, meter, read_only=read_only)
-        context = self._context(request.caller, meter, database)
-        return replace(
-            context, _request=request, deadline=request.deadline, capabilities=capabilities
+        return Context(
+            request.caller,
+            self.settings,
+            self.clock,
+            meter,
+            database,
+            self,
+            request,
+            request.deadline,
+            capabilities,
         )
-
-    def _context(self, caller: Caller, meter: Meter, database: Database) -> Context:
-        return Context(caller, self.settings, self.clock, meter, database, self)
 
     async def ping(self) -> None:
         """Read one document to check the connection.

@@ -196,7 +196,8 @@ async def _run_or_replay(
     try:
         if guard:
             await guard.raise_if_completed()
-        outcome = as_outcome(await tool.run(arguments, replace(ctx, idempotency=guard)))
+        context = replace(ctx, idempotency=guard) if guard else ctx
+        outcome = as_outcome(await tool.run(arguments, context))
         if guard and guard.has_key and outcome.replayable and not guard.committed:
             await guard.commit([], outcome)  # there was nothing to change
     except AlreadyCompleted as completed:

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 
-_PROXY_HEADERS: Final = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+_PROXY_HEADERS: Final = frozenset(
+    {
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-real-ip",
+    }
 )
 _FORWARDED_MESSAGE: Final = (
     "Without sign-in, this server answers only its own machine, but this request came through a"
@@ -98,4 +100,4 @@ class Authentication:
 
 
 def _is_forwarded(headers: Headers) -> bool:
-    return any(name in headers for name in _PROXY_HEADERS)
+    return not _PROXY_HEADERS.isdisjoint(headers.keys())

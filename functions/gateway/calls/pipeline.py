@@ -18,6 +18,7 @@ from shared.core.errors import CarrelError, Unauthorized, Unavailable, internal_
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
@@ -82,12 +83,16 @@ class CallPipeline:
         log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - started)
 
     async def _dispatch_billed(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Reserve the price before the call, and charge the actual cost after it."""
+        """Reserve the price before the call, and charge the actual cost after it.
+
+        A free call that only reads is neither charged nor recorded.
+        """
+        if not tool.price and tool.effect is Effect.READ:
+            return _with_price(await self._dispatch(tool, request), None)
         reservation = await self._billing.reserve(make_bill(tool, request, self._clock()))
         answer = await self._dispatch(tool, request)
         price = await close_bill(self._billing, reservation, tool, answer)
-        receipt = answer.receipt.model_copy(update={"price": price if tool.price else None})
-        return answer.model_copy(update={"receipt": receipt})
+        return _with_price(answer, price if tool.price else None)
 
     async def _dispatch(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         try:
@@ -103,6 +108,13 @@ _ABANDONED_ANSWER: Final = CallAnswer.failed(
     Unavailable("The caller left before the answer was ready.")
 )
 """The logged answer of a call whose client disconnected. Its reserved money expires by itself."""
+
+
+def _with_price(answer: CallAnswer, price: int | None) -> CallAnswer:
+    if answer.receipt.price == price:
+        return answer
+    receipt = answer.receipt.model_copy(update={"price": price})
+    return answer.model_copy(update={"receipt": receipt})
 
 
 def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
+import pydantic_core
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.mcp.resource_links import link_blocks
@@ -79,4 +79,4 @@ def meta(answer: CallAnswer) -> dict[str, Any]:
 
 def compact(value: dict[str, Any]) -> str:
     """Serialize to JSON without whitespace."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return pydantic_core.to_json(value).decode()

@@ -66,7 +66,7 @@ def mcp_server(
     tools = Tools(catalog, pipeline)
     resources = Resources(catalog, pipeline)
     prompt_handlers = Prompts(prompts)
-    return Server(
+    server: Server[Any] = Server(
         "carrel",
         version=version("carrel"),
         title="Carrel",
@@ -90,3 +90,5 @@ def mcp_server(
         on_get_prompt=prompt_handlers.get_prompt,
         on_completion=Completions(catalog, pipeline, prompt_handlers).complete,
     )
+    server.middleware.clear()  # it makes OpenTelemetry spans, and nothing collects them
+    return server
