@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
-"""What a function of each kind does not load at its start."""
+"""Modules that a function of each kind does not load at its start."""
 OWN_FOLDERS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 

@@ -46,7 +46,7 @@ every_declaration = pytest.mark.parametrize(
 
 @cache
 def attributes_of_settings(path: Path) -> set[str]:
-    """The attributes of `settings` that a module reads."""
+    """Find the attributes of `settings` that a module reads."""
     return {
         node.attr
         for node in ast.walk(ast.parse(path.read_bytes()))
@@ -56,7 +56,7 @@ def attributes_of_settings(path: Path) -> set[str]:
 
 @cache
 def fields_of_properties() -> dict[str, set[str]]:
-    """The settings that each property of `Settings` reads."""
+    """Find the settings that each property of `Settings` reads."""
     properties = {}
     for node in ast.walk(ast.parse(Path(inspect.getfile(setting_groups)).read_bytes())):
         match node:
@@ -71,20 +71,20 @@ def fields_of_properties() -> dict[str, set[str]]:
 
 
 def settings_read_by(*paths: Path) -> set[str]:
-    """The settings that files read, directly or by a property, without secrets."""
+    """Find the settings that files read, directly or by a property, without secrets."""
     mentioned = {name for path in paths for name in attributes_of_settings(path)}
     properties = fields_of_properties()
     indirect = {name for mention in mentioned & properties.keys() for name in properties[mention]}
     return ((mentioned & FIELDS) | indirect) - SECRETS
 
 
-def modules_of(function: Function) -> list[Path]:
-    """The modules of a function's bundle, without those that define and compose settings."""
+def bundle_modules(function: Function) -> list[Path]:
+    """Find the modules of a function's bundle that neither define nor compose settings."""
     files = import_closure(function.main, withheld(function)).files
     return [path for path in files - {*SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
-def settings_of(capabilities: frozenset[Capability]) -> set[str]:
+def capability_settings(capabilities: frozenset[Capability]) -> set[str]:
     return {name for capability in capabilities for name in SETTINGS_OF_CAPABILITIES[capability]}
 
 
@@ -104,26 +104,26 @@ def test_settings_are_called_settings(folder: str) -> None:
 @every_function
 def test_a_function_gets_every_setting_that_it_reads(function: Function) -> None:
     names = {name.lower() for name in function.settings}
-    assert settings_read_by(*modules_of(function)) - names == set()
+    assert settings_read_by(*bundle_modules(function)) - names == set()
 
 
 @every_declaration
 def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -> None:
     [function] = [function for function in functions() if function.name == declared.name]
     assert set(declared.settings) <= FIELDS - SECRETS
-    assert set(declared.settings) <= settings_read_by(*modules_of(function))
+    assert set(declared.settings) <= settings_read_by(*bundle_modules(function))
 
 
 def test_the_gateway_gets_only_settings_that_it_reads() -> None:
     gateway = functions()[0]
-    assert {name.lower() for name in gateway.settings} == settings_read_by(*modules_of(gateway))
+    assert settings_read_by(*bundle_modules(gateway)) == {name.lower() for name in gateway.settings}
 
 
 def test_settings_of_the_context_follow_from_capabilities() -> None:
-    assert {
+    assert settings_read_by(COMPOSITION) == {
         *SETTINGS_OF_TOOLS,
-        *settings_of(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
-    } == settings_read_by(COMPOSITION)
+        *capability_settings(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
+    }
     assert settings_read_by(JOB) <= {*SETTINGS_OF_JOBS}
 
 

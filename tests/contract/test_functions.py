@@ -39,23 +39,23 @@ every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda funct
 def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
     names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
     assert [function.name for function in FUNCTIONS] == names
-    assert len(FUNCTIONS) == len({function.key for function in FUNCTIONS})
+    assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)
 
 
 @every_function
-def test_its_entry_point_is_short_and_named_handle(function: Function) -> None:
+def test_an_entry_point_is_short_and_named_handle(function: Function) -> None:
     tree = ast.parse(function.main)
     assert len(tree.body) <= MAX_ENTRY_POINT_STATEMENTS
     assert "handle" in symtable.symtable(function.main, "main.py", "exec").get_identifiers()
 
 
 @every_function
-def test_its_service_account_has_a_valid_name(function: Function) -> None:
+def test_a_service_account_has_a_valid_name(function: Function) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", f"carrel-{function.key}")
 
 
 @every_function
-def test_its_memory_and_timeout_are_within_limits(function: Function) -> None:
+def test_memory_and_timeout_are_within_limits(function: Function) -> None:
     assert function.memory in MEMORY
     assert 1 <= function.concurrency <= 1000
     assert 1 <= function.timeout <= 3600
@@ -69,10 +69,9 @@ def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
 
 
 def test_only_the_gateway_opens_the_database_of_credentials() -> None:
-    assert [function.name for function in FUNCTIONS if ACCESS_DATABASE in function.databases] == [
-        "gateway"
-    ]
-    assert FUNCTIONS[0].databases == {ACCESS_DATABASE: USER_ROLE}
+    [gateway] = [function for function in FUNCTIONS if ACCESS_DATABASE in function.databases]
+    assert gateway.name == "gateway"
+    assert gateway.databases == {ACCESS_DATABASE: USER_ROLE}
 
 
 def test_each_secret_goes_only_to_functions_that_use_it() -> None:
@@ -82,14 +81,14 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
     embedding = {
         function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
     }
-    assert {name: {"OPENAI_API_KEY"} for name in embedding} == secrets
+    assert secrets == {name: {"OPENAI_API_KEY"} for name in embedding}
 
 
 @every_function
 def test_only_functions_with_models_have_access_to_them(function: Function) -> None:
     models = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
     roles = function.entry_in_manifest("")["project_roles"]
-    assert (["roles/aiplatform.user"] if models else []) == roles
+    assert roles == (["roles/aiplatform.user"] if models else [])
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)

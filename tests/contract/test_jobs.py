@@ -22,7 +22,7 @@ CRON_PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
 every_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 
 
-def folder_of(job: Job) -> Path:
+def job_folder(job: Job) -> Path:
     return Path(inspect.getfile(job.run)).parent
 
 
@@ -43,13 +43,13 @@ def test_there_are_jobs() -> None:
 @every_job
 def test_a_jobs_name_is_its_folder(job: Job) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", job.name)
-    assert folder_of(job).name == job.name
+    assert job_folder(job).name == job.name
 
 
 @every_job
 def test_a_jobs_folder_has_a_declaration_and_no_entry_point(job: Job) -> None:
     """The build writes its `main.py`."""
-    names = {path.name for path in folder_of(job).glob("*.py")}
+    names = {path.name for path in job_folder(job).glob("*.py")}
     assert {"job.py", "main.py"} & names == {"job.py"}
 
 

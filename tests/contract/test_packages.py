@@ -27,18 +27,18 @@ WITHOUT_FIRESTORE = (
 )
 
 
-def name_of(path: Path) -> str:
+def relative_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes())
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full names of everything that a file imports, functions included."""
-    for node in ast.walk(parsed(path)):
+    """Yield the full names of everything that a file imports, inside functions too."""
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -46,24 +46,24 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def calls(path: Path) -> Iterator[str]:
-    """The names of the functions that a file calls by name."""
-    for node in ast.walk(parsed(path)):
+    """Yield the names of the functions that a file calls by name."""
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
 
 
 def methods_called(path: Path) -> set[str]:
-    """The names of the methods of `database` that a file calls."""
+    """Find the methods of `database` that a file calls."""
     return {
         node.func.attr
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(parse(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if "database" in ast.unparse(node.func.value)
     }
 
 
-def files_of(*folders: str) -> list[Path]:
-    return [path for path in FILES if name_of(path).startswith(folders)]
+def files_in(*folders: str) -> list[Path]:
+    return [path for path in FILES if relative_path(path).startswith(folders)]
 
 
 def statement_lines(path: Path) -> int:
@@ -71,39 +71,38 @@ def statement_lines(path: Path) -> int:
 
 
 def test_there_are_files_in_every_folder() -> None:
-    assert all(files_of(f"{folder}/") for folder in FOLDERS)
+    assert all(files_in(f"{folder}/") for folder in FOLDERS)
 
 
 def test_only_storage_packages_import_firestore() -> None:
     importers = {
-        name_of(path)
-        for path in files_of(*WITHOUT_FIRESTORE)
+        relative_path(path)
+        for path in files_in(*WITHOUT_FIRESTORE)
         if any(name.startswith("google.cloud.firestore") for name in imports(path))
     }
     assert importers == set()
 
 
 def test_the_gateways_entry_point_is_short() -> None:
-    [path] = [path for path in files_of("functions/") if path.name == "main.py"]
+    [path] = [path for path in files_in("functions/") if path.name == "main.py"]
     assert statement_lines(path) <= MAX_ENTRY_POINT_LINES
 
 
 @pytest.mark.parametrize("folder", ["shared/", "functions/"])
 def test_functions_and_shared_never_print(folder: str) -> None:
-    assert [name_of(path) for path in files_of(folder) if "print" in calls(path)] == []
+    assert [relative_path(path) for path in files_in(folder) if "print" in calls(path)] == []
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [name_of(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
+    assert [relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
 
 
 def test_modules_that_query_list_their_query_shapes() -> None:
     without_shapes = {
-        name_of(path)
-        for path in files_of("shared/")
+        relative_path(path)
+        for path in files_in("shared/")
         if {"find", "count"} & methods_called(path)
-        if "query_shapes" not in {getattr(node, "name", None) for node in parsed(path).body}
+        if "query_shapes" not in {getattr(node, "name", None) for node in parse(path).body}
     }
-    assert without_shapes == {
-        "shared/index/vector_index.py"
-    }  # others complete its queries, and list these
+    # Other modules complete the queries of this one, and list them.
+    assert without_shapes == {"shared/index/vector_index.py"}

@@ -40,24 +40,24 @@ class Row(NamedTuple):
     """One line of a table."""
 
     id: str
-    asked: str
+    requirement: str
     status: str
     evidence: str
 
     @property
-    def order(self) -> tuple[str, ...]:
-        """Where it stands among its neighbours: numbers count as numbers."""
+    def sort_key(self) -> tuple[str, ...]:
+        """The key by which rows are sorted. Its numbers compare as numbers."""
         parts = re.findall(r"[A-Z]+|\d+", self.id)
         return tuple(part.zfill(4) if part.isdecimal() else part for part in parts)
 
     @property
     def tests(self) -> list[tuple[str, str]]:
-        """The tests it names: file and function."""
+        """The file and the function of each test that it names."""
         return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", self.evidence)
 
 
 def lines(text: str) -> list[str]:
-    """The tables' lines, without their heads."""
+    """Return the lines of the tables, without headers."""
     return [line for line in text.splitlines() if re.match(r"\|(?! id |---)", line)]
 
 
@@ -67,28 +67,28 @@ def rows(text: str) -> list[Row]:
 
 
 def faults(text: str) -> list[str]:
-    """What is wrong with the tables in `text`, one entry for each fault."""
+    """Return the faults of the tables in `text`."""
     table = rows(text)
     counts = Counter(row.id for row in table)
     return [
-        *(f"{line}: has not four cells" for line in lines(text) if line.count("|") != 5),
-        *(f"{row_id}: comes {count} times" for row_id, count in counts.items() if count > 1),
+        *(f"{line}: does not have four cells" for line in lines(text) if line.count("|") != 5),
+        *(f"{row_id}: is there {count} times" for row_id, count in counts.items() if count > 1),
         *(f"{after.id}: belongs before {row.id}" for row, after in _out_of_order(table)),
-        *(fault for row in table for fault in _faults_of(row)),
+        *(fault for row in table for fault in _row_faults(row)),
     ]
 
 
 def _out_of_order(table: list[Row]) -> list[tuple[Row, Row]]:
-    return [(row, after) for row, after in pairwise(table) if after.order < row.order]
+    return [(row, after) for row, after in pairwise(table) if after.sort_key < row.sort_key]
 
 
-def _faults_of(row: Row) -> Iterator[str]:
+def _row_faults(row: Row) -> Iterator[str]:
     if not re.fullmatch(r"00[0-4]-[A-Z]+\d+(\.\d+)?", row.id):
         yield f"{row.id}: is no id"
     if row.status not in STATUSES:
         yield f"{row.id}: {row.status} is no status"
     if row.status == "shown" and not row.tests:
-        yield f"{row.id}: is shown by no test"
+        yield f"{row.id}: names no test"
     if row.status == "differs" and not row.evidence.startswith("because "):
         yield f"{row.id}: differs without a reason"
     if row.evidence.count("::") != len(row.tests):
@@ -120,12 +120,15 @@ def test_each_of_the_five_documents_has_rows() -> None:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        (f"| 004-A1 | this | shown | `{THIS}::test_a_wrong_row_is_named` |", []),
+        (f"| 004-A1 | this | shown | `{THIS}::test_an_invalid_row_is_reported` |", []),
         ("| 004-A1 | this | open | |", []),
         ("| 004-A1 | this | done | |", ["004-A1: done is no status"]),
         ("| AC1 | this | open | |", ["AC1: is no id"]),
-        ("| 004-A1 | a or | b | open | |", ["| 004-A1 | a or | b | open | |: has not four cells"]),
-        ("| 004-A1 | this | shown | by hand |", ["004-A1: is shown by no test"]),
+        (
+            "| 004-A1 | a or | b | open | |",
+            ["| 004-A1 | a or | b | open | |: does not have four cells"],
+        ),
+        ("| 004-A1 | this | shown | by hand |", ["004-A1: names no test"]),
         ("| 004-A1 | this | differs | Firestore |", ["004-A1: differs without a reason"]),
         (
             f"| 004-A1 | this | shown | `{THIS}::test_no_such` |",
@@ -139,11 +142,11 @@ def test_each_of_the_five_documents_has_rows() -> None:
             f"| 004-A1 | this | open | {THIS}::test_a |",
             ["004-A1: names a test in another form than `tests/file.py::test_name`"],
         ),
-        ("| 004-A1 | a | open | |\n| 004-A1 | b | open | |", ["004-A1: comes 2 times"]),
+        ("| 004-A1 | a | open | |\n| 004-A1 | b | open | |", ["004-A1: is there 2 times"]),
         ("| 004-A10 | a | open | |\n| 004-A9 | b | open | |", ["004-A9: belongs before 004-A10"]),
     ],
 )
-def test_a_wrong_row_is_named(table: str, expected: list[str]) -> None:
+def test_an_invalid_row_is_reported(table: str, expected: list[str]) -> None:
     assert faults(table) == expected
 
 
@@ -201,7 +204,7 @@ def test_trace_tools_have_the_listed_bounds_and_values() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
-def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
+def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_arguments(GET_CHUNK.input, {"chunk_id": "c", "related_limit": limit}, GET_CHUNK.name)
     assert list(caught.value.details) == ["related_limit"]

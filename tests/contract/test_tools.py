@@ -42,12 +42,12 @@ def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
     assert writing == idempotent
 
 
-def module_of(tool: Tool[Any, Any]) -> Path:
+def module_path(tool: Tool[Any, Any]) -> Path:
     return Path(inspect.getfile(tool.input))
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON schema, the schema itself first."""
+    """Yield every object in a JSON schema, the schema itself first."""
     if isinstance(schema, dict):
         yield schema
     children = schema.values() if isinstance(schema, dict) else schema
@@ -62,8 +62,8 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from node.get("properties", {}).items()
 
 
-def items_of(schema: dict[str, Any], field: str) -> dict[str, Any]:
-    """The fields of the items of a list, which may be missing."""
+def item_fields(schema: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return the fields of the items of a list, which may be nullable."""
     lists = (node for node in nodes(schema["properties"][field]) if node.get("type") == "array")
     fields: dict[str, Any] = next(lists)["items"]["properties"]
     return fields
@@ -76,13 +76,13 @@ def test_there_are_tools() -> None:
 @every_tool
 def test_a_tools_name_is_a_verb_and_a_noun_and_its_folder(tool: Tool[Any, Any]) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)+", tool.name)
-    assert module_of(tool).parent.name == tool.name
+    assert module_path(tool).parent.name == tool.name
 
 
 @every_tool
 def test_a_tools_folder_has_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
     """The build writes its `main.py`."""
-    names = {path.name for path in module_of(tool).parent.glob("*.py")}
+    names = {path.name for path in module_path(tool).parent.glob("*.py")}
     assert {"tool.py", "main.py"} & names == {"tool.py"}
 
 
@@ -109,7 +109,7 @@ def test_every_field_is_described(tool: Tool[Any, Any], side: str) -> None:
 
 @every_tool
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
-def test_schemas_hold_no_references(tool: Tool[Any, Any], side: str) -> None:
+def test_schemas_have_no_references(tool: Tool[Any, Any], side: str) -> None:
     assert "$ref" not in json.dumps(tool.declaration()[side])
     assert "$defs" not in json.dumps(tool.declaration()[side])
 
@@ -142,8 +142,8 @@ def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> No
 
 
 @every_tool
-def test_a_tool_knows_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> None:
-    folder = module_of(tool).parent
+def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> None:
+    folder = module_path(tool).parent
     imported = {
         name.partition(".")[0]
         for path in folder.glob("*.py")
@@ -184,7 +184,7 @@ def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
     if tool.links:
-        fields = items_of(tool.declaration()["outputSchema"], tool.links.items)
+        fields = item_fields(tool.declaration()["outputSchema"], tool.links.items)
         assert {variable(tool.links.uri), tool.links.name} <= fields.keys()
 
 
@@ -218,7 +218,7 @@ def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> No
         assert set(inputs["required"]) <= {"kind", "prefix"}
         assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
         assert {"names", "total"} <= outputs["properties"].keys()
-        assert {"name", "id"} <= items_of(outputs, "names").keys()
+        assert {"name", "id"} <= item_fields(outputs, "names").keys()
 
 
 @every_tool

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: one filled knowledge base, and Carrel running over it."""
+"""Fixtures of the end-to-end tests: one knowledge base, and the gateways that serve it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.support.cloud_run.cloud import Cloud
     from tests.support.gateway_process import Running
 
-FEW = ("get_chunk", "search_kb")
-"""The tools of the cloud that starts soon: all of them are for the slow tests."""
+QUICK_TOOLS = ("get_chunk", "search_kb")
+"""The tools that quick tests deploy. Only slow tests deploy all tools."""
 
 CHEESE = Source(
     source_id="cheese",
@@ -51,56 +51,56 @@ SECRET = Source(
 
 @pytest.fixture(scope="session")
 def library(local_embedder: LocalEmbedder) -> Library:
-    """A knowledge base put in by the real jobs."""
+    """A knowledge base that the real jobs filled."""
     project = f"e2e-{uuid.uuid4().hex[:16]}"
-    return asyncio.run(_filled(project, local_embedder))
+    return asyncio.run(_fill_library(project, local_embedder))
 
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes of this session write what they would send to Cloud Logging."""
+    """The file that stands for Cloud Logging in this session."""
     return tmp_path_factory.mktemp("e2e") / "functions.log"
 
 
 @pytest.fixture(scope="session")
 def inline(library: Library, log: Path) -> Iterator[Running]:
-    """The gateway of a laptop, with the tools in its own process."""
+    """A local gateway, with the tools in its own process."""
     with run_gateway(INLINE, library.environment, log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def closed(library: Library, log: Path) -> Iterator[Running]:
-    """The same, where nobody gets in without a credential."""
+def private_gateway(library: Library, log: Path) -> Iterator[Running]:
+    """A gateway that requires a credential, with the tools in its own process."""
     with run_gateway(INLINE, {**library.environment, **CLOUD}, log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def few_in_the_cloud(library: Library, log: Path) -> Iterator[Cloud]:
-    """Two tools as they are deployed, behind what plays Cloud Run."""
-    with cloud(FEW, library.environment, log=log) as running:
+def small_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+    """Two deployed tools behind the fake Cloud Run."""
+    with cloud(QUICK_TOOLS, library.environment, log=log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def few_functions(few_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
-    """The gateway of the cloud, which reaches two of its tools: each is a function of its own."""
-    with run_deployed_gateway({}, log, few_in_the_cloud) as running:
+def small_functions(small_cloud: Cloud, log: Path) -> Iterator[Running]:
+    """A deployed gateway that reaches two tools, each of which is a function of its own."""
+    with run_deployed_gateway({}, log, small_cloud) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def tools_in_the_cloud(library: Library, log: Path) -> Iterator[Cloud]:
-    """Each tool as it is deployed, behind what plays Cloud Run."""
+def full_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+    """All deployed tools behind the fake Cloud Run."""
     with cloud([tool.name for tool in tools()], library.environment, log=log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def functions(tools_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
-    """The gateway of the cloud, and each tool as a function of its own."""
-    with run_deployed_gateway({}, log, tools_in_the_cloud) as running:
+def functions(full_cloud: Cloud, log: Path) -> Iterator[Running]:
+    """A deployed gateway that reaches all tools, each of which is a function of its own."""
+    with run_deployed_gateway({}, log, full_cloud) as running:
         yield running
 
 
@@ -108,19 +108,19 @@ def functions(tools_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
     scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
 )
 def carrel(request: pytest.FixtureRequest) -> Running:
-    """Carrel in one way of running, then in the other."""
+    """Carrel in each topology."""
     running: Running = request.getfixturevalue(request.param)
     return running
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
 async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client, of the newest revision and of the handshake."""
+    """A connected client, once with the newest revision and once with a handshake."""
     async with Client(carrel.endpoint, mode=request.param) as connected:
         yield connected
 
 
-async def _filled(project: str, local_embedder: LocalEmbedder) -> Library:
+async def _fill_library(project: str, local_embedder: LocalEmbedder) -> Library:
     app = App(Settings(google_cloud_project=project), embedder=local_embedder)
     try:
         chunks = await store_sources(

@@ -1,4 +1,4 @@
-"""Arguments that a tool cannot take: the answer says what to correct, and costs nothing."""
+"""Invalid arguments: the result says what to correct, and no document is read."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 INFINITE = "1e999"
-"""As JSON may have it: a client library would not write it."""
-PARSED_DEPTH = {MODERN: 300, HANDSHAKE[0]: 190}
-"""Levels of lists that the parser of a revision still reads. The gateway's own bound is lower."""
+"""A JSON number that overflows to infinity. No client library would write it."""
+PARSER_DEPTHS = {MODERN: 300, HANDSHAKE[0]: 190}
+"""The nesting depth that the parser of each revision accepts. The gateway's own limit is lower."""
 
-OFFERED = [tool for tool in tools() if not tool.internal]
+VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 
-BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
+INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
     ("search_kb", {"query": ""}, {"query": "at least 1 character"}),
     ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
@@ -69,9 +69,9 @@ BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments", "wrong"), BAD)
-def test_bad_arguments_are_an_error_with_an_entry_for_each_field(
-    carrel: Running, tool: str, arguments: dict[str, Any], wrong: dict[str, str]
+@pytest.mark.parametrize(("tool", "arguments", "expected"), INVALID_CALLS)
+def test_invalid_arguments_are_reported_field_by_field(
+    carrel: Running, tool: str, arguments: dict[str, Any], expected: dict[str, str]
 ) -> None:
     result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
     error = json.loads(result["content"][0]["text"])["error"]
@@ -79,15 +79,16 @@ def test_bad_arguments_are_an_error_with_an_entry_for_each_field(
     assert result["isError"] is True
     assert "structuredContent" not in result
     assert error["code"] == "VALIDATION_ERROR"
-    assert error["details"].keys() == wrong.keys()
-    assert [name for name, message in wrong.items() if message not in error["details"][name]] == []
+    assert error["details"].keys() == expected.keys()
+    for name, text in expected.items():
+        assert text in error["details"][name]
     assert f"call {tool} again" in error["message"]
     assert receipt["documents_read"] == 0
     assert receipt["round_trips"] == 0
 
 
 @pytest.mark.parametrize("arguments", [[1], "query", 5])
-def test_arguments_that_are_no_object_are_a_protocol_error(
+def test_arguments_other_than_an_object_are_a_protocol_error(
     carrel: Running, arguments: object
 ) -> None:
     for response in (
@@ -97,14 +98,14 @@ def test_arguments_that_are_no_object_are_a_protocol_error(
         assert response.json()["error"]["code"] == INVALID_PARAMS
 
 
-def test_an_unknown_tool_of_any_length_is_a_protocol_error(carrel: Running) -> None:
+def test_an_unknown_tool_is_a_short_protocol_error(carrel: Running) -> None:
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
     assert error["code"] == INVALID_PARAMS
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
     assert len(error["message"]) < 500
 
 
-def test_a_whole_number_may_be_written_with_a_point(carrel: Running) -> None:
+def test_a_whole_number_may_have_a_decimal_point(carrel: Running) -> None:
     result = post(carrel.endpoint, call("search_kb", {"query": "q", "limit": 2.0})).json()["result"]
     assert not result.get("isError")
 
@@ -113,7 +114,7 @@ def test_a_whole_number_may_be_written_with_a_point(carrel: Running) -> None:
     ("tool", "arguments"),
     [("search_kb", {"q": "bread", "limit": 1}), ("get_chunk", {"id": "nobody"})],
 )
-def test_names_that_models_like_to_invent_are_understood(
+def test_common_wrong_argument_names_are_accepted(
     carrel: Running, tool: str, arguments: dict[str, Any]
 ) -> None:
     result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
@@ -123,7 +124,7 @@ def test_names_that_models_like_to_invent_are_understood(
 @pytest.mark.parametrize(
     "query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"]
 )
-def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
+def test_any_text_can_be_searched_for(carrel: Running, query: str) -> None:
     arguments = {"query": query, "limit": 1}
     result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
     assert result["structuredContent"]["query"] == query
@@ -131,7 +132,7 @@ def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
 
 
 def post_call(running: Running, version: str, tool: str, arguments: str) -> httpx2.Response:
-    """Post a call whose arguments are JSON of any kind, even what no library would write."""
+    """Post a call with raw JSON as its arguments, even JSON that no library would write."""
     params: dict[str, Any] = {"name": tool, "arguments": "?"}
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
     if version == MODERN:
@@ -141,39 +142,39 @@ def post_call(running: Running, version: str, tool: str, arguments: str) -> http
     return post(running.endpoint, body.encode(), headers)
 
 
-def answer_to(running: Running, version: str, tool: str, arguments: str) -> dict[str, Any]:
-    """The result of such a call, without what it cost."""
+def call_result(running: Running, version: str, tool: str, arguments: str) -> dict[str, Any]:
+    """Return the result of a call with raw arguments, without its receipt."""
     result: dict[str, Any] = post_call(running, version, tool, arguments).json()["result"]
     del result["_meta"]
     return result
 
 
-def nested(levels: int) -> str:
-    """A list in a list, so many times, as JSON."""
+def nested_lists(levels: int) -> str:
+    """Return nested lists as JSON."""
     return "[" * levels + "]" * levels
 
 
-@pytest.mark.parametrize("version", PARSED_DEPTH)
-@pytest.mark.parametrize("tool", OFFERED, ids=lambda tool: tool.name)
-def test_no_tool_is_called_with_odd_arguments(
+@pytest.mark.parametrize("version", PARSER_DEPTHS)
+@pytest.mark.parametrize("tool", VISIBLE_TOOLS, ids=lambda tool: tool.name)
+def test_every_tool_rejects_non_finite_and_deep_arguments(
     carrel: Running, tool: Tool[Any, Any], version: str
 ) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
-    deep = nested(PARSED_DEPTH[version])
-    for odd in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep):
-        arguments = f"{{{', '.join(f'{json.dumps(field)}: {odd}' for field in fields)}}}"
-        answer = answer_to(carrel, version, tool.name, arguments)
+    deep = nested_lists(PARSER_DEPTHS[version])
+    for value in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep):
+        arguments = f"{{{', '.join(f'{json.dumps(field)}: {value}' for field in fields)}}}"
+        answer = call_result(carrel, version, tool.name, arguments)
         error = json.loads(answer["content"][0]["text"])["error"]
         assert [name.partition(".")[0] for name in error["details"]] == fields
 
 
 @pytest.mark.parametrize("levels", [200, 900])
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_arguments_too_deep_to_parse_are_refused_for_that(
+def test_arguments_too_deep_to_parse_are_rejected(
     inline: Running, version: str, levels: int
 ) -> None:
-    """The parser of the handshake revisions gives up before the gateway can check arguments."""
-    arguments = f'{{"query": {nested(levels)}}}'
+    """The parser of the handshake revisions fails before the gateway can check arguments."""
+    arguments = f'{{"query": {nested_lists(levels)}}}'
     response = post_call(inline, version, "search_kb", arguments)
     error = response.json()["error"]
     assert response.status_code == 400
@@ -185,10 +186,10 @@ def test_arguments_too_deep_to_parse_are_refused_for_that(
 @pytest.mark.parametrize(
     ("topology", "tool", "arguments"),
     [
-        ("few_functions", "search_kb", '{"query": "bread", "limit": 1e-320}'),
-        ("few_functions", "search_kb", f'{{"query": "bread", "limit": {10**400}}}'),
-        ("few_functions", "search_kb", '{"query": "bread", "filters": {"tags": [[[]]]}}'),
-        ("few_functions", "get_chunk", '{"chunk_id": null}'),
+        ("small_functions", "search_kb", '{"query": "bread", "limit": 1e-320}'),
+        ("small_functions", "search_kb", f'{{"query": "bread", "limit": {10**400}}}'),
+        ("small_functions", "search_kb", '{"query": "bread", "filters": {"tags": [[[]]]}}'),
+        ("small_functions", "get_chunk", '{"chunk_id": null}'),
         *(
             pytest.param("functions", tool, arguments, marks=pytest.mark.slow)
             for tool, arguments in (
@@ -197,15 +198,15 @@ def test_arguments_too_deep_to_parse_are_refused_for_that(
                 ("list_tasks", '{"limit": 2.0}'),
                 ("list_tasks", '{"limit": 1e300}'),
                 ("list_tasks", '{"limit": -0.0, "query": "\\u0000"}'),
-                *((tool.name, f'{{"any": {INFINITE}}}') for tool in OFFERED),
+                *((tool.name, f'{{"any": {INFINITE}}}') for tool in VISIBLE_TOOLS),
             )
         ),
     ],
 )
-def test_both_topologies_answer_odd_arguments_alike(
+def test_both_topologies_treat_unusual_arguments_alike(
     request: pytest.FixtureRequest, inline: Running, topology: str, tool: str, arguments: str
 ) -> None:
     functions = request.getfixturevalue(topology)
-    for version in PARSED_DEPTH:
-        expected = answer_to(inline, version, tool, arguments)
-        assert answer_to(functions, version, tool, arguments) == expected
+    for version in PARSER_DEPTHS:
+        expected = call_result(inline, version, tool, arguments)
+        assert call_result(functions, version, tool, arguments) == expected

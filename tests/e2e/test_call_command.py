@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A key for that gateway."""
+    """A key that the private gateway accepts."""
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", library.project)
     monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
     command = ["keys", "create", "--user", "ann", "--name", "terminal"]
@@ -31,7 +31,7 @@ def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def run_call(running: Running, *arguments: str) -> Result:
-    """Run `carrel call`."""
+    """Run `carrel call` against a gateway."""
     return CliRunner().invoke(main, ["call", *arguments, "--url", running.endpoint])
 
 
@@ -55,14 +55,14 @@ def test_arguments_are_optional(carrel: Running) -> None:
     assert json.loads(result.stderr)["error"]["details"] == {"chunk_id": "required, but missing"}
 
 
-def test_an_unknown_tool_is_answered_with_the_tools(carrel: Running) -> None:
+def test_an_unknown_tool_is_answered_with_a_list_of_tools(carrel: Running) -> None:
     result = run_call(carrel, "find_all")
     assert result.exit_code == 1
     assert result.stdout == ""
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
-def test_arguments_that_are_not_an_object_are_refused(carrel: Running) -> None:
+def test_arguments_that_are_not_an_object_are_rejected(carrel: Running) -> None:
     for arguments in ("[1]", "5", '"query"', "null"):
         result = run_call(carrel, "search_kb", arguments)
         assert result.exit_code == 1
@@ -71,30 +71,30 @@ def test_arguments_that_are_not_an_object_are_refused(carrel: Running) -> None:
         assert result.stderr.strip()
 
 
-def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
-    without = run_call(closed, "get_stats")
-    assert without.exit_code == 1
-    assert without.stdout == ""
+def test_a_key_comes_from_the_environment(private_gateway: Running, key: str) -> None:
+    result_without_key = run_call(private_gateway, "get_stats")
+    assert result_without_key.exit_code == 1
+    assert result_without_key.stdout == ""
     for words in ("Sign in first", "carrel keys create", "CARREL_KEY"):
-        assert words in without.stderr
+        assert words in result_without_key.stderr
     result = CliRunner(env={"CARREL_KEY": key}).invoke(
-        main, ["call", "get_stats", "--url", closed.endpoint]
+        main, ["call", "get_stats", "--url", private_gateway.endpoint]
     )
     assert result.exit_code == 0
     assert result.stderr == ""
     assert json.loads(result.stdout)["chunks"]
 
 
-@pytest.mark.parametrize("wrong", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
-def test_an_invalid_key_is_reported_and_not_quoted(closed: Running, wrong: str) -> None:
-    result = CliRunner(env={"CARREL_KEY": wrong}).invoke(
-        main, ["call", "get_stats", "--url", closed.endpoint]
+@pytest.mark.parametrize("invalid", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
+def test_an_invalid_key_is_reported_and_not_quoted(private_gateway: Running, invalid: str) -> None:
+    result = CliRunner(env={"CARREL_KEY": invalid}).invoke(
+        main, ["call", "get_stats", "--url", private_gateway.endpoint]
     )
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "key" in result.stderr.lower()
     assert "Traceback" not in result.stderr
-    assert wrong not in result.stderr
+    assert invalid not in result.stderr
 
 
 def test_a_key_is_not_sent_unencrypted() -> None:
@@ -106,17 +106,17 @@ def test_a_key_is_not_sent_unencrypted() -> None:
 
 
 def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
-    """Longer than what a command may be given."""
-    sea = "The sea is deep and blue. " * 8_000
-    (tmp_path / "report.txt").write_text(f"{sea}\n\nThe vault key is in Lisbon.")
-    named = f"materials={tmp_path / 'report.txt'}"
-    result = run_call(carrel, "extract_key_info", '{"query": "vault key"}', "--file", named)
+    """The text is longer than a command line may be."""
+    filler = "The sea is deep and blue. " * 8_000
+    (tmp_path / "report.txt").write_text(f"{filler}\n\nThe vault key is in Lisbon.")
+    option = f"materials={tmp_path / 'report.txt'}"
+    result = run_call(carrel, "extract_key_info", '{"query": "vault key"}', "--file", option)
     assert result.exit_code == 0
     assert json.loads(result.stdout)["contexts"][0] == "The vault key is in Lisbon."
 
 
 def test_a_missing_file_is_reported(carrel: Running, tmp_path: Path) -> None:
-    named = f"materials={tmp_path / 'nowhere.txt'}"
-    result = run_call(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
+    option = f"materials={tmp_path / 'nowhere.txt'}"
+    result = run_call(carrel, "extract_key_info", '{"query": "key"}', "--file", option)
     assert result.exit_code == 1
     assert "cannot read the text" in result.stderr

@@ -1,4 +1,4 @@
-"""The official Python client, at both eras of the protocol, over both ways of running."""
+"""The official Python client, with and without a handshake, in both topologies."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ pytestmark = pytest.mark.anyio
 LATEST_HANDSHAKE = "2025-11-25"
 
 
-def text_of(result: CallToolResult) -> str:
+def first_text(result: CallToolResult) -> str:
     block = result.content[0]
     assert block.type == "text"
     return block.text
 
 
-async def searched(client: Client, **arguments: Any) -> dict[str, Any]:
-    """What a search page, as structured content."""
+async def search(client: Client, **arguments: Any) -> dict[str, Any]:
+    """Return the structured content of a search."""
     result = await client.call_tool("search_kb", arguments)
-    assert not result.is_error, text_of(result)
+    assert not result.is_error, first_text(result)
     return dict(result.structured_content or {})
 
 
-async def test_a_client_that_negotiates_speaks_the_newest_revision(
+async def test_negotiation_leads_to_the_newest_revision(
     carrel: Running,
 ) -> None:
     async with Client(carrel.endpoint) as client:
@@ -62,34 +62,34 @@ async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) ->
         if not declaration["internal"]
     ]
     listed = (await client.list_tools()).tools
-    assert sorted(declaration["name"] for declaration in catalogue) == [
-        tool.name for tool in listed
-    ]
+    assert [tool.name for tool in listed] == sorted(
+        declaration["name"] for declaration in catalogue
+    )
     by_name = {declaration["name"]: declaration for declaration in catalogue}
     for tool in listed:
         declared = by_name[tool.name]
-        assert declared["title"] == tool.title
-        assert declared["description"] == tool.description
-        assert declared["inputSchema"] == tool.input_schema
-        assert declared["outputSchema"] == tool.output_schema
+        assert tool.title == declared["title"]
+        assert tool.description == declared["description"]
+        assert tool.input_schema == declared["inputSchema"]
+        assert tool.output_schema == declared["outputSchema"]
 
 
-async def test_every_tool_says_what_it_does_to_data(client: Client) -> None:
+async def test_annotations_say_what_a_tool_does_to_data(client: Client) -> None:
     hints = {
         tool.name: tool.annotations and tool.annotations.model_dump(exclude_none=True)
         for tool in (await client.list_tools()).tools
     }
-    reading = {
+    read_only = {
         "read_only_hint": True,
         "destructive_hint": False,
         "idempotent_hint": True,
         "open_world_hint": False,
     }
-    assert hints["get_chunk"] == {"title": "Get a passage", **reading}
-    assert hints["search_kb"] == {"title": "Search the knowledge base", **reading}
+    assert hints["get_chunk"] == {"title": "Get a passage", **read_only}
+    assert hints["search_kb"] == {"title": "Search the knowledge base", **read_only}
 
 
-async def test_a_listing_may_be_kept_five_minutes_and_is_private(
+async def test_listings_can_be_cached_privately_for_five_minutes(
     carrel: Running,
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
@@ -98,15 +98,15 @@ async def test_a_listing_may_be_kept_five_minutes_and_is_private(
             assert listing.cache_scope == "private"
 
 
-async def test_a_question_leads_to_the_passage_and_its_whole_text(
+async def test_a_question_leads_to_a_passage_and_its_whole_text(
     client: Client, library: Library
 ) -> None:
-    page = await searched(client, query="when should one reduce sail?", limit=2)
-    best = page["results"][0]
-    result = await client.call_tool("get_chunk", {"chunk_id": best["chunk_id"]})
+    page = await search(client, query="when should one reduce sail?", limit=2)
+    first_hit = page["results"][0]
+    result = await client.call_tool("get_chunk", {"chunk_id": first_hit["chunk_id"]})
     chunk = result.structured_content or {}
     assert len(page["results"]) == 2
-    assert library.chunks[3].chunk_id == chunk["chunk_id"]
+    assert chunk["chunk_id"] == library.chunks[3].chunk_id
     assert chunk["content"] == SAILING.sections[0].text
     assert chunk["title"] == SAILING.title
     assert chunk["chunk_info"] == "1/2"
@@ -116,7 +116,7 @@ async def test_a_question_leads_to_the_passage_and_its_whole_text(
 @pytest.mark.parametrize(
     ("name", "arguments"), [("search_kb", {"query": "bread"}), ("get_chunk", {"related_limit": 2})]
 )
-async def test_a_result_fits_its_schema_and_the_text_says_the_same(
+async def test_a_result_fits_its_schema_and_equals_its_text(
     client: Client, library: Library, name: str, arguments: dict[str, Any]
 ) -> None:
     if name == "get_chunk":
@@ -124,10 +124,10 @@ async def test_a_result_fits_its_schema_and_the_text_says_the_same(
     result = await client.call_tool(name, arguments)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     assert_matches_schema(result.structured_content, schemas[name] or {})
-    assert json.loads(text_of(result)) == result.structured_content
+    assert json.loads(first_text(result)) == result.structured_content
 
 
-async def test_a_call_carries_its_receipt(client: Client, library: Library) -> None:
+async def test_a_result_has_a_receipt(client: Client, library: Library) -> None:
     arguments = {"chunk_id": library.chunks[0].chunk_id, "related_limit": 2}
     result = await client.call_tool("get_chunk", arguments)
     receipt = dict((result.meta or {})[RECEIPT])
@@ -137,19 +137,19 @@ async def test_a_call_carries_its_receipt(client: Client, library: Library) -> N
 
 async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
     query = "Käse 熟成チーズ 🧀 👩🏽‍🍳 — im Keller"
-    page = await searched(client, query=query, limit=1)
+    page = await search(client, query=query, limit=1)
     cheese = library.chunks[-1]
     assert page["query"] == query
-    assert cheese.title == page["results"][0]["title"]
-    assert cheese.author == page["results"][0]["author"]
+    assert page["results"][0]["title"] == cheese.title
+    assert page["results"][0]["author"] == cheese.author
     result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
     assert cheese.content == (result.structured_content or {})["content"]
-    assert "🧀" in text_of(result)
+    assert "🧀" in first_text(result)
 
 
-async def test_a_failure_is_in_words_without_structured_content(client: Client) -> None:
+async def test_an_error_is_text_without_structured_content(client: Client) -> None:
     result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
-    error = json.loads(text_of(result))["error"]
+    error = json.loads(first_text(result))["error"]
     assert result.is_error
     assert result.structured_content is None
     assert error["code"] == "NOT_FOUND"
@@ -163,20 +163,20 @@ async def test_an_unknown_tool_is_an_error_that_names_the_tools(client: Client) 
         await client.call_tool("find_all", {})
 
 
-async def test_one_client_may_have_many_calls_under_way(client: Client) -> None:
+async def test_a_client_can_make_concurrent_calls(client: Client) -> None:
     titles: list[str] = []
 
-    async def search() -> None:
-        result = await searched(client, query="sourdough starter", limit=1)
+    async def search_once() -> None:
+        result = await search(client, query="sourdough starter", limit=1)
         titles.append(result["results"][0]["title"])
 
     async with anyio.create_task_group() as group:
         for _ in range(8):
-            group.start_soon(search)
+            group.start_soon(search_once)
     assert titles == [BAKING.title] * 8
 
 
-async def test_clients_may_come_one_after_another(carrel: Running) -> None:
+async def test_clients_can_connect_one_after_another(carrel: Running) -> None:
     for mode in (MODERN, "legacy", MODERN):
         async with Client(carrel.endpoint, mode=mode) as client:
-            assert (await searched(client, query="anchor", limit=1))["results"]
+            assert (await search(client, query="anchor", limit=1))["results"]

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
-KINDS = {kind for tool in tools() for kind in tool.completes}
+COMPLETED_KINDS = {kind for tool in tools() for kind in tool.completes}
 
 
-def test_every_kind_of_name_that_readers_type_is_completed() -> None:
-    assert KINDS == {"tag", "author", "category", "source", "cluster"}
+def test_every_kind_of_name_has_completions() -> None:
+    assert COMPLETED_KINDS == {"tag", "author", "category", "source", "cluster"}
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ async def test_authors_titles_and_tags_are_completed_as_written(
     assert not completed.has_more
 
 
-async def test_a_sources_id_is_completed(client: Client) -> None:
+async def test_a_source_title_is_completed_to_its_id(client: Client) -> None:
     ref = ResourceTemplateReference(uri="carrel://source/{source_id}")
     value = {"name": "source_id", "value": BAKING.title[:3]}
     assert BAKING.source_id in (await client.complete(ref, value)).completion.values
 
 
-async def test_a_period_is_completed_to_those_there_are(client: Client) -> None:
+async def test_a_period_is_completed(client: Client) -> None:
     value = {"name": "period", "value": "last_3"}
     completed = await client.complete(PromptReference(name="weekly_review"), value)
     assert completed.completion.values == ["last_3_days", "last_30_days"]
@@ -62,7 +62,7 @@ async def test_a_period_is_completed_to_those_there_are(client: Client) -> None:
         (ResourceTemplateReference(uri="carrel://chunk/{chunk_id}"), "chunk_id"),
     ],
 )
-async def test_free_text_and_chunks_are_completed_to_nothing(
+async def test_free_text_and_chunk_ids_have_no_completions(
     client: Client, ref: PromptReference | ResourceTemplateReference, argument: str
 ) -> None:
     completed = (await client.complete(ref, {"name": argument, "value": "a"})).completion
@@ -74,7 +74,7 @@ async def test_free_text_and_chunks_are_completed_to_nothing(
 @pytest.mark.parametrize(
     "ref", [PromptReference(name="nope"), ResourceTemplateReference(uri="carrel://hat/{hat_id}")]
 )
-async def test_an_unknown_prompt_or_template_is_refused(
+async def test_an_unknown_prompt_or_template_is_rejected(
     client: Client, ref: PromptReference | ResourceTemplateReference
 ) -> None:
     with pytest.raises(MCPError, match="There is no") as caught:

@@ -1,4 +1,4 @@
-"""The consent page as a person meets it, in headless Chromium."""
+"""The consent page in headless Chromium."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
-from pydantic import SecretStr
 
-from shared.accounts.access_key import new_key
-from shared.accounts.keyring import Keyring
-from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import FULL_ACCESS
-from shared.core.dates import utc_now
-from shared.firestore.database import Connection
+from tests.e2e.access.conftest import key_maker
 from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.google_sign_in import admit_ada
 from tests.support.sign_in_app import SignInApp, hidden_fields, make_request
 from tests.support.web_sites import page, redirect_to, serving
@@ -36,44 +30,46 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-ARRIVED = page("<h1>Arrived</h1>")
-LONG = make_request(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
-"""A long name and a long address; all scopes are asked for."""
+ARRIVAL_PAGE = page("<h1>Arrived</h1>")
+LONG_REQUEST = make_request(
+    client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb"
+)
+"""A request with a long client name, a long address and all scopes."""
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[SignInApp]:
-    """The pages of sign-in, served where they say they are."""
-    made: list[SignInApp] = []
+async def serve_sign_in(settings: Settings) -> AsyncIterator[SignInApp]:
+    """Serve the sign-in pages at their public URL."""
+    apps: list[SignInApp] = []
 
     def app_at(url: str) -> Starlette:
-        made.append(SignInApp(settings.model_copy(update={"public_url": url})))
-        return made[0].app
+        apps.append(SignInApp(settings.model_copy(update={"public_url": url})))
+        return apps[0].app
 
     async with serving(app_at):
-        yield made[0]
-    await made[0].access.aclose()
+        yield apps[0]
+    await apps[0].access.aclose()
 
 
 @pytest.fixture
 async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
-    """The pages, where people sign in by key."""
-    async with opened(settings) as app:
+    """The sign-in pages, where people sign in with a key."""
+    async with serve_sign_in(settings) as app:
         yield app
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[str]:
-    """The address of a program that waits for the answer."""
-    async with serving(lambda _: ARRIVED) as url:
+    """The URL of a client that receives the redirect."""
+    async with serving(lambda _: ARRIVAL_PAGE) as url:
         yield url
 
 
-def told(url: str) -> dict[str, list[str]]:
+def query_parameters(url: str) -> dict[str, list[str]]:
     return parse_qs(urlsplit(url).query)
 
 
-async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
+async def test_a_pasted_key_gives_the_client_its_code(
     browsers: Browsers, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
@@ -83,7 +79,7 @@ async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
         ) == 200
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = told(await browser.arrive(f"{client}/cb?"))
+        answer = query_parameters(await browser.arrive(f"{client}/cb?"))
         assert browser.console_errors == []
     assert answer.keys() == {"code", "state", "iss"}
     assert await sign_in_app.count_grants() == 1
@@ -94,10 +90,10 @@ async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, cl
     await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
-    assert "code" in told(await browser.arrive(f"{client}/cb?"))
+    assert "code" in query_parameters(await browser.arrive(f"{client}/cb?"))
 
 
-async def test_a_loopback_address_by_name_is_reached_too(
+async def test_a_client_at_localhost_is_reached(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
@@ -109,14 +105,14 @@ async def test_a_loopback_address_by_name_is_reached_too(
     assert browser.console_errors == []
 
 
-async def test_a_program_on_the_web_may_send_the_browser_on(
+async def test_a_client_may_redirect_the_browser_again(
     browsers: Browsers, sign_in_app: SignInApp, tmp_path: Path
 ) -> None:
     key, _ = await sign_in_app.make_key()
     certificate = tmp_path / "certificate.pem"
     write_certificate(certificate)
     async with (
-        serving(lambda _: ARRIVED, certificate=certificate) as home,
+        serving(lambda _: ARRIVAL_PAGE, certificate=certificate) as home,
         serving(lambda _: redirect_to(f"{home}/done"), certificate=certificate) as site,
         browsers.window() as browser,
     ):
@@ -137,7 +133,7 @@ async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app:
     assert browser.console_errors == []
 
 
-async def test_after_a_wrong_key_the_page_waits_for_another(
+async def test_an_invalid_key_can_be_corrected(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
@@ -163,12 +159,12 @@ async def test_without_a_key_the_browser_sends_nothing(
     assert sign_in_app.login_limit.attempts == []
 
 
-async def test_deny_needs_no_key_and_goes_back(
+async def test_deny_needs_no_key_and_returns_to_the_client(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
     await browser.press("Deny")
-    answer = told(await browser.arrive(f"{client}/cb?"))
+    answer = query_parameters(await browser.arrive(f"{client}/cb?"))
     assert answer["error"] == ["access_denied"]
     assert await sign_in_app.count_grants() == 0
 
@@ -183,7 +179,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
     assert cookie["expires"] == -1
 
 
-async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
+async def test_other_sites_cannot_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
     frame = f'<iframe src="{sign_in_app.consent_url()}"></iframe>'
     async with serving(lambda _: page(frame)) as evil:
         await browser.open(evil)
@@ -192,7 +188,7 @@ async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInAp
     assert await browser.page.frame_locator("iframe").get_by_role("button").count() == 0
 
 
-async def test_a_form_that_another_site_submits_is_refused(
+async def test_a_form_that_another_site_submits_is_rejected(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     key, _ = await sign_in_app.make_key()
@@ -213,7 +209,7 @@ async def test_a_form_that_another_site_submits_is_refused(
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_a_hostile_name_runs_nothing_and_hides_nothing(
+async def test_a_malicious_client_name_is_shown_as_text(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
@@ -226,28 +222,28 @@ async def test_a_hostile_name_runs_nothing_and_hides_nothing(
     assert await browser.page.get_by_role("button", name="Deny").is_visible()
 
 
-_CONTRASTS = """() => {
+CONTRASTS_SCRIPT = """() => {
   const channels = (text) => text.match(/[\\d.]+/g).map(Number);
   const luminance = ([r, g, b]) => [r, g, b]
     .map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (each) => {
-    const color = channels(getComputedStyle(each).backgroundColor);
-    return color.length === 4 && color[3] === 0 ? behind(each.parentElement) : color;
+  const background = (element) => {
+    const color = channels(getComputedStyle(element).backgroundColor);
+    return color.length === 4 && color[3] === 0 ? background(element.parentElement) : color;
   };
   return [...document.body.querySelectorAll("*")]
-    .filter((each) => [...each.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
-    .map((each) => {
-      const text = luminance(channels(getComputedStyle(each).color));
-      const [light, dark] = [text, luminance(behind(each))].sort((a, b) => b - a);
-      return [each.innerText, (light + 0.05) / (dark + 0.05)];
+    .filter((element) => [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+    .map((element) => {
+      const text = luminance(channels(getComputedStyle(element).color));
+      const [light, dark] = [text, luminance(background(element))].sort((a, b) => b - a);
+      return [element.innerText, (light + 0.05) / (dark + 0.05)];
     });
 }"""
-"""What each piece of text has as its contrast (WCAG 2.2, 1.4.3)."""
+"""A script that returns each text of the page with its contrast ratio (WCAG 2.2, 1.4.3)."""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_all_text_stands_out_in_light_and_dark(
+async def test_text_has_enough_contrast_in_light_and_dark(
     browsers: Browsers, sign_in_app: SignInApp, scheme: Literal["light", "dark"]
 ) -> None:
     async with browsers.window(scheme=scheme) as browser:
@@ -255,25 +251,25 @@ async def test_all_text_stands_out_in_light_and_dark(
         await browser.fill("Your access key", "wrong")
         await browser.press("Allow")
         await browser.wait_for_text("This key is not valid")
-        contrasts = await browser.page.evaluate(_CONTRASTS)
+        contrasts = await browser.page.evaluate(CONTRASTS_SCRIPT)
     assert len(contrasts) > 10
     assert [(text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 640), (390, 844), (1024, 800), (1280, 800)])
-async def test_nothing_sticks_out_on_a_narrow_screen(
+async def test_the_page_fits_each_screen_width(
     browsers: Browsers, sign_in_app: SignInApp, width: int, height: int
 ) -> None:
     async with browsers.window(width=width, height=height) as browser:
-        await browser.open(sign_in_app.consent_url(LONG))
+        await browser.open(sign_in_app.consent_url(LONG_REQUEST))
         assert await browser.page.evaluate("document.documentElement.scrollWidth") == width
 
 
-async def test_allow_and_deny_show_without_scrolling_on_a_laptop(
+async def test_buttons_are_visible_without_scrolling_on_a_laptop(
     browsers: Browsers, sign_in_app: SignInApp
 ) -> None:
     async with browsers.window(width=1280, height=800) as browser:
-        await browser.open(sign_in_app.consent_url(LONG))
+        await browser.open(sign_in_app.consent_url(LONG_REQUEST))
         await assert_in_view(browser, "Allow", "Deny")
         await browser.fill("Your access key", "carrel_wrong")
         await browser.press("Allow")
@@ -291,22 +287,22 @@ async def assert_in_view(browser: Browser, *buttons: str) -> None:
         assert 0 <= box["x"] <= size["width"] - box["width"], name
 
 
-async def test_the_page_can_be_read_and_used_without_seeing_it(
+async def test_the_page_works_with_screen_reader_and_keyboard(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     await browser.open(sign_in_app.consent_url())
     assert await browser.page.locator("html").get_attribute("lang") == "en"
-    told_of_it = await browser.page.locator("main").aria_snapshot()
-    assert 'heading "Claude asks for access to Carrel" [level=1]' in told_of_it
-    assert 'textbox "Your access key"' in told_of_it
-    reached = []
+    snapshot = await browser.page.locator("main").aria_snapshot()
+    assert 'heading "Claude asks for access to Carrel" [level=1]' in snapshot
+    assert 'textbox "Your access key"' in snapshot
+    focus_order = []
     for _ in range(3):
         await browser.page.keyboard.press("Tab")
-        reached.append(await browser.page.evaluate("document.activeElement.innerText"))
-    assert reached == ["", "Allow", "Deny"]
+        focus_order.append(await browser.page.evaluate("document.activeElement.innerText"))
+    assert focus_order == ["", "Allow", "Deny"]
 
 
-async def test_a_request_that_is_over_says_where_to_start_again(
+async def test_an_expired_request_says_to_start_again(
     browser: Browser, sign_in_app: SignInApp
 ) -> None:
     address = sign_in_app.consent_url()
@@ -315,69 +311,65 @@ async def test_a_request_that_is_over_says_where_to_start_again(
     assert "Start again from the program" in await browser.read_text()
 
 
-async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
+async def test_google_sign_in_gives_the_client_its_code(
     browsers: Browsers, settings: Settings, client: str
 ) -> None:
     with FakeGoogle() as google:
         async with (
-            opened(admit_ada(settings, google)) as sign_in_app,
+            serve_sign_in(admit_ada(settings, google)) as sign_in_app,
             browsers.window(scripts=False) as browser,
         ):
             await browser.open(sign_in_app.consent_url(make_request(redirect_uri=f"{client}/cb")))
             await browser.press("Continue with Google")
-            answer = told(await browser.arrive(f"{client}/cb?"))
+            answer = query_parameters(await browser.arrive(f"{client}/cb?"))
             assert browser.console_errors == []
             assert await sign_in_app.count_grants() == 1
     assert answer.keys() == {"code", "state", "iss"}
 
 
-async def test_the_whole_way_from_registering_ends_with_a_token(
+async def test_the_flow_from_registration_on_ends_with_a_token(
     browser: Browser, settings: Settings, client: str, log: Path
 ) -> None:
-    keyring = Keyring([SecretStr(SECRET)])
-    key, kept = new_key(keyring, "ada", "a key", FULL_ACCESS, created_at=utc_now())
-    access = Connection(settings.google_cloud_project, settings.access_database)
-    await AccessStore(access).keys.add(kept)
-    await access.aclose()
+    key = key_maker(settings.google_cloud_project)("ada")
     verifier, callback = "v" * 43, f"{client}/cb"
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
     environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
     with run_gateway(INLINE, environment, log) as running:
-        program = await _registered(running.url, callback)
-        question = {
+        registration = await register(running.url, callback)
+        request = {
             "response_type": "code",
-            "client_id": program["client_id"],
+            "client_id": registration["client_id"],
             "redirect_uri": callback,
             "code_challenge": challenge.decode().rstrip("="),
             "code_challenge_method": "S256",
             "state": "a state",
         }
-        await browser.open(f"{running.url}/authorize?{urlencode(question)}")
+        await browser.open(f"{running.url}/authorize?{urlencode(request)}")
         await browser.wait_for_text("Notes on a train asks for access to Carrel")
         await browser.fill("Your access key", key)
         await browser.press("Allow")
-        answer = told(await browser.arrive(f"{callback}?"))
+        answer = query_parameters(await browser.arrive(f"{callback}?"))
         form = {
             "grant_type": "authorization_code",
             "code": answer["code"][0],
-            "client_id": program["client_id"],
+            "client_id": registration["client_id"],
             "redirect_uri": callback,
             "code_verifier": verifier,
         }
         async with httpx2.AsyncClient() as sender:
-            given = await sender.post(f"{running.url}/token", data=form)
+            response = await sender.post(f"{running.url}/token", data=form)
     assert answer["state"] == ["a state"]
     assert browser.console_errors == []
-    assert given.json()["token_type"] == "Bearer"
+    assert response.json()["token_type"] == "Bearer"
 
 
-async def _registered(gateway: str, callback: str) -> dict[str, str]:
-    about = {
+async def register(gateway: str, callback: str) -> dict[str, str]:
+    metadata = {
         "client_name": "Notes on a train",
         "redirect_uris": [callback],
         "token_endpoint_auth_method": "none",
     }
     async with httpx2.AsyncClient() as sender:
-        answer = await sender.post(f"{gateway}/register", json=about)
-    registered: dict[str, str] = answer.json()
-    return registered
+        answer = await sender.post(f"{gateway}/register", json=metadata)
+    registration: dict[str, str] = answer.json()
+    return registration

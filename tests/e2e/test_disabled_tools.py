@@ -1,4 +1,4 @@
-"""A gateway some of whose tools are switched off."""
+"""A gateway with disabled tools."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Run = Callable[[Mapping[str, str], Path], AbstractContextManager[Running]]
 
-OFF = ("get_chunk", "complete_name")
+DISABLED = ("get_chunk", "complete_name")
 inline = partial(run_gateway, INLINE)
-SETTING = {"DISABLED_TOOLS": json.dumps(OFF)}
+SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
 
 
 @pytest.mark.parametrize(
@@ -33,21 +33,22 @@ SETTING = {"DISABLED_TOOLS": json.dumps(OFF)}
     [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
     ids=["inline", "functions"],
 )
-def test_a_tool_that_is_off_looks_as_if_there_were_none(
-    library: Library, log: Path, run: Run
-) -> None:
+def test_a_disabled_tool_looks_like_an_unknown_one(library: Library, log: Path, run: Run) -> None:
     with run({**library.environment, **SETTING}, log) as running:
         listed = post(running.endpoint, message("tools/list")).json()["result"]["tools"]
-        assert [name for name in TOOL_NAMES if name not in OFF] == [tool["name"] for tool in listed]
-        off, unknown = [
-            post(running.endpoint, call(name, {})).json()["error"] for name in (OFF[0], "get_chump")
+        assert [name for name in TOOL_NAMES if name not in DISABLED] == [
+            tool["name"] for tool in listed
         ]
-    assert f"{unknown}".replace("get_chump", OFF[0]) == f"{off}"
+        disabled, unknown = [
+            post(running.endpoint, call(name, {})).json()["error"]
+            for name in (DISABLED[0], "get_chump")
+        ]
+    assert f"{disabled}" == f"{unknown}".replace("get_chump", DISABLED[0])
 
 
-def test_health_neither_misses_nor_asks_a_tool_that_is_off(log: Path) -> None:
+def test_health_ignores_disabled_tools(log: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
-    urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*OFF, "search_kb"], nowhere))}
+    urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*DISABLED, "search_kb"], nowhere))}
     with run_deployed_gateway(SETTING | urls, log) as running:
         parts = httpx2.get(f"{running.url}/health").json()["parts"]
-    assert {tool.name for tool in tools()} - set(OFF) == parts.keys()
+    assert {tool.name for tool in tools()} - set(DISABLED) == parts.keys()

@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp import Client
-from pydantic import SecretStr
 
-from shared.accounts.access_key import new_key
-from shared.accounts.keyring import Keyring
-from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from tests.e2e.access.conftest import in_access
-from tests.support.gateway_process import MARK, SECRET
+from tests.e2e.access.conftest import key_maker
+from tests.support.gateway_process import MARK
 from tests.support.log_metrics import entry_of
 from tests.support.materials import COMET, TEXT
 from tests.support.mcp_wire import MODERN, assert_matches_schema, call, post
@@ -28,14 +23,13 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from shared.accounts.repositories.access_store import AccessStore
     from tests.support.gateway_process import Library, Running
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
 
 
-async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
+async def ask(client: Client, **arguments: Any) -> dict[str, Any]:
     """Call the tool; assert that both forms of the result agree and fit the schema."""
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     result = await client.call_tool(NAME, arguments)
@@ -50,21 +44,19 @@ async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
 
 async def test_structured_and_text_results_agree_with_the_schema(client: Client) -> None:
     task = uuid.uuid4().hex
-    first = await answer_of(client, query="Where does a comet's tail point?", materials=TEXT)
+    first = await ask(client, query="Where does a comet's tail point?", materials=TEXT)
     assert first["contexts"][0] == COMET
     assert first["status"] == "ready"
-    result = await answer_of(
-        client, query="Where does a comet's tail point?", document=first["document"]
-    )
+    result = await ask(client, query="Where does a comet's tail point?", document=first["document"])
     assert result == first | {"known": True}
-    one = await answer_of(client, query="comet", materials=TEXT, topK=1, task_id=task)
+    one = await ask(client, query="comet", materials=TEXT, topK=1, task_id=task)
     assert len(one["contexts"]) == 1
     assert one["task_id"] == task
-    assert (await answer_of(client, query="comet", scope="task", task_id=task))["considered"] == 4
+    assert (await ask(client, query="comet", scope="task", task_id=task))["considered"] == 4
 
 
 async def test_invalid_arguments_are_named(client: Client) -> None:
-    wrong: list[tuple[str, dict[str, Any]]] = [
+    invalid: list[tuple[str, dict[str, Any]]] = [
         ("materials", {"query": "comet"}),
         ("materials", {"query": "comet", "materials": " "}),
         ("query", {"query": " ", "materials": TEXT}),
@@ -75,7 +67,7 @@ async def test_invalid_arguments_are_named(client: Client) -> None:
         ("task_id", {"query": "comet", "materials": TEXT, "task_id": " "}),
         ("document", {"query": "comet", "document": "x"}),
     ]
-    for field, arguments in wrong:
+    for field, arguments in invalid:
         result = await client.call_tool(NAME, arguments)
         block = result.content[0]
         assert block.type == "text"
@@ -88,41 +80,41 @@ async def test_any_text_survives_the_wire(client: Client) -> None:
         "Der Käse \x00\x1b[0m 熟成 👩🏽\u200d🍳 e\u0301\r\n\t\u202eabc\u2028 <b>\\n</b> \ufeff\x7f."
     )
     text = f"👍🏽 before\n\n{passage}\n\nafter"
-    result = await answer_of(client, query="Käse 熟成", materials=text)
-    place = result["passages"][0]
+    result = await ask(client, query="Käse 熟成", materials=text)
+    span = result["passages"][0]
     assert result["contexts"][0] == passage
-    assert text[place["start"] : place["end"]] == passage
+    assert text[span["start"] : span["end"]] == passage
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_half_an_emoji_is_refused(inline: Running, version: str | None) -> None:
-    """JavaScript sends it after cutting a text with `slice`."""
+def test_half_an_emoji_is_rejected(inline: Running, version: str | None) -> None:
+    """JavaScript sends half an emoji after cutting a text with `slice`."""
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
-    reply = post(inline.endpoint, body, {"mcp-protocol-version": version})
-    error = reply.json()["error"]
-    assert reply.status_code == 400
+    response = post(inline.endpoint, body, {"mcp-protocol-version": version})
+    error = response.json()["error"]
+    assert response.status_code == 400
     assert error["code"] == -32600
     assert "half of a surrogate pair" in error["message"]
     assert "Cut it between characters" in error["message"]
 
 
-async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Path) -> None:
-    before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
+async def test_the_log_has_sizes_and_hashes_but_no_text(inline: Running, log: Path) -> None:
+    size_before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
     arguments = {
         "query": f"Where is the {MARK}?",
         "materials": f"The {MARK} is here.\n\nA comet.",
         "task_id": f"mine {uuid.uuid4().hex}",
     }
     async with Client(inline.endpoint) as client:
-        result = await answer_of(client, **arguments)
+        result = await ask(client, **arguments)
         await client.call_tool(NAME, arguments | {"top_k": MARK})
         await client.call_tool(NAME, arguments | {MARK: MARK, "materials": 5})
         await client.call_tool(NAME, {"query": MARK, "scope": "task", "task_id": "nothing there"})
-    written = log.read_text("utf-8")[before:]  # noqa: ASYNC240 - the same
-    lines = [entry_of(line)["jsonPayload"] for line in written.splitlines()]
+    logged = log.read_text("utf-8")[size_before:]  # noqa: ASYNC240 - a test may wait
+    lines = [entry_of(line)["jsonPayload"] for line in logged.splitlines()]
     fields = next(line for line in lines if line.get("tool") == NAME)
-    assert MARK not in written.lower()
-    assert result["task_id"] not in written
+    assert MARK not in logged.lower()
+    assert result["task_id"] not in logged
     assert len(fields["task"]) == 16
     assert fields["outcome"] == "ok"
     assert fields["arguments"].keys() == {"query", "materials", "task_id"}
@@ -132,20 +124,8 @@ async def test_the_log_has_sizes_and_hashes_and_no_text(inline: Running, log: Pa
     assert fields["bm25_seconds"] >= 0
 
 
-def key_for(project: str) -> str:
-    """A key for the workspace `essay`."""
-    keyring = Keyring([SecretStr(SECRET)])
-    text, key = new_key(keyring, "anna", "tests", FULL_ACCESS, created_at=datetime.now(UTC))
-
-    async def keep(store: AccessStore) -> None:
-        await store.keys.add(key)
-
-    in_access(project, keep)
-    return text
-
-
-async def audited(project: str) -> list[dict[str, Any]]:
-    """The audit records of a project."""
+async def read_audit(project: str) -> list[dict[str, Any]]:
+    """Read the audit records of a project."""
     connection = Connection(project, Settings().access_database)
     try:
         records = connection.client.collection("calls").stream()
@@ -154,21 +134,21 @@ async def audited(project: str) -> list[dict[str, Any]]:
         await connection.aclose()
 
 
-def test_the_audit_has_the_workspace_and_no_text(closed: Running, library: Library) -> None:
-    key = key_for(library.project)
+def test_the_audit_has_the_workspace_but_no_text(closed: Running, library: Library) -> None:
+    key = key_maker(library.project)("anna")
 
-    def ask(identity: str, **arguments: Any) -> httpx2.Response:
+    def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
         headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
         return post(closed.endpoint, call(NAME, arguments), headers)
 
     text = f"The {MARK} is here.\n\nA comet."
-    of_key = ask("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
-    named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
-    plain = ask("", query=MARK, materials=text).json()["result"]
-    answers = [answer["structuredContent"] for answer in (of_key, named, plain)]
+    by_key = ask_as("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
+    by_argument = ask_as("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
+    by_default = ask_as("", query=MARK, materials=text).json()["result"]
+    answers = [answer["structuredContent"] for answer in (by_key, by_argument, by_default)]
     assert [answer["task_id"] for answer in answers] == ["essay", "thesis", "default"]
     records = [
-        record for record in asyncio.run(audited(library.project)) if record["user_id"] == "anna"
+        record for record in asyncio.run(read_audit(library.project)) if record["user_id"] == "anna"
     ]
     assert {record["task"] for record in records} == {"essay", "thesis", "default"}
     assert {(record["user_id"], record["tool"]) for record in records} == {("anna", NAME)}

@@ -1,4 +1,4 @@
-"""The extraction tools over the gateway, with the sample."""
+"""The extraction tools through the gateway, with the sample."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 TOOLS = ("get_decisions", "get_patterns", "get_warnings", "get_methodologies")
-four = pytest.mark.parametrize("tool", TOOLS)
-LOAD = "from infra.local.jobs import load_sample; import sys; sys.exit(not load_sample())"
+every_tool = pytest.mark.parametrize("tool", TOOLS)
+RUN_CARREL = "from infra.cli.main import main; main()"
+LOAD_SAMPLE = "from infra.local.jobs import load_sample; import sys; sys.exit(not load_sample())"
 
 
-def carrel(project: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_python(project: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(
@@ -41,17 +42,17 @@ def carrel(project: str, code: str, *arguments: str) -> subprocess.CompletedProc
 
 
 @pytest.fixture(scope="module")
-def sample() -> str:
+def sample_project() -> str:
     project = f"e2e-{uuid.uuid4().hex[:16]}"
-    loaded = carrel(project, LOAD)
-    assert loaded.returncode == 0, loaded.stderr
+    process = run_python(project, LOAD_SAMPLE)
+    assert process.returncode == 0, process.stderr
     return project
 
 
 @pytest.fixture(scope="module")
-def ask(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """Calls a tool as a stranger with PUBLIC_ACCESS on, and returns the result or the error."""
-    environment = {"GOOGLE_CLOUD_PROJECT": sample, **CLOUD}
+def ask(sample_project: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """A function that calls a tool anonymously and returns the result or the error."""
+    environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
     with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as running:
         yield lambda tool, **arguments: answer(running.endpoint, tool, arguments)
@@ -65,7 +66,7 @@ def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any
     )
 
 
-def everything(ask: Ask, tool: str, **arguments: Any) -> list[dict[str, Any]]:
+def list_all(ask: Ask, tool: str, **arguments: Any) -> list[dict[str, Any]]:
     page = ask(tool, **arguments)
     results = list(page["results"])
     while cursor := page["metadata"].get("next_cursor"):
@@ -74,54 +75,58 @@ def everything(ask: Ask, tool: str, **arguments: Any) -> list[dict[str, Any]]:
     return results
 
 
-@four
+@every_tool
 @pytest.mark.parametrize("query", [{}, {"query": "tests"}])
 def test_pages_of_any_size_have_the_same_results(
     ask: Ask, tool: str, query: dict[str, str]
 ) -> None:
-    whole = [result["id"] for result in everything(ask, tool, limit=100, **query)]
-    assert [result["id"] for result in everything(ask, tool, limit=2, **query)] == whole
-    assert len(whole) == len(set(whole)) > 0
+    ids = [result["id"] for result in list_all(ask, tool, limit=100, **query)]
+    assert [result["id"] for result in list_all(ask, tool, limit=2, **query)] == ids
+    assert len(set(ids)) == len(ids) > 0
 
 
-@four
+@every_tool
 def test_a_quote_is_in_its_chunk_with_the_cited_title(ask: Ask, tool: str) -> None:
     for result in ask(tool, limit=3)["results"]:
         chunk = ask("get_chunk", chunk_id=result["chunk_id"], include_related=False)
         assert result["quote"] in chunk["content"]
-        assert chunk["title"] == result["source_title"]
+        assert result["source_title"] == chunk["title"]
 
 
-@four
+@every_tool
 def test_topic_counts_match_the_results(ask: Ask, tool: str) -> None:
-    named = tool.removeprefix("get_")
-    results = Counter(topic for result in everything(ask, tool) for topic in result["topics"])
+    field = tool.removeprefix("get_")
+    topic_counts = Counter(topic for result in list_all(ask, tool) for topic in result["topics"])
     listed = ask("list_topics", limit=100)["topics"]
-    assert {topic["name"]: topic[named] for topic in listed if topic[named]} == results
+    assert {topic["name"]: topic[field] for topic in listed if topic[field]} == topic_counts
 
 
-@four
+@every_tool
 @pytest.mark.parametrize("spell", [str.upper, str.title, " {} ".format])
 def test_a_topic_is_found_in_any_spelling(ask: Ask, tool: str, spell: Callable[[str], str]) -> None:
-    results = everything(ask, tool)
+    results = list_all(ask, tool)
     topic = results[0]["topics"][0]
     expected = [result["id"] for result in results if topic in result["topics"]]
-    assert [result["id"] for result in everything(ask, tool, topic=spell(topic))] == expected
+    assert [result["id"] for result in list_all(ask, tool, topic=spell(topic))] == expected
 
 
-@four
-def test_a_cursor_of_another_tool_or_filter_is_refused(ask: Ask, tool: str) -> None:
+@every_tool
+def test_a_cursor_of_another_tool_or_filter_is_rejected(ask: Ask, tool: str) -> None:
     cursor = ask(tool, limit=1)["metadata"]["next_cursor"]
     other = TOOLS[TOOLS.index(tool) - 1]
-    for name, more in ((other, {}), (tool, {"query": "x"}), (tool, {"topic": "testing"})):
-        assert ask(name, cursor=cursor, **more)["details"].keys() == {"cursor"}
+    for name, filters in ((other, {}), (tool, {"query": "x"}), (tool, {"topic": "testing"})):
+        assert ask(name, cursor=cursor, **filters)["details"].keys() == {"cursor"}
 
 
-@four
+@every_tool
 def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
-    results = everything(ask, tool)
+    results = list_all(ask, tool)
     source_id, topic = results[0]["source_id"], results[0]["topics"][0]
-    expected = {e["id"] for e in results if e["source_id"] == source_id and topic in e["topics"]}
+    expected = {
+        result["id"]
+        for result in results
+        if result["source_id"] == source_id and topic in result["topics"]
+    }
     page = ask(tool, source_id=source_id, topic=topic, query="how")
     assert {result["id"] for result in page["results"]} == expected
     assert page["metadata"]["query"] == topic
@@ -129,29 +134,32 @@ def test_filters_and_a_query_combine(ask: Ask, tool: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway whose database does not answer; no tool has time to wait for it."""
+def unreachable_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway whose database does not answer, with short time limits."""
     nowhere = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
         "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),
     }
-    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("down") / "log") as running:
+    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("unreachable") / "log") as running:
         yield running
 
 
-@four
-def test_an_unreachable_database_is_no_empty_list(down: Running, tool: str) -> None:
-    assert answer(down.endpoint, tool, {})["code"] == "UNAVAILABLE"
+@every_tool
+def test_an_unreachable_database_is_an_error(unreachable_gateway: Running, tool: str) -> None:
+    assert answer(unreachable_gateway.endpoint, tool, {})["code"] == "UNAVAILABLE"
 
 
-@four
-def test_strangers_are_refused_where_access_is_not_public(closed: Running, tool: str) -> None:
-    assert post(closed.endpoint, call(tool, {})).status_code == 401
+@every_tool
+def test_an_anonymous_call_to_a_private_gateway_is_rejected(
+    private_gateway: Running, tool: str
+) -> None:
+    assert post(private_gateway.endpoint, call(tool, {})).status_code == 401
 
 
-@pytest.mark.slow
-def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
+def test_get_stats_shows_the_nightly_score(ask: Ask, sample_project: str) -> None:
     assert "health" not in ask("get_stats")
-    run = carrel(sample, "from infra.cli.main import main; main()", "jobs", "run", "health")
-    assert run.returncode == 0, run.stderr
+    process = run_python(
+        sample_project, "from infra.cli.main import main; main()", "jobs", "run", "health"
+    )
+    assert process.returncode == 0, process.stderr
     assert ask("get_stats")["health"]["queries"] > 0

@@ -1,4 +1,4 @@
-"""The function of a tool, called directly, as only the gateway may."""
+"""Requests to the function of a tool, sent directly instead of by the gateway."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def request(**changes: Any) -> dict[str, Any]:
-    """A call request as the gateway sends it."""
+    """Return a call request as the gateway sends it."""
     caller = {"user_id": None, "tier": "public"}
-    usual = {"call_id": "c-1", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
-    return {**usual, **changes}
+    defaults = {"call_id": "c-1", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
+    return {**defaults, **changes}
 
 
 @pytest.fixture
-def url(few_functions: Running) -> str:
+def url(small_functions: Running) -> str:
     """The URL of the function of `get_chunk`."""
-    return few_functions.tools["get_chunk"].url
+    return small_functions.tools["get_chunk"].url
 
 
 def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) -> None:
@@ -40,8 +40,8 @@ def test_a_call_request_gets_a_result_and_a_receipt(url: str, library: Library) 
     assert answer["receipt"]["round_trips"] == 1
 
 
-def test_a_call_reaches_a_tool_through_the_gateway(few_functions: Running) -> None:
-    response = post(few_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
+def test_a_call_reaches_a_tool_through_the_gateway(small_functions: Running) -> None:
+    response = post(small_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
     [first, *_] = response.json()["result"]["structuredContent"]["results"]
     assert "A sourdough starter needs flour" in first["snippet"]
 
@@ -49,7 +49,7 @@ def test_a_call_reaches_a_tool_through_the_gateway(few_functions: Running) -> No
 @pytest.mark.parametrize(
     "body", [b"", b"{nope", b"[]", b'{"arguments": {}}', b"\xff", b'{"jsonrpc": "2.0"}']
 )
-def test_other_requests_are_refused_as_json(url: str, body: bytes) -> None:
+def test_invalid_requests_get_a_json_error(url: str, body: bytes) -> None:
     response = httpx2.post(url, content=body, timeout=60)
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/json"
@@ -60,7 +60,7 @@ def test_other_requests_are_refused_as_json(url: str, body: bytes) -> None:
     ("arguments", "status", "code"),
     [({}, 400, "VALIDATION_ERROR"), ({"chunk_id": "nobody"}, 404, "NOT_FOUND")],
 )
-def test_an_error_has_the_http_status_of_its_kind(
+def test_an_error_code_has_its_http_status(
     url: str, arguments: dict[str, Any], status: int, code: str
 ) -> None:
     response = httpx2.post(url, json=request(arguments=arguments), timeout=60)
@@ -77,14 +77,14 @@ def test_a_call_past_its_deadline_is_not_run(url: str) -> None:
     assert response.json()["receipt"]["documents_read"] == 0
 
 
-def test_a_get_request_answers_the_health(url: str) -> None:
+def test_a_get_request_returns_the_health(url: str) -> None:
     response = httpx2.get(url, timeout=60)
     assert response.status_code == 200
     assert response.json() == {"name": "get_chunk", "status": "ok"}
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
-def test_requests_that_web_pages_can_send_are_refused(url: str, kind: str) -> None:
+def test_content_types_of_web_forms_are_rejected(url: str, kind: str) -> None:
     body = json.dumps(request(arguments={"chunk_id": "a"}))
     response = httpx2.post(url, content=body, headers={"content-type": kind}, timeout=60)
     assert response.status_code == 400

@@ -1,4 +1,4 @@
-"""The bare protocol: what each kind of HTTP request gets, whatever a client library would send."""
+"""The gateway's HTTP responses, also to requests that no client library would send."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 HEADER_MISMATCH = -32020
 
 
-def error_of(response: httpx2.Response) -> dict[str, Any]:
-    """The JSON-RPC error that a response carries."""
+def rpc_error(response: httpx2.Response) -> dict[str, Any]:
+    """Return the JSON-RPC error of a response."""
     body = response.json()
     assert "result" not in body
     return dict(body["error"])
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str) -> None:
+def test_every_revision_with_a_handshake_is_supported(inline: Running, version: str) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": version}
-    opened = post(inline.endpoint, initialize(version)).json()["result"]
-    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    assert opened["protocolVersion"] == version
-    assert opened["serverInfo"]["name"] == "carrel"
-    assert opened["instructions"] == INSTRUCTIONS
-    assert post(inline.endpoint, done, headers).status_code == 202
-    assert post(inline.endpoint, done, headers).content == b""
+    handshake = post(inline.endpoint, initialize(version)).json()["result"]
+    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert handshake["protocolVersion"] == version
+    assert handshake["serverInfo"]["name"] == "carrel"
+    assert handshake["instructions"] == INSTRUCTIONS
+    response = post(inline.endpoint, notification, headers)
+    assert response.status_code == 202
+    assert response.content == b""
     assert post(inline.endpoint, PING, headers).json()["result"] == {}
     listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
     assert [tool["name"] for tool in listed] == TOOL_NAMES
@@ -58,8 +59,8 @@ def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str
 def test_an_unknown_revision_gets_the_newest_with_a_handshake(
     inline: Running,
 ) -> None:
-    opened = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
-    assert opened["protocolVersion"] == HANDSHAKE[0]
+    handshake = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
+    assert handshake["protocolVersion"] == HANDSHAKE[0]
 
 
 def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
@@ -70,7 +71,7 @@ def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
     assert result["cacheScope"] == "private"
 
 
-def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> None:
+def test_a_response_is_one_json_object_without_a_session(carrel: Running) -> None:
     response = post(carrel.endpoint, initialize(HANDSHAKE[0]))
     assert response.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in response.headers
@@ -78,38 +79,36 @@ def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> N
 
 @pytest.mark.parametrize("body", [b"", b"{nope", b"\xff\xfe{}", b"[" * 100])
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_what_is_not_json_is_a_parse_error(
-    inline: Running, body: bytes, version: str | None
-) -> None:
+def test_invalid_json_is_a_parse_error(inline: Running, body: bytes, version: str | None) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert error_of(response)["code"] == PARSE_ERROR
-    assert "line 1" not in error_of(response)["message"]
-    assert "nested" not in error_of(response)["message"]
+    assert rpc_error(response)["code"] == PARSE_ERROR
+    assert "line 1" not in rpc_error(response)["message"]
+    assert "nested" not in rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
-def test_a_body_nested_without_end_is_refused(inline: Running, version: str | None) -> None:
+def test_a_very_deeply_nested_body_is_rejected(inline: Running, version: str | None) -> None:
     response = post(inline.endpoint, b"[" * 100_000, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert error_of(response)["code"] in (PARSE_ERROR, INVALID_REQUEST)
+    assert rpc_error(response)["code"] in (PARSE_ERROR, INVALID_REQUEST)
 
 
 @pytest.mark.parametrize(
     "body", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', b"5", b"null"]
 )
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_what_is_not_a_single_message_is_refused(
+def test_a_body_other_than_one_message_is_rejected(
     inline: Running, body: bytes, version: str | None
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 400
-    assert error_of(response)["code"] == INVALID_REQUEST
+    assert rpc_error(response)["code"] == INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
 @pytest.mark.parametrize(
-    "wrong",
+    "changes",
     [
         {"id": None},
         {"id": 1.5},
@@ -122,11 +121,11 @@ def test_what_is_not_a_single_message_is_refused(
         {"method": ["x" * 100_000]},
     ],
 )
-def test_a_malformed_message_is_refused_in_words(
-    inline: Running, wrong: dict[str, Any], version: str | None
+def test_a_malformed_message_is_rejected_with_an_explanation(
+    inline: Running, changes: dict[str, Any], version: str | None
 ) -> None:
-    response = post(inline.endpoint, PING | wrong, {"mcp-protocol-version": version})
-    error = error_of(response)
+    response = post(inline.endpoint, PING | changes, {"mcp-protocol-version": version})
+    error = rpc_error(response)
     assert response.status_code == 400
     assert error["code"] == INVALID_REQUEST
     assert "JSON-RPC" in error["message"]
@@ -135,12 +134,12 @@ def test_a_malformed_message_is_refused_in_words(
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
-def test_another_content_type_is_refused_in_words(
+def test_another_content_type_is_rejected_with_a_hint(
     inline: Running, content_type: str | None
 ) -> None:
     response = post(inline.endpoint, b'{"jsonrpc":"2.0"}', {"content-type": content_type})
     assert response.status_code == 415
-    assert "Content-Type: application/json" in error_of(response)["message"]
+    assert "Content-Type: application/json" in rpc_error(response)["message"]
 
 
 def test_a_content_type_may_name_its_charset(inline: Running) -> None:
@@ -149,96 +148,96 @@ def test_a_content_type_may_name_its_charset(inline: Running) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
-def test_another_method_than_post_is_refused_in_words(carrel: Running, method: str) -> None:
+def test_another_method_than_post_is_rejected_with_a_hint(carrel: Running, method: str) -> None:
     headers = {"accept": "text/event-stream"}
     response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=60)
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
-    assert "add its URL to an MCP client" in error_of(response)["message"]
+    assert "add its URL to an MCP client" in rpc_error(response)["message"]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
-def test_another_host_is_refused(carrel: Running, host: str) -> None:
+def test_another_host_is_rejected(carrel: Running, host: str) -> None:
     assert post(carrel.endpoint, PING, {"host": host}).status_code == 421
 
 
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"]
 )
-def test_another_origin_is_refused(carrel: Running, origin: str) -> None:
+def test_another_origin_is_rejected(carrel: Running, origin: str) -> None:
     assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 403
 
 
-def test_its_own_origin_an_allowed_one_and_none_are_let_in(carrel: Running) -> None:
+def test_own_allowed_and_absent_origins_are_accepted(carrel: Running) -> None:
     for origin in (carrel.url, ALLOWED_ORIGIN, None):
         assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 200
 
 
-def test_a_page_of_an_allowed_origin_may_ask_first(carrel: Running) -> None:
-    asked = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
-    answer = httpx2.options(carrel.endpoint, headers=asked)
-    assert answer.status_code == 200
-    assert answer.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
+def test_an_allowed_origin_may_send_a_preflight_request(carrel: Running) -> None:
+    headers = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
+    response = httpx2.options(carrel.endpoint, headers=headers)
+    assert response.status_code == 200
+    assert response.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
 
 
-def test_a_page_of_another_origin_may_not(carrel: Running) -> None:
-    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
-    answer = httpx2.options(carrel.endpoint, headers=asked)
-    assert answer.status_code == 400
-    assert answer.headers.get("access-control-allow-origin") is None
+def test_another_origin_may_not_send_a_preflight_request(carrel: Running) -> None:
+    headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    response = httpx2.options(carrel.endpoint, headers=headers)
+    assert response.status_code == 400
+    assert response.headers.get("access-control-allow-origin") is None
 
 
 def test_no_redirect_quotes_a_host(carrel: Running) -> None:
-    answer = httpx2.post(f"{carrel.endpoint}/", headers={"host": "evil.example"})
-    assert answer.status_code in {404, 415}
-    assert "location" not in answer.headers
+    response = httpx2.post(f"{carrel.endpoint}/", headers={"host": "evil.example"})
+    assert response.status_code in {404, 415}
+    assert "location" not in response.headers
 
 
-def test_an_unknown_method_is_said_to_be_unknown(carrel: Running) -> None:
-    shaken = post(carrel.endpoint, message("tools/invent"))
+def test_an_unknown_method_is_a_method_not_found_error(carrel: Running) -> None:
+    legacy = post(carrel.endpoint, message("tools/invent"))
     modern = post_modern(carrel.endpoint, "tools/invent")
-    assert [error_of(response)["code"] for response in (shaken, modern)] == [METHOD_NOT_FOUND] * 2
-    assert shaken.status_code == 200
+    assert [rpc_error(response)["code"] for response in (legacy, modern)] == [METHOD_NOT_FOUND] * 2
+    assert legacy.status_code == 200
     assert modern.status_code == 404
 
 
-def test_headers_that_contradict_the_message_are_refused(inline: Running) -> None:
+def test_headers_that_contradict_the_message_are_rejected(inline: Running) -> None:
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
     body = message("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN})
     response = post(inline.endpoint, body, headers)
     assert response.status_code == 400
-    assert error_of(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
+    assert rpc_error(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
 
 
-def test_another_path_is_not_found(carrel: Running) -> None:
+def test_an_unknown_path_is_not_found(carrel: Running) -> None:
     assert httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code == 404
 
 
 @pytest.fixture(scope="module")
-def small(library: Library, log: Path) -> Iterator[Running]:
-    """A gateway that takes little at once."""
+def small_gateway(library: Library, log: Path) -> Iterator[Running]:
+    """A gateway that accepts requests of at most 500 bytes."""
     with run_gateway(INLINE, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log) as running:
         yield running
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
 @pytest.mark.slow
-def test_a_body_over_the_limit_is_refused(small: Running, version: str | None) -> None:
+def test_a_body_over_the_limit_is_rejected(small_gateway: Running, version: str | None) -> None:
     body = message("ping", _meta={"filler": "x" * 500})
-    response = post(small.endpoint, body, {"mcp-protocol-version": version})
+    response = post(small_gateway.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 413
 
 
 @pytest.mark.slow
-def test_a_body_over_the_limit_without_a_length_is_refused(
-    small: Running,
+def test_a_body_over_the_limit_without_a_length_is_rejected(
+    small_gateway: Running,
 ) -> None:
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
     headers = {"content-type": "application/json", "accept": "application/json"}
-    response = httpx2.post(small.endpoint, content=parts, headers=headers, timeout=60)
+    response = httpx2.post(small_gateway.endpoint, content=parts, headers=headers, timeout=60)
     assert response.status_code == 413
 
 
 @pytest.mark.slow
-def test_a_body_under_the_limit_is_taken(small: Running) -> None:
-    assert post(small.endpoint, PING).status_code == 200
+def test_a_body_under_the_limit_is_accepted(small_gateway: Running) -> None:
+    assert post(small_gateway.endpoint, PING).status_code == 200

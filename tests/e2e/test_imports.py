@@ -1,4 +1,4 @@
-"""The imports of modules, each measured in its own process."""
+"""Imports of modules, each checked in its own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run_python(code: str, **environment: str) -> str:
     return output.strip()
 
 
-def test_an_embedder_imports_no_client_before_it_embeds() -> None:
+def test_an_embedder_imports_no_http_client_before_it_embeds() -> None:
     code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
     assert run_python(code) == "False"
 
@@ -28,7 +28,7 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
     assert run_python(code) == "set()"
 
 
-def test_time_zones_work_without_the_systems_files() -> None:
+def test_time_zones_work_without_system_files() -> None:
     code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
     assert run_python(code, PYTHONTZPATH="") == "Asia/Tokyo"
 
@@ -47,8 +47,8 @@ def test_time_zones_work_without_the_systems_files() -> None:
 def test_a_gateway_that_cannot_start_logs_no_secret(variables: dict[str, str]) -> None:
     command = [sys.executable, "-c", "import functions.gateway.main"]
     environment = {**os.environ, "ACCESS_SECRETS": f'["{"s" * 32}"]', **variables}
-    started = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
-    assert started.returncode == 1
-    assert started.stdout == ""
-    assert any(name in started.stderr.upper() for name in variables)
-    assert "zyzzyva" not in started.stderr
+    process = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert any(name in process.stderr.upper() for name in variables)
+    assert "zyzzyva" not in process.stderr

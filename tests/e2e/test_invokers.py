@@ -1,4 +1,4 @@
-"""Who may call a tool's function, as Cloud Run's IAM has it: the gateway, and nobody else."""
+"""Cloud Run's IAM lets only the gateway call the function of a tool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from infra.build.discovery import tools
-from tests.e2e.conftest import FEW
+from tests.e2e.conftest import QUICK_TOOLS
 from tests.support.authorized_calls import authorization_header, fetch_id_token, trusting_context
 from tests.support.cloud_run.google_accounts import email
 
@@ -25,72 +25,72 @@ GATEWAY = "carrel-gateway"
 
 
 @pytest.fixture
-def client(few_in_the_cloud: Cloud) -> Iterator[httpx2.Client]:
-    """Somebody who can reach `get_chunk`."""
-    with httpx2.Client(verify=trusting_context(few_in_the_cloud), timeout=60) as opened:
-        yield opened
+def client(small_cloud: Cloud) -> Iterator[httpx2.Client]:
+    """A client that trusts the certificate of the fake Cloud Run."""
+    with httpx2.Client(verify=trusting_context(small_cloud), timeout=60) as http:
+        yield http
 
 
-def health(there: Cloud) -> dict[str, Any]:
-    """What each function says to the gateway's account of how it is."""
-    with httpx2.Client(verify=trusting_context(there), timeout=60) as opened:
+def fetch_health(running: Cloud) -> dict[str, Any]:
+    """Return what each function answers to a health check by the gateway's account."""
+    with httpx2.Client(verify=trusting_context(running), timeout=60) as http:
         return {
-            name: opened.get(url, headers=authorization_header(there, GATEWAY, name)).json()
-            for name, url in there.urls.items()
+            name: http.get(url, headers=authorization_header(running, GATEWAY, name)).json()
+            for name, url in running.urls.items()
         }
 
 
-def refusal(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
-    """The status and the title of the page by which a function's front end refuses."""
+def rejection(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
+    """Return the status and the page title with which Cloud Run rejects a request."""
     headers = {"authorization": authorization} if authorization is not None else {}
     response = client.post(url, json={}, headers=headers)
     assert response.headers["content-type"].startswith("text/html")
     return response.status_code, response.text.partition("<title>")[2].partition("</title>")[0]
 
 
-def test_the_gateways_account_gets_through(
-    few_in_the_cloud: Cloud, client: httpx2.Client, library: Library
+def test_the_gateways_account_can_call_a_function(
+    small_cloud: Cloud, client: httpx2.Client, library: Library
 ) -> None:
     chunk = library.chunks[0]
     arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
     caller = {"user_id": None, "tier": "public"}
     call = {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
     response = client.post(
-        few_in_the_cloud.urls["get_chunk"],
+        small_cloud.urls["get_chunk"],
         json=call,
-        headers=authorization_header(few_in_the_cloud, GATEWAY, "get_chunk"),
+        headers=authorization_header(small_cloud, GATEWAY, "get_chunk"),
     )
     assert response.status_code == 200
     assert response.json()["result"]["content"] == chunk.content
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer"])
-def test_without_a_token_nobody_is_let_in(
-    few_in_the_cloud: Cloud, client: httpx2.Client, authorization: str | None
+def test_a_request_without_a_token_is_rejected(
+    small_cloud: Cloud, client: httpx2.Client, authorization: str | None
 ) -> None:
-    url = few_in_the_cloud.urls["get_chunk"]
-    assert refusal(client, url, authorization) == (403, "403 Forbidden")
+    url = small_cloud.urls["get_chunk"]
+    assert rejection(client, url, authorization) == (403, "403 Forbidden")
 
 
 @pytest.mark.parametrize("account", ["carrel-scheduler", "carrel-search-kb", "carrel-get-chunk"])
-def test_the_token_of_another_account_lets_nobody_in(
-    few_in_the_cloud: Cloud, client: httpx2.Client, account: str
+def test_a_token_of_another_account_is_rejected(
+    small_cloud: Cloud, client: httpx2.Client, account: str
 ) -> None:
-    headers = authorization_header(few_in_the_cloud, account, "get_chunk")
-    refused = refusal(client, few_in_the_cloud.urls["get_chunk"], headers["authorization"])
-    assert refused == (403, "403 Forbidden")
+    headers = authorization_header(small_cloud, account, "get_chunk")
+    rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
+    assert rejected == (403, "403 Forbidden")
 
 
-def test_a_token_for_another_function_lets_nobody_in(
-    few_in_the_cloud: Cloud, client: httpx2.Client
+def test_a_token_for_another_function_is_rejected(
+    small_cloud: Cloud, client: httpx2.Client
 ) -> None:
-    headers = authorization_header(few_in_the_cloud, GATEWAY, "search_kb")
-    refused = refusal(client, few_in_the_cloud.urls["get_chunk"], headers["authorization"])
-    assert refused == (401, "401 Unauthorized")
+    headers = authorization_header(small_cloud, GATEWAY, "search_kb")
+    rejected = rejection(client, small_cloud.urls["get_chunk"], headers["authorization"])
+    assert rejected == (401, "401 Unauthorized")
 
 
-def forged(url: str, genuine: str) -> Iterator[str]:
-    """Tokens that say what a genuine one says, but that Google did not sign."""
+def forge_tokens(url: str, genuine: str) -> Iterator[str]:
+    """Yield tokens with the claims of a genuine one that Google did not sign."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     claims = {"aud": url, "email": email(GATEWAY), "exp": time.time() + 60, "iat": time.time()}
     claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
@@ -102,19 +102,21 @@ def forged(url: str, genuine: str) -> Iterator[str]:
     yield signed
 
 
-def test_a_forged_token_lets_nobody_in(few_in_the_cloud: Cloud, client: httpx2.Client) -> None:
-    url = few_in_the_cloud.urls["get_chunk"]
-    genuine = fetch_id_token(few_in_the_cloud, GATEWAY, url)
-    for forgery in forged(url, genuine):
-        assert refusal(client, url, f"Bearer {forgery}") == (401, "401 Unauthorized")
-    assert refusal(client, url, f"Basic {genuine}") == (401, "401 Unauthorized")
+def test_a_forged_token_is_rejected(small_cloud: Cloud, client: httpx2.Client) -> None:
+    url = small_cloud.urls["get_chunk"]
+    genuine = fetch_id_token(small_cloud, GATEWAY, url)
+    for forgery in forge_tokens(url, genuine):
+        assert rejection(client, url, f"Bearer {forgery}") == (401, "401 Unauthorized")
+    assert rejection(client, url, f"Basic {genuine}") == (401, "401 Unauthorized")
 
 
-def test_a_function_tells_the_gateway_its_health(few_in_the_cloud: Cloud) -> None:
-    assert health(few_in_the_cloud) == {name: {"name": name, "status": "ok"} for name in FEW}
+def test_a_function_reports_its_health_to_the_gateway(small_cloud: Cloud) -> None:
+    assert fetch_health(small_cloud) == {
+        name: {"name": name, "status": "ok"} for name in QUICK_TOOLS
+    }
 
 
 @pytest.mark.slow
-def test_every_function_tells_the_gateway_its_health(tools_in_the_cloud: Cloud) -> None:
+def test_every_function_reports_its_health_to_the_gateway(full_cloud: Cloud) -> None:
     names = [tool.name for tool in tools()]
-    assert health(tools_in_the_cloud) == {name: {"name": name, "status": "ok"} for name in names}
+    assert fetch_health(full_cloud) == {name: {"name": name, "status": "ok"} for name in names}

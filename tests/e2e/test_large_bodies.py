@@ -1,4 +1,4 @@
-"""Large requests: those that are taken get to their tool, of others one learns what to send."""
+"""Large requests reach their tool; larger ones are rejected with advice."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TOO_LARGE = (
 )
 
 
-def body_of(size: int, letter: str) -> bytes:
-    """A call of so many bytes that its tool refuses: nobody asks so much at once."""
-    empty = len(json.dumps(call("search_kb", {"query": ""}), ensure_ascii=False))
-    query = letter * ((size - empty) // len(letter.encode()))
-    asked = call("search_kb", {"query": query})
-    return json.dumps(asked, ensure_ascii=False).encode().ljust(size)
+def make_body(size: int, letter: str) -> bytes:
+    """Return a call of this size. Its tool rejects it, because the query is too long."""
+    size_without_query = len(json.dumps(call("search_kb", {"query": ""}), ensure_ascii=False))
+    query = letter * ((size - size_without_query) // len(letter.encode()))
+    request = call("search_kb", {"query": query})
+    return json.dumps(request, ensure_ascii=False).encode().ljust(size)
 
 
 def test_the_largest_materials_fit_a_request() -> None:
@@ -38,7 +38,7 @@ def test_the_largest_materials_fit_a_request() -> None:
 
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
 def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: str) -> None:
-    response = post(carrel.endpoint, body_of(MAX_BYTES, letter))
+    response = post(carrel.endpoint, make_body(MAX_BYTES, letter))
     assert response.status_code == 200
     result = response.json()["result"]
     assert "search_kb was not run. query: " in result["content"][0]["text"]
@@ -46,8 +46,10 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: st
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
-def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
-    response = post(inline.endpoint, body_of(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version})
+def test_a_larger_request_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
+    response = post(
+        inline.endpoint, make_body(MAX_BYTES + 1, "a"), {"mcp-protocol-version": version}
+    )
     assert response.status_code == 413
     assert response.headers["content-type"] == "application/json"
     assert response.json() == {
@@ -57,7 +59,7 @@ def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | N
     }
 
 
-def test_so_is_one_that_does_not_say_its_length(inline: Running) -> None:
+def test_a_larger_request_may_omit_its_length(inline: Running) -> None:
     parts = (b"x" * 2**20 for _ in range(MAX_BYTES // 2**20 + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
     assert response.json()["error"]["message"] == TOO_LARGE

@@ -1,4 +1,4 @@
-"""`make run TOPOLOGY=functions`: each tool in its own process, for the gateway only."""
+"""`make run TOPOLOGY=functions` runs each tool in its own process, for the gateway only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library
 
 TOOLS = ("get_chunk", "search_kb")
-STARTED = """
+PARENT_PROGRAM = """
 from infra.local.tool_processes import serve_tools
 
 with serve_tools(["list_tags"], {}) as running:
@@ -45,7 +45,7 @@ def local_functions(library: Library, log: Path) -> Iterator[LocalFunctions]:
 
 
 def call_request(library: Library) -> dict[str, Any]:
-    """A call of `get_chunk` as the gateway sends it."""
+    """Return a call of `get_chunk` as the gateway sends it."""
     arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
     caller = {"user_id": "somebody-else", "tier": "public"}
     return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
@@ -67,21 +67,21 @@ def test_a_call_with_the_secret_of_the_run_passes(
 @pytest.mark.parametrize(
     "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
 )
-def test_a_call_without_the_secret_is_refused(
+def test_a_call_without_the_secret_is_rejected(
     local_functions: LocalFunctions, library: Library, template: str | None
 ) -> None:
-    """Neither a call nor a question of health gets as far as the function."""
+    """Neither a call nor a health check reaches the function."""
     url = local_functions.servers["get_chunk"].url
-    text = None if template is None else template.format(secret=local_functions.secret)
-    headers = {} if text is None else {"authorization": text}
-    posted = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
-    response = httpx2.get(url, headers=headers, timeout=60)
-    assert posted.status_code == 403
-    assert response.status_code == 403
-    assert local_functions.secret not in posted.text
+    authorization = None if template is None else template.format(secret=local_functions.secret)
+    headers = {} if authorization is None else {"authorization": authorization}
+    call_response = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
+    health_response = httpx2.get(url, headers=headers, timeout=60)
+    assert call_response.status_code == 403
+    assert health_response.status_code == 403
+    assert local_functions.secret not in call_response.text
 
 
-def test_a_duplicate_secret_is_refused(local_functions: LocalFunctions) -> None:
+def test_a_duplicate_secret_is_rejected(local_functions: LocalFunctions) -> None:
     header = ("authorization", f"Bearer {local_functions.secret}")
     response = httpx2.get(local_functions.servers["get_chunk"].url, headers=[header, header])
     assert response.status_code == 403
@@ -95,7 +95,7 @@ def test_each_run_has_its_own_secret() -> None:
 def test_the_gateway_calls_functions_without_a_proxy(
     local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
 ) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
+    dead_proxy = f"http://127.0.0.1:{free_port()}"
     port = free_port()
     with monkeypatch.context() as patch:
         for name in ("NO_PROXY", "no_proxy"):
@@ -104,8 +104,8 @@ def test_the_gateway_calls_functions_without_a_proxy(
             "PUBLIC_URL": f"http://127.0.0.1:{port}",
             "ACCESS_SECRETS": json.dumps([SECRET]),
             "LOCAL_USER": "local",
-            "HTTP_PROXY": nobody,
-            "http_proxy": nobody,
+            "HTTP_PROXY": dead_proxy,
+            "http_proxy": dead_proxy,
         }
         gateway = local_functions.gateway_program(environment)
     with serve(gateway, port=port, log=log) as running:
@@ -115,15 +115,15 @@ def test_the_gateway_calls_functions_without_a_proxy(
 
 
 def test_functions_end_with_their_parent() -> None:
-    command = [sys.executable, "-c", STARTED]
+    command = [sys.executable, "-c", PARENT_PROGRAM]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as starter:
-        assert starter.stdout
-        host = urlsplit(starter.stdout.readline().strip()).netloc
+    ) as parent:
+        assert parent.stdout
+        host = urlsplit(parent.stdout.readline().strip()).netloc
         assert is_listening(host)
-        starter.send_signal(signal.SIGKILL)
-        assert starter.stdout.read() is not None  # ends with the last process that may write there
+        parent.send_signal(signal.SIGKILL)
+        assert parent.stdout.read() is not None  # ends with the last process that may write there
     assert not is_listening(host)
 
 

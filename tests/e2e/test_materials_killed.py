@@ -1,4 +1,4 @@
-"""`extract_key_info` killed after each commit: nothing is half visible, and nothing is done twice.
+"""`extract_key_info` is killed after each commit. Nothing is half visible or done twice.
 
 Each kill has its own database, which must end with the same documents as one without a kill.
 """
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
-ID: Final = content_id(TEXT)
-ASKED: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
-BY_ID: Final = {"query": QUERY, "document": ID, "idempotency_key": "later"}
+DOCUMENT_ID: Final = content_id(TEXT)
+FIRST_CALL: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
+CALL_BY_ID: Final = {"query": QUERY, "document": DOCUMENT_ID, "idempotency_key": "later"}
 LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings by which the text is too long for a call."""
+"""Settings with which the text is too long for a call."""
 
 
 @pytest.fixture(scope="module")
 def killable() -> Iterator[KillableChildren]:
     """Processes that make calls and are killed."""
-    with killable_children() as them:
-        yield them
+    with killable_children() as processes:
+        yield processes
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def fake() -> Iterator[FakeOpenAI]:
 async def open_app(
     fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **more: Any
 ) -> AsyncIterator[App]:
-    """An app whose clock is past the leases of killed processes."""
+    """Yield an app whose clock is past the leases of killed processes."""
     later = utc_now() + since
     app = App(openai_settings(fake, project, **more), clock=lambda: later)
     yield app
@@ -81,18 +81,18 @@ async def open_app(
 async def survives(
     killable: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
 ) -> bool:
-    """Whether a process that is killed after so many commits ends before."""
+    """Return whether a process ends before the commit after which it would be killed."""
     return await anyio.to_thread.run_sync(partial(killable.survives, fields, commits, **order))
 
 
 async def ask_tool(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The result of a call."""
-    answer = dict(arguments)
-    return await extract_result(app, answer.pop("query"), **answer)
+    """Return the result of a call."""
+    others = dict(arguments)
+    return await extract_result(app, others.pop("query"), **others)
 
 
 async def run_ingest(app: App) -> Report:
-    """Run the job to its end."""
+    """Run the job until it is finished."""
     report = await run_job(INGEST_MATERIALS, app)
     assert isinstance(report, Report), report
     assert report.finished
@@ -100,8 +100,8 @@ async def run_ingest(app: App) -> Report:
 
 
 async def stored_status(app: App) -> DocumentStatus | None:
-    """The stored status of the document."""
-    record = (await stored_contents(app)).get(f"default/documents/{ID}")
+    """Return the stored status of the document."""
+    record = (await stored_contents(app)).get(f"default/documents/{DOCUMENT_ID}")
     return DocumentStatus(record["status"]) if record else None
 
 
@@ -109,26 +109,25 @@ async def stored_status(app: App) -> DocumentStatus | None:
 async def test_a_killed_call_can_be_repeated(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with open_app(fake, f"{project}-calm") as calm:
-        answer = await ask_tool(calm, ASKED)
-        expected = await ask_tool(calm, ASKED | {"idempotency_key": "other"})
-        expected_documents = await stored_contents(calm)
+    async with open_app(fake, f"{project}-undisturbed") as undisturbed:
+        answer = await ask_tool(undisturbed, FIRST_CALL)
+        expected = await ask_tool(undisturbed, FIRST_CALL | {"idempotency_key": "other"})
+        expected_documents = await stored_contents(undisturbed)
     assert answer["considered"] == PARAGRAPHS
-    order = {"user": READER.user_id, "arguments": ASKED}
+    order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         fields = openai_fields(fake, own_project)
         if await survives(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project) as app:
-            status_after = await stored_status(app)
-            if status_after is not DocumentStatus.READY:
+            status = await stored_status(app)
+            if status is not DocumentStatus.READY:
                 await assert_not_found(app, TEXT)
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            repeated = await ask_tool(app, ASKED)
-            assert (expected if status_after is DocumentStatus.READY else answer) | {
-                "known": repeated["known"]
-            } == repeated
+            repeated = await ask_tool(app, FIRST_CALL)
+            undisturbed_answer = expected if status is DocumentStatus.READY else answer
+            assert repeated == undisturbed_answer | {"known": repeated["known"]}
             assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
@@ -139,30 +138,31 @@ async def test_a_killed_call_can_be_repeated(
 async def test_a_deferring_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
-        assert (await ask_tool(calm, ASKED))["status"] == "pending"
-        documents = await stored_contents(calm)
-        await run_ingest(calm)
-        answer = await ask_tool(calm, BY_ID)
-        expected_documents = await stored_contents(calm)
-    order = {"user": READER.user_id, "arguments": ASKED}
+    async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
+        assert (await ask_tool(undisturbed, FIRST_CALL))["status"] == "pending"
+        documents = await stored_contents(undisturbed)
+        await run_ingest(undisturbed)
+        answer = await ask_tool(undisturbed, CALL_BY_ID)
+        expected_documents = await stored_contents(undisturbed)
+    order = {"user": READER.user_id, "arguments": FIRST_CALL}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         fields = openai_fields(fake, own_project, **LOW_LIMIT)
         if await survives(killable, fields, commits, **order):
             break
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            waits = await stored_status(app) is DocumentStatus.WAITING
-            if not waits:
+            is_waiting = await stored_status(app) is DocumentStatus.WAITING
+            if not is_waiting:
                 await assert_not_found(app, TEXT)
             before = len(embedded_passages(fake))
-            repeated = await ask_tool(app, ASKED)
-            # What was answered as pending is answered so again, with the same key.
+            repeated = await ask_tool(app, FIRST_CALL)
+            # A repeated call with the same key returns the first answer: pending.
             assert repeated["status"] == "pending"
             assert repeated["known"] is False
-            assert (waits or await stored_contents(app)) == (waits or documents), commits
+            if not is_waiting:
+                assert await stored_contents(app) == documents, commits
             await run_ingest(app)
-            assert await ask_tool(app, BY_ID) == answer
+            assert await ask_tool(app, CALL_BY_ID) == answer
             assert difference(expected_documents, await stored_contents(app)) == {}, commits
             assert sorted(embedded_passages(fake)[before:]) == sorted(TEXT.split("\n\n"))
     assert commits > 5
@@ -172,20 +172,20 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
 async def test_a_resuming_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
-        await ask_tool(calm, ASKED)
-        answer = await ask_tool(calm, BY_ID)
-        expected_documents = await stored_contents(calm)
-    order = {"user": READER.user_id, "arguments": BY_ID}
+    async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
+        await ask_tool(undisturbed, FIRST_CALL)
+        answer = await ask_tool(undisturbed, CALL_BY_ID)
+        expected_documents = await stored_contents(undisturbed)
+    order = {"user": READER.user_id, "arguments": CALL_BY_ID}
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            await ask_tool(app, ASKED)
+            await ask_tool(app, FIRST_CALL)
             fields = openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, **order):
                 break
             stored, before = await texts_with_vectors(app), len(embedded_passages(fake))
-            assert await ask_tool(app, BY_ID) == answer
+            assert await ask_tool(app, CALL_BY_ID) == answer
             assert difference(expected_documents, await stored_contents(app)) == {}, commits
             newly_embedded = embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
@@ -196,15 +196,15 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
 async def test_a_killed_job_is_continued_by_the_next_run(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
-    async with open_app(fake, f"{project}-calm", **LOW_LIMIT) as calm:
-        await ask_tool(calm, ASKED)
-        await run_ingest(calm)
-        expected_documents = await stored_contents(calm)
-        answer = await ask_tool(calm, BY_ID)
+    async with open_app(fake, f"{project}-undisturbed", **LOW_LIMIT) as undisturbed:
+        await ask_tool(undisturbed, FIRST_CALL)
+        await run_ingest(undisturbed)
+        expected_documents = await stored_contents(undisturbed)
+        answer = await ask_tool(undisturbed, CALL_BY_ID)
     for commits in range(0, 20, step):
         own_project = f"{project}-{commits}"
         async with open_app(fake, own_project, **LOW_LIMIT) as app:
-            await ask_tool(app, ASKED)
+            await ask_tool(app, FIRST_CALL)
             fields = openai_fields(fake, own_project, **LOW_LIMIT)
             if await survives(killable, fields, commits, job="ingest_materials"):
                 break
@@ -214,7 +214,7 @@ async def test_a_killed_job_is_continued_by_the_next_run(
             newly_embedded = embedded_passages(fake)[before:]
             assert sorted(newly_embedded) == sorted(set(TEXT.split("\n\n")) - stored), commits
             assert report.counts["embedded"] == len(newly_embedded)
-            assert await ask_tool(app, BY_ID) == answer
+            assert await ask_tool(app, CALL_BY_ID) == answer
     assert commits >= 3
 
 
@@ -227,10 +227,10 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
         own_project = f"{project}-{commits}"
         fields = openai_fields(fake, own_project)
         async with open_app(fake, own_project, timedelta(days=-100)) as long_ago:
-            await ask_tool(long_ago, ASKED)
-        done = await survives(killable, fields, commits, **order)
+            await ask_tool(long_ago, FIRST_CALL)
+        has_survived = await survives(killable, fields, commits, **order)
         async with open_app(fake, own_project) as app:
-            if done:
+            if has_survived:
                 assert await stored_contents(app) == {}
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease

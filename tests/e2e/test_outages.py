@@ -1,4 +1,4 @@
-"""Parts that are down: the call says which, the rest goes on, and recovery needs no restart."""
+"""Outages: an error names the part, other tools work, and recovery needs no restart."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library, Running
 
 
-HANG_SECONDS = 50.0
-"""Only what hangs takes so long: without a limit, the database's client would try for a minute."""
+REQUEST_TIMEOUT_SECONDS = 50.0
+"""The timeout of requests. Without a limit, the database client would retry for a minute."""
 
 
-class Maimed(NamedTuple):
-    """Carrel with a `get_chunk` that crashed, and what may take its place."""
+class CrashedTool(NamedTuple):
+    """A gateway whose `get_chunk` has crashed, and a way to restart that tool."""
 
-    running: Running
-    successor: Callable[[], AbstractContextManager[ServerProcess]]
+    gateway: Running
+    restart: Callable[[], AbstractContextManager[ServerProcess]]
 
 
-def error_of(response: httpx2.Response) -> dict[str, Any]:
-    """The error a tool answered with."""
+def tool_error(response: httpx2.Response) -> dict[str, Any]:
+    """Return the error in the result of a call."""
     result = response.json()["result"]
     assert result["isError"] is True
     assert "structuredContent" not in result
@@ -46,24 +46,24 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def maimed(library: Library, log: Path) -> Iterator[Maimed]:
-    """A gateway that has called `get_chunk` well, and whose `get_chunk` has crashed since."""
+def crashed_tool(library: Library, log: Path) -> Iterator[CrashedTool]:
+    """A gateway that has called `get_chunk` successfully before that tool crashed."""
     with (
-        cloud(["get_chunk", "search_kb"], library.environment, log=log) as tools_here,
-        run_deployed_gateway({}, log, tools_here) as running,
+        cloud(["get_chunk", "search_kb"], library.environment, log=log) as small_cloud,
+        run_deployed_gateway({}, log, small_cloud) as running,
     ):
         arguments = {"chunk_id": library.chunks[0].chunk_id}
-        well = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
-        assert not well["isError"]
-        first = tools_here.functions["get_chunk"]
+        result = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
+        assert not result["isError"]
+        first = small_cloud.functions["get_chunk"]
         first.kill()
-        program, port = tools_here.programs["get_chunk"], int(first.url.rpartition(":")[2])
-        yield Maimed(running, partial(serve, program, port=port, log=log))
+        program, port = small_cloud.programs["get_chunk"], int(first.url.rpartition(":")[2])
+        yield CrashedTool(running, partial(serve, program, port=port, log=log))
 
 
-def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
-    endpoint = maimed.running.endpoint
-    error = error_of(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
+def test_a_crashed_tool_is_named_and_the_others_work(crashed_tool: CrashedTool) -> None:
+    endpoint = crashed_tool.gateway.endpoint
+    error = tool_error(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
     assert error["code"] == "UNAVAILABLE"
     assert error["details"] == {"tool": "get_chunk"}
     assert error["retry_after"] > 0
@@ -72,22 +72,20 @@ def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     assert result["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
     assert [tool["name"] for tool in listed] == TOOL_NAMES
-    parts = parts_of(maimed.running)
+    parts = degraded_parts(crashed_tool.gateway)
     assert parts["get_chunk"] == "HTTP 503"
     assert parts["search_kb"] == "ok"
 
 
-def test_a_tool_that_came_back_is_called_again_without_a_restart(
-    maimed: Maimed, library: Library
-) -> None:
+def test_a_restarted_tool_is_called_again(crashed_tool: CrashedTool, library: Library) -> None:
     arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
-    with maimed.successor():
-        result = post(maimed.running.endpoint, call("get_chunk", arguments)).json()["result"]
+    with crashed_tool.restart():
+        result = post(crashed_tool.gateway.endpoint, call("get_chunk", arguments)).json()["result"]
     assert result["structuredContent"]["content"] == library.chunks[0].content
 
 
-def parts_of(running: Running) -> dict[str, str]:
-    """What health says of each part of a gateway that is not well, as tools are missing."""
+def degraded_parts(running: Running) -> dict[str, str]:
+    """Return the health of each part of a gateway that is degraded."""
     health = httpx2.get(f"{running.url}/health", timeout=60)
     assert health.status_code == 503
     assert health.json()["status"] == "degraded"
@@ -102,7 +100,7 @@ def parts_of(running: Running) -> dict[str, str]:
     ],
     ids=["inline", "functions"],
 )
-def test_health_is_ok_while_everything_answers(
+def test_health_is_ok_while_all_parts_answer(
     request: pytest.FixtureRequest, topology: str, parts: list[str]
 ) -> None:
     running: Running = request.getfixturevalue(topology)
@@ -113,48 +111,47 @@ def test_health_is_ok_while_everything_answers(
 
 @pytest.fixture(scope="module")
 def without_firestore(log: Path) -> Iterator[Running]:
-    """A gateway whose database nobody answers for."""
+    """A gateway whose database does not answer."""
     nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
     with run_gateway(INLINE, nowhere, log) as running:
         yield running
 
 
 def test_health_names_a_database_that_is_down(without_firestore: Running) -> None:
-    health = httpx2.get(f"{without_firestore.url}/health", timeout=HANG_SECONDS)
+    health = httpx2.get(f"{without_firestore.url}/health", timeout=REQUEST_TIMEOUT_SECONDS)
     assert health.status_code == 503
     assert health.json()["status"] == "degraded"
     assert "database" in health.json()["parts"]["firestore"]
 
 
 @pytest.mark.slow
-def test_a_tool_without_its_database_gives_up_in_words(
+def test_a_tool_without_its_database_is_unavailable(
     without_firestore: Running,
 ) -> None:
-    question = call("get_chunk", {"chunk_id": "a"})
-    answer = httpx2.post(
-        without_firestore.endpoint, json=question, headers=HEADERS, timeout=HANG_SECONDS
+    request = call("get_chunk", {"chunk_id": "a"})
+    response = httpx2.post(
+        without_firestore.endpoint, json=request, headers=HEADERS, timeout=REQUEST_TIMEOUT_SECONDS
     )
-    error = error_of(answer)
+    error = tool_error(response)
     assert error["code"] == "UNAVAILABLE"
     assert error["retry_after"] > 0
 
 
-def test_a_tool_that_keeps_failing_is_left_alone_for_a_while(log: Path) -> None:
+def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
     urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{free_port()}"})}
     with run_deployed_gateway(urls, log) as running:
-        question = call("get_chunk", {"chunk_id": "a"})
-        waits = [error_of(post(running.endpoint, question))["retry_after"] for _ in range(6)]
-    *tried, refused = waits
-    assert tried == [5] * 5
-    assert 20 < refused <= 30
+        request = call("get_chunk", {"chunk_id": "a"})
+        delays = [tool_error(post(running.endpoint, request))["retry_after"] for _ in range(6)]
+    assert delays[:5] == [5] * 5
+    assert 20 < delays[5] <= 30
 
 
 @pytest.mark.slow
-def test_a_deployment_may_give_a_tool_another_time(log: Path, library: Library) -> None:
-    hasty = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
-    with run_gateway(INLINE, hasty, log) as running:
-        error = error_of(post(running.endpoint, call("search_kb", {"query": "bread"})))
+def test_a_deployment_can_change_the_time_limit_of_a_tool(log: Path, library: Library) -> None:
+    environment = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
+    with run_gateway(INLINE, environment, log) as running:
+        error = tool_error(post(running.endpoint, call("search_kb", {"query": "bread"})))
     assert error["code"] == "UNAVAILABLE"
-    # On a busy machine its time may be over before it begins.
+    # On a busy machine the time of a call may be over before it begins.
     late = "search_kb (did not finish within [0-9.]+ s|was not run: no time was left)"
     assert re.search(f"{late}: go on without it", error["message"])

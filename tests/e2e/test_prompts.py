@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
-ARGUMENTS = {
+EXPECTED_ARGUMENTS = {
     "explore_topic": [("topic", True), ("tag", False)],
     "author_deep_dive": [("author", True)],
     "compare_sources": [("first_source", True), ("second_source", True), ("question", False)],
@@ -38,27 +38,27 @@ async def test_the_prompts_and_their_arguments_are_listed(client: Client) -> Non
     assert {
         prompt.name: [(argument.name, argument.required) for argument in prompt.arguments or []]
         for prompt in prompts
-    } == ARGUMENTS
+    } == EXPECTED_ARGUMENTS
     for prompt in prompts:
         assert prompt.title
         assert prompt.description
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", EXPECTED_ARGUMENTS)
 async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) -> None:
-    given = {argument: "Käse 🧀" for argument, required in ARGUMENTS[name] if required}
-    written = await client.get_prompt(name, given)
-    [message] = written.messages
+    arguments = {argument: "Käse 🧀" for argument, required in EXPECTED_ARGUMENTS[name] if required}
+    prompt = await client.get_prompt(name, arguments)
+    [message] = prompt.messages
     assert message.role == "user"
     assert message.content.type == "text"
-    assert written.description
+    assert prompt.description
     text = message.content.model_dump()["text"]
-    assert len(given) <= text.count('"Käse 🧀"')
+    assert len(arguments) <= text.count('"Käse 🧀"')
     assert "Cite title and author" in text
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "message"),
+    ("name", "arguments", "message"),
     [
         ("no_such_prompt", {}, "no prompt 'no_such_prompt'. The prompts are: explore_topic, "),
         ("compare_sources", {"first_source": "A"}, "compare_sources needs second_source."),
@@ -67,10 +67,10 @@ async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) ->
         ("explore_topic", {"topic": "x" * 5_000}, "one line of at most 300 characters"),
     ],
 )
-async def test_a_prompt_that_cannot_be_written_says_why(
-    client: Client, name: str, given: dict[str, str], message: str
+async def test_an_invalid_prompt_request_says_why(
+    client: Client, name: str, arguments: dict[str, str], message: str
 ) -> None:
     with pytest.raises(MCPError) as caught:
-        await client.get_prompt(name, given)
+        await client.get_prompt(name, arguments)
     assert caught.value.code == INVALID_PARAMS
     assert message in caught.value.message

@@ -1,4 +1,4 @@
-"""The commands of the README and of docs, run as a new user runs them."""
+"""The commands of the README and the documents, run as a new user runs them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-START_SECONDS = 300
+START_TIMEOUT_SECONDS = 300
 END_OF_WELCOME = "Ctrl-C"
 OTHER_DATABASES = {
     "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS",
 }  # fmt: skip
-"""Variables of the developer's own run, or of the `make` that runs the tests."""
+"""Variables of the developer's own run or of the `make` that runs the tests."""
 
 
-def command_of(document: str, beginning: str) -> str:
-    """The only command of a document that begins with these words."""
+def find_command(document: str, beginning: str) -> str:
+    """Return the only command of a document that begins with these words."""
     text = (ROOT / document).read_text("utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
@@ -39,23 +39,23 @@ def command_of(document: str, beginning: str) -> str:
     return commands[0]
 
 
-RUN = command_of("README.md", "make run")
-ADD = command_of("README.md", "claude mcp add")
-CALL = command_of("README.md", ".venv/bin/carrel call")
-INGEST = command_of("README.md", ".venv/bin/carrel ingest")
-EXTRACT = command_of("docs/tools.md", ".venv/bin/carrel call extract_key_info")
-JOB = command_of("docs/jobs.md", ".venv/bin/carrel jobs run")
+RUN_COMMAND = find_command("README.md", "make run")
+ADD_COMMAND = find_command("README.md", "claude mcp add")
+CALL_COMMAND = find_command("README.md", ".venv/bin/carrel call")
+INGEST_COMMAND = find_command("README.md", ".venv/bin/carrel ingest")
+EXTRACT_COMMAND = find_command("docs/tools.md", ".venv/bin/carrel call extract_key_info")
+JOB_COMMAND = find_command("docs/jobs.md", ".venv/bin/carrel jobs run")
 
 
 class LocalRun:
-    """`make run` on ports and in folders of its own, and commands in other windows."""
+    """`make run` with its own ports and folders, and commands in other windows."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.home = folder / "home"
         self.home.mkdir()
         self.lines: list[str] = []
-        self.is_welcome = threading.Event()
+        self.welcome_printed = threading.Event()
         self.environment = {
             key: value for key, value in os.environ.items() if key not in OTHER_DATABASES
         }
@@ -68,9 +68,9 @@ class LocalRun:
 
     def start(self) -> subprocess.Popen[str]:
         self.lines.clear()
-        self.is_welcome.clear()
+        self.welcome_printed.clear()
         process = subprocess.Popen(
-            [*RUN.split(), f"ARGS=--port {self.port}"],
+            [*RUN_COMMAND.split(), f"ARGS=--port {self.port}"],
             cwd=ROOT,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -83,31 +83,31 @@ class LocalRun:
         return process
 
     def read(self, process: subprocess.Popen[str]) -> None:
-        """Keep what it prints, until the last process of the run has ended."""
+        """Collect the output until the last process of the run has ended."""
         assert process.stdout
         with process.stdout:
             for line in process.stdout:
                 self.lines.append(line)
                 if END_OF_WELCOME in line:
-                    self.is_welcome.set()
-        self.is_welcome.set()
+                    self.welcome_printed.set()
+        self.welcome_printed.set()
 
     def output(self) -> str:
         return "".join(self.lines)
 
     def await_welcome(self) -> None:
-        assert self.is_welcome.wait(START_SECONDS), self.output()
+        assert self.welcome_printed.wait(START_TIMEOUT_SECONDS), self.output()
         assert END_OF_WELCOME in self.output(), self.output()
 
     def printed_line(self, words: str) -> str:
-        """The only line that contains these words."""
+        """Return the only printed line that contains these words."""
         [line] = [line for line in self.output().splitlines() if words in line]
         return line.strip()
 
     def paste(self, words: str) -> subprocess.CompletedProcess[str]:
         """Run a printed line as in a new window, without this run's variables."""
-        ours = {"EMULATOR_PORT", "CARREL_STATE"}
-        environment = {key: value for key, value in self.environment.items() if key not in ours}
+        own = {"EMULATOR_PORT", "CARREL_STATE"}
+        environment = {key: value for key, value in self.environment.items() if key not in own}
         return self.shell(self.printed_line(words), environment)
 
     def shell(
@@ -142,8 +142,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
 @pytest.mark.slow
 def test_a_run_prints_the_commands_of_the_readme(running: LocalRun) -> None:
     output = running.output()
-    assert ADD.replace("8080", str(running.port)) in output
-    assert f"{CALL} --url http://localhost:{running.port}/mcp" in output
+    assert ADD_COMMAND.replace("8080", str(running.port)) in output
+    assert f"{CALL_COMMAND} --url http://localhost:{running.port}/mcp" in output
 
 
 @pytest.mark.anyio
@@ -155,7 +155,7 @@ async def test_the_printed_url_is_the_endpoint(running: LocalRun) -> None:
 
 
 @pytest.mark.slow
-def test_the_printed_call_finds_a_passage_about_its_query(running: LocalRun) -> None:
+def test_the_printed_call_finds_a_matching_passage(running: LocalRun) -> None:
     answer = json.loads(running.paste("carrel call").stdout)
     assert len(answer["results"]) == 3
     assert "flaky" in answer["results"][0]["snippet"].lower()
@@ -163,11 +163,11 @@ def test_the_printed_call_finds_a_passage_about_its_query(running: LocalRun) -> 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_claude_desktop_finds_what_the_printed_ingest_added(running: LocalRun) -> None:
+async def test_claude_desktop_finds_the_text_that_ingest_added(running: LocalRun) -> None:
     notes = running.home / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
-    assert INGEST in running.printed_line("carrel ingest")
+    assert INGEST_COMMAND in running.printed_line("carrel ingest")
     completed = running.paste("carrel ingest")
     assert completed.returncode == 0, completed.stderr
     configured = json.loads(running.printed_line("mcpServers"))["mcpServers"]["carrel"]
@@ -179,14 +179,14 @@ async def test_claude_desktop_finds_what_the_printed_ingest_added(running: Local
 
 @pytest.mark.slow
 def test_key_passages_of_a_file_are_found(running: LocalRun) -> None:
-    completed = running.call(EXTRACT)
+    completed = running.call(EXTRACT_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert any("materials erase" in passage for passage in json.loads(completed.stdout)["contexts"])
 
 
 @pytest.mark.slow
-def test_a_job_prints_what_it_cost(running: LocalRun) -> None:
-    completed = running.shell(JOB)
+def test_a_job_prints_its_cost(running: LocalRun) -> None:
+    completed = running.shell(JOB_COMMAND)
     assert completed.returncode == 0, completed.stderr
     assert re.search(r"^cluster: .* documents read, .* written\)$", completed.stdout, re.MULTILINE)
 
@@ -205,9 +205,9 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_data(running: LocalRun) -> None
     os.killpg(running.process.pid, signal.SIGINT)
     running.process.wait(timeout=60)
     running.reader.join(timeout=60)
-    ours = f"{running.port}|{running.environment['EMULATOR_PORT']}"
-    left = subprocess.run(["pgrep", "-f", ours], check=False, capture_output=True)
-    assert left.stdout == b""
+    ports = f"{running.port}|{running.environment['EMULATOR_PORT']}"
+    processes = subprocess.run(["pgrep", "-f", ports], check=False, capture_output=True)
+    assert processes.stdout == b""
     running.process = running.start()
     running.await_welcome()
     question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''

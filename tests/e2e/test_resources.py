@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-CHUNK = "carrel://chunk/{chunk_id}"
-NOT_FOUND = {MODERN: -32602, "legacy": -32002}
+CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
+NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}
 INVALID_PARAMS = -32602
-WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
+REVISIONS_WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
 def mode(request: pytest.FixtureRequest) -> str:
-    """An era of the protocol."""
+    """A mode of the client: the newest revision, or a handshake."""
     return str(request.param)
 
 
@@ -40,26 +40,26 @@ async def client(carrel: Running, mode: str) -> AsyncIterator[Client]:
         yield connected
 
 
-def value_of(read: ReadResourceResult) -> dict[str, Any]:
-    """The JSON of a resource."""
+def parse_resource(read: ReadResourceResult) -> dict[str, Any]:
+    """Parse the JSON of a resource."""
     [content] = read.contents
     assert isinstance(content, TextResourceContents)
     assert content.mime_type == "application/json"
     return dict(json.loads(content.text))
 
 
-async def test_a_chunk_is_a_resource_that_says_what_the_tool_says(
+async def test_a_chunk_resource_equals_the_result_of_get_chunk(
     client: Client, library: Library
 ) -> None:
     [template] = [
         template
         for template in (await client.list_resource_templates()).resource_templates
-        if template.uri_template == CHUNK
+        if template.uri_template == CHUNK_TEMPLATE
     ]
     assert template.name == "chunk"
     assert template.mime_type == "application/json"
     for chunk in (library.chunks[0], library.chunks[-1]):
-        read = value_of(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
+        read = parse_resource(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
         called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
         assert called.structured_content == read
         assert read["content"] == chunk.content
@@ -74,23 +74,23 @@ async def test_every_listed_resource_can_be_read(client: Client) -> None:
     resources = [resource for page in pages for resource in page.resources]
     for resource in resources:
         assert resource.name
-        assert value_of(await client.read_resource(resource.uri))
-    assert len(resources) == len({resource.uri for resource in resources})
+        assert parse_resource(await client.read_resource(resource.uri))
+    assert len({resource.uri for resource in resources}) == len(resources)
 
 
 @pytest.mark.parametrize(
     "uri", ["carrel://chunk/nobody", "carrel://chunk/a b", "carrel://hat/a", "test://nothing", "ü"]
 )
-async def test_what_is_not_there_is_an_error_of_the_revision(
+async def test_a_missing_resource_has_its_revisions_error_code(
     client: Client, mode: str, uri: str
 ) -> None:
     with pytest.raises(MCPError) as caught:
         await client.read_resource(uri)
-    assert caught.value.code == NOT_FOUND[mode]
+    assert caught.value.code == NOT_FOUND_CODES[mode]
     assert caught.value.data == {"uri": uri}
 
 
-async def test_a_broken_cursor_says_to_start_over(client: Client) -> None:
+async def test_an_invalid_cursor_says_to_start_over(client: Client) -> None:
     with pytest.raises(MCPError, match="Start over without a cursor") as caught:
         await client.list_resources(cursor="x")
     assert caught.value.code == INVALID_PARAMS
@@ -103,7 +103,7 @@ async def test_a_broken_cursor_says_to_start_over(client: Client) -> None:
         ("get_chunk", {"related_limit": 2}, "related_chunks"),
     ],
 )
-async def test_hits_and_related_chunks_carry_links_that_can_be_read(
+async def test_hits_and_related_chunks_have_readable_links(
     client: Client, library: Library, tool: str, arguments: dict[str, Any], items: str
 ) -> None:
     if tool == "get_chunk":
@@ -113,7 +113,7 @@ async def test_hits_and_related_chunks_carry_links_that_can_be_read(
     entries = (result.structured_content or {})[items]
     assert text.type == "text"
     assert entries
-    assert [
+    assert [link.model_dump(exclude_none=True) for link in links] == [
         {
             "type": "resource_link",
             "uri": f"carrel://chunk/{entry['chunk_id']}",
@@ -121,21 +121,23 @@ async def test_hits_and_related_chunks_carry_links_that_can_be_read(
             "mime_type": "application/json",
         }
         for entry in entries
-    ] == [link.model_dump(exclude_none=True) for link in links]
-    read = value_of(await client.read_resource(links[0].model_dump()["uri"]))
+    ]
+    read = parse_resource(await client.read_resource(links[0].model_dump()["uri"]))
     assert read["chunk_id"] == entries[0]["chunk_id"]
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
-async def test_a_client_that_knows_no_links_gets_none(inline: Running, version: str | None) -> None:
+async def test_revisions_without_resource_links_get_none(
+    inline: Running, version: str | None
+) -> None:
     headers = {"mcp-protocol-version": version}
-    asked = call("search_kb", {"query": "bread", "limit": 2})
-    content = post(inline.endpoint, asked, headers).json()["result"]["content"]
-    knows = version not in {*WITHOUT_LINKS, None}
-    assert [block["type"] for block in content] == ["text", *["resource_link"] * 2 * knows]
+    request = call("search_kb", {"query": "bread", "limit": 2})
+    content = post(inline.endpoint, request, headers).json()["result"]["content"]
+    links = [] if version in {*REVISIONS_WITHOUT_LINKS, None} else ["resource_link"] * 2
+    assert [block["type"] for block in content] == ["text", *links]
 
 
-async def test_resources_may_be_kept_five_minutes_and_are_private(
+async def test_resources_can_be_cached_privately_for_five_minutes(
     carrel: Running, library: Library
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
@@ -149,9 +151,9 @@ async def test_resources_may_be_kept_five_minutes_and_are_private(
             assert result.cache_scope == "private"
 
 
-async def test_nobody_can_subscribe_and_nothing_says_so(carrel: Running) -> None:
+async def test_subscriptions_are_neither_offered_nor_accepted(carrel: Running) -> None:
     capabilities = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
     assert capabilities.keys() == {"tools", "prompts", "resources", "completions"}
-    assert "true" not in json.dumps(capabilities)
-    asked = message("resources/subscribe", uri="carrel://chunk/a")
-    assert post(carrel.endpoint, asked).json()["error"]["code"] == -32601
+    assert "true" not in json.dumps(capabilities)  # neither subscribe nor listChanged
+    request = message("resources/subscribe", uri="carrel://chunk/a")
+    assert post(carrel.endpoint, request).json()["error"]["code"] == -32601

@@ -1,4 +1,4 @@
-"""Jobs as Cloud Functions: each as it is deployed, for Cloud Scheduler alone."""
+"""Jobs as deployed functions, which only Cloud Scheduler may call."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SOME = ("ingest", "embed")
-OTHERS = [job.name for job in jobs() if job.name not in SOME]
+SERVED_JOBS = ("ingest", "embed")
+OTHER_JOBS = [job.name for job in jobs() if job.name not in SERVED_JOBS]
 NOTES = tuple(Section(f"Note {number}.") for number in range(40))
 
 
@@ -44,42 +44,42 @@ def served_project() -> str:
 
 @pytest.fixture
 def settings(served_project: str) -> Settings:
-    """Settings that lead to the functions' database."""
+    """Settings with the project of the functions."""
     return Settings(google_cloud_project=served_project)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the ingest function reads."""
+    """The folder that the function of `ingest` reads."""
     return tmp_path_factory.mktemp("texts")
 
 
 @pytest.fixture(scope="module")
 def served_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
-    """Some jobs as they are deployed, behind what plays Cloud Run."""
+    """Two deployed jobs behind the fake Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    with cloud(SOME, environment, log=folder.parent / "jobs.log") as running:
+    with cloud(SERVED_JOBS, environment, log=folder.parent / "jobs.log") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def others(served_project: str, folder: Path) -> Iterator[Cloud]:
-    """All other jobs."""
+def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
+    """All other deployed jobs."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project}
-    with cloud(OTHERS, environment, log=folder.parent / "others.log") as running:
+    with cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as running:
         yield running
 
 
 @contextmanager
 def missing_folder(folder: Path) -> Iterator[None]:
-    """Without the folder."""
-    away = folder.rename(folder.with_name("away"))
+    """Rename the folder until the block ends."""
+    renamed = folder.rename(folder.with_name("renamed"))
     yield
-    away.rename(folder)
+    renamed.rename(folder)
 
 
 def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
-    """Who calls a job's function; by default Cloud Scheduler."""
+    """Return a client of a job's function, by default with the account of Cloud Scheduler."""
     return httpx2.AsyncClient(
         base_url=served_jobs.urls[name],
         headers=authorization_header(served_jobs, account, name),
@@ -89,7 +89,7 @@ def client(served_jobs: Cloud, name: str, account: str = SCHEDULER) -> httpx2.As
 
 
 async def post(served_jobs: Cloud, name: str) -> tuple[int, dict[str, Any]]:
-    """Status and body."""
+    """Run a job as Cloud Scheduler does; return the status and the body."""
     async with client(served_jobs, name) as scheduler:
         response = await scheduler.post("/")
     body: dict[str, Any] = response.json()
@@ -111,7 +111,7 @@ async def test_a_post_request_runs_the_job(served_jobs: Cloud, ctx: Context, fol
     assert await leases(ctx) == set()
 
 
-async def test_a_post_request_during_a_run_says_so(served_jobs: Cloud, ctx: Context) -> None:
+async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx: Context) -> None:
     chunked = with_chunks(Source("notes", "Notes", sections=NOTES))
     await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(post(served_jobs, "embed"), post(served_jobs, "embed"))
@@ -123,7 +123,7 @@ async def test_a_post_request_during_a_run_says_so(served_jobs: Cloud, ctx: Cont
     assert finished["counts"]["embedded"] >= len(NOTES)
 
 
-async def test_a_post_request_during_another_process_says_until_when(
+async def test_a_lease_of_another_process_is_reported_with_its_end(
     served_jobs: Cloud, ctx: Context
 ) -> None:
     await Leases(ctx.database).acquire("ingest", 40, ctx.clock)
@@ -136,16 +136,16 @@ async def test_a_post_request_during_another_process_says_until_when(
 
 
 @pytest.mark.parametrize(
-    ("jobs_there", "name"),
+    ("fixture", "name"),
     [
-        *(("served_jobs", name) for name in SOME),
-        *(pytest.param("others", name, marks=pytest.mark.slow) for name in OTHERS),
+        *(("served_jobs", name) for name in SERVED_JOBS),
+        *(pytest.param("other_jobs", name, marks=pytest.mark.slow) for name in OTHER_JOBS),
     ],
 )
-async def test_a_get_request_answers_the_health_of_a_job(
-    request: pytest.FixtureRequest, jobs_there: str, name: str
+async def test_a_get_request_returns_the_health_of_a_job(
+    request: pytest.FixtureRequest, fixture: str, name: str
 ) -> None:
-    async with client(request.getfixturevalue(jobs_there), name) as scheduler:
+    async with client(request.getfixturevalue(fixture), name) as scheduler:
         response = await scheduler.get("/")
     assert response.status_code == 200
     assert response.json() == {"name": name, "status": "ok"}
@@ -153,12 +153,12 @@ async def test_a_get_request_answers_the_health_of_a_job(
 
 @pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
 async def test_only_the_scheduler_can_run_a_job(account: str, served_jobs: Cloud) -> None:
-    async with client(served_jobs, "ingest", account) as somebody:
-        response = await somebody.post("/")
+    async with client(served_jobs, "ingest", account) as other:
+        response = await other.post("/")
     assert response.status_code == 403
 
 
-async def test_an_error_has_its_status_and_says_what_to_do(
+async def test_an_error_has_an_http_status_and_says_what_to_do(
     served_jobs: Cloud, folder: Path, ctx: Context
 ) -> None:
     with missing_folder(folder):

@@ -1,4 +1,4 @@
-"""`carrel stdio`, which Claude Desktop starts by itself, at both eras of the protocol."""
+"""`carrel stdio`, which Claude Desktop starts, with and without a handshake."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Library
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
-"""As a client's configuration file has it: the command in the virtual environment."""
-OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
+"""The command of the virtual environment, as a client's configuration names it."""
+EMULATOR_VARIABLES = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
 """Variables that would point a command at the tests' own emulator."""
 
 
-def environment(library: Library) -> dict[str, str]:
-    """What the server needs beside the usual variables."""
+def server_variables(library: Library) -> dict[str, str]:
+    """Return the variables that the server needs in addition to the usual ones."""
     return {
         **library.environment,
         "ACCESS_SECRETS": json.dumps([SECRET]),
@@ -50,7 +50,7 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
     library: Library, mode: str, version: str
 ) -> None:
     server = StdioServerParameters(
-        command=COMMAND[0], args=COMMAND[1:], env=environment(library), cwd=ROOT
+        command=COMMAND[0], args=COMMAND[1:], env=server_variables(library), cwd=ROOT
     )
     async with Client(server, mode=mode) as client:
         assert client.protocol_version == version
@@ -79,7 +79,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, **environment(library)},
+        env={**os.environ, **server_variables(library)},
         text=True,
     ) as process:
         assert process.stdin
@@ -88,57 +88,57 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
             process.stdin.write(json.dumps(line) + "\n")
             process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for line in messages if "id" in line]
-        rest, logged = process.communicate(timeout=60)
+        remaining, log = process.communicate(timeout=60)
     assert {answer["id"] for answer in answers} == {1, 2, 3, 4}
-    assert tuple(answer["jsonrpc"] for answer in answers) == ("2.0",) * 4
-    assert rest == ""
+    assert [answer["jsonrpc"] for answer in answers] == ["2.0"] * 4
+    assert remaining == ""
     assert process.returncode == 0
-    assert "tool_call" in logged
+    assert "tool_call" in log
 
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_of_two_clients_the_first_may_end_and_the_second_goes_on(
+async def test_a_second_client_outlives_the_first(
     tmp_path: Path,
 ) -> None:
-    alone = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
-    server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=alone, cwd=ROOT)
-    leave, left = anyio.Event(), anyio.Event()
+    variables = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=variables, cwd=ROOT)
+    may_leave, has_left = anyio.Event(), anyio.Event()
 
     async def first(task_status: TaskStatus[None]) -> None:
         async with Client(server) as client:
-            await put_in(tmp_path / "tea.md", alone)
-            assert await titles(client) == ["Tea"]
+            await ingest_note(tmp_path / "tea.md", variables)
+            assert await find_titles(client) == ["Tea"]
             task_status.started()
-            await leave.wait()
-        left.set()
+            await may_leave.wait()
+        has_left.set()
 
     async with anyio.create_task_group() as group:
         await group.start(first)
         async with Client(server) as second:
-            assert await titles(second) == ["Tea"]
-            leave.set()
-            await left.wait()
-            assert await titles(second) == ["Tea"]
+            assert await find_titles(second) == ["Tea"]
+            may_leave.set()
+            await has_left.wait()
+            assert await find_titles(second) == ["Tea"]
     await_end_of_database(StateFolder(tmp_path / "state"))
 
 
-async def put_in(note: Path, where: dict[str, str]) -> None:
-    """Put a note in beside the clients that run."""
+async def ingest_note(note: Path, variables: dict[str, str]) -> None:
+    """Ingest a note while clients are running."""
     await anyio.Path(note).write_text(
         "# Tea\n\nSteep green tea at seventy degrees for two minutes.\n"
     )
-    inherited = {key: value for key, value in os.environ.items() if key not in OTHERS}
-    await anyio.run_process([COMMAND[0], "ingest", str(note)], env={**inherited, **where})
+    inherited = {key: value for key, value in os.environ.items() if key not in EMULATOR_VARIABLES}
+    await anyio.run_process([COMMAND[0], "ingest", str(note)], env={**inherited, **variables})
 
 
-async def titles(client: Client) -> list[str]:
-    """What a client finds about tea."""
+async def find_titles(client: Client) -> list[str]:
+    """Return the titles that a client finds about tea."""
     result = await client.call_tool("search_kb", {"query": "how hot for green tea"})
     return [hit["title"] for hit in (result.structured_content or {})["results"]]
 
 
 def await_end_of_database(state: StateFolder) -> None:
-    """Leave nothing behind that the next tests would share the machine with."""
-    with locked(state.daemon):  # the keeper holds it as long as it lives
+    """Wait until the database daemon has ended."""
+    with locked(state.daemon):  # the daemon holds the lock as long as it lives
         pass

@@ -1,4 +1,4 @@
-"""Random kills of the function `add_task`: every call adds all its tasks exactly once."""
+"""Random kills of the function `add_task`. Every call still adds all its tasks exactly once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import pytest
 
-from functions.tools.tasks.add_task.tool import TOOL as ADD
+from functions.tools.tasks.add_task.tool import TOOL as ADD_TASK
 from shared.core.caller import Caller
 from tests.support.random_kills import hammered, mortal
 from tests.support.tasks import list_all
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-KILLS = 5
-CLIENTS = 6
+KILL_COUNT = 5
+CLIENT_COUNT = 6
 TASKS_PER_CALL = 3
-"""How many tasks a call adds; the counter, the tasks and the answer are one commit."""
+"""The number of tasks that a call adds. The counter, the tasks and the answer are one commit."""
 
 
 def titles(client: int, number: int) -> list[str]:
@@ -36,7 +36,7 @@ def titles(client: int, number: int) -> list[str]:
 def make_call(client: int, number: int) -> tuple[str, CallRequest]:
     tasks = [{"title": title} for title in titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
-    return ADD.name, request_of(ADD, Caller.of("anna"), arguments)
+    return ADD_TASK.name, request_of(ADD_TASK, Caller.of("anna"), arguments)
 
 
 async def test_calls_of_a_killed_function_run_once(
@@ -47,27 +47,30 @@ async def test_calls_of_a_killed_function_run_once(
 ) -> None:
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
-    def work() -> list[Answered]:
+    def run_calls() -> list[Answered]:
         log = tmp_path / "log"
-        with mortal(ADD.name, environment, log, kills=KILLS, chance=kill_chance) as function:
-            return hammered({ADD.name: function}, CLIENTS, make_call)
+        with mortal(
+            ADD_TASK.name, environment, log, kills=KILL_COUNT, chance=kill_chance
+        ) as function:
+            return hammered({ADD_TASK.name: function}, CLIENT_COUNT, make_call)
 
-    answers = await anyio.to_thread.run_sync(work)
+    answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
-    assert sum(call.sent - 1 for call in answers) >= KILLS
+    assert sum(call.sent - 1 for call in answers) >= KILL_COUNT
 
     stored = {int(task["task_id"]): task["title"] for task in await list_all(app, limit=100)}
     assert sorted(stored) == list(range(1, TASKS_PER_CALL * len(answers) + 1))
-    calls = {call.request.arguments["idempotency_key"] for call in answers}
-    assert len(calls) == len(answers)
+    keys = {call.request.arguments["idempotency_key"] for call in answers}
+    assert len(keys) == len(answers)
     added = [added_tasks(call) for call in answers]
-    for numbers, (first, *_) in ((list(tasks), list(tasks)) for tasks in added):
-        assert numbers == list(range(first, first + TASKS_PER_CALL))
-    assert {number: title for tasks in added for number, title in tasks.items()} == stored
+    for tasks in added:
+        first = min(tasks)
+        assert list(tasks) == list(range(first, first + TASKS_PER_CALL))
+    assert stored == {number: title for tasks in added for number, title in tasks.items()}
 
 
 def added_tasks(call: Answered) -> dict[int, str]:
-    """The titles of the tasks that a call added, by number."""
+    """Return the titles of the tasks that a call added, by number."""
     assert call.answer.result
     tasks = [result["task"] for result in call.answer.result["results"]]
     return {int(task["task_id"]): task["title"] for task in tasks}

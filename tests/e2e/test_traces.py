@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import SecretStr
 
-from shared.accounts.access_key import new_key
-from shared.accounts.keyring import Keyring
-from shared.core.caller import FULL_ACCESS
-from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.e2e.access.conftest import CLOUD, key_maker
+from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, call, post
 from tests.support.ports import free_port
 from tests.support.tool_calls import ANNA
@@ -30,14 +25,13 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult
 
-    from shared.accounts.repositories.access_store import AccessStore
     from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 
-OPEN: Final = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "1000"}
-READING: Final = ("get_trace", "list_tags", "search_traces")
-WRITING: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw_trace")
+PUBLIC_ACCESS: Final = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "1000"}
+READ_TOOLS: Final = ("get_trace", "list_tags", "search_traces")
+WRITE_TOOLS: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw_trace")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +43,7 @@ def realm() -> str:
 @pytest.fixture(scope="module")
 def gateway(realm: str, log: Path) -> Iterator[Running]:
     """A gateway with authentication that allows anonymous reads."""
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **OPEN}
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **PUBLIC_ACCESS}
     with run_gateway(INLINE, environment, log) as running:
         yield running
 
@@ -57,7 +51,8 @@ def gateway(realm: str, log: Path) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def keys(realm: str) -> dict[str, str]:
     """The keys of three users."""
-    return {user: _new_key(realm, user) for user in (ANNA, "ben", "carl")}
+    make_key = key_maker(realm)
+    return {user: make_key(user) for user in (ANNA, "ben", "carl")}
 
 
 @asynccontextmanager
@@ -73,19 +68,19 @@ async def connected(
         yield client
 
 
-def text_of(result: CallToolResult) -> str:
-    """The text blocks of a result."""
+def join_text(result: CallToolResult) -> str:
+    """Join the text blocks of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    """Call a tool that must succeed. Its text, and its data, which must fit the listed schema."""
+    """Call a tool that must succeed; return its text, and its data once it fits the schema."""
     result = await client.call_tool(name, arguments)
-    assert not result.is_error, text_of(result)
+    assert not result.is_error, join_text(result)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
     data = dict(result.structured_content or {})
     assert_matches_schema(data, schemas[name] or {})
-    return text_of(result), data
+    return join_text(result), data
 
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
@@ -133,33 +128,33 @@ async def test_no_results_are_reported_in_the_required_words(gateway: Running) -
         assert data["results"] == []
         result = await anonymous.call_tool("search_traces", {})
         assert result.is_error
-        assert "Please provide a query, tags, or both to search." in text_of(result)
+        assert "Please provide a query, tags, or both to search." in join_text(result)
 
 
 async def test_annotations_match_the_effects(gateway: Running, keys: dict[str, str]) -> None:
     async with connected(gateway, keys[ANNA]) as anna:
         listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
-    for name in (*READING, *WRITING):
+    for name in (*READ_TOOLS, *WRITE_TOOLS):
         hints = listed[name].annotations
         assert hints
-        assert hints.title == listed[name].title
-        assert (name in READING) is hints.read_only_hint
+        assert listed[name].title == hints.title
+        assert (name in READ_TOOLS) is hints.read_only_hint
         assert (name == "withdraw_trace") is hints.destructive_hint
         assert not hints.open_world_hint
-    for name in WRITING:
+    for name in WRITE_TOOLS:
         assert "idempotency_key" in listed[name].input_schema["properties"]
 
 
 async def test_anonymous_caller_sees_reading_tools_only(gateway: Running) -> None:
     async with connected(gateway) as anonymous:
         names = {tool.name for tool in (await anonymous.list_tools()).tools}
-    assert set(READING) <= names
-    assert not set(WRITING) & names
+    assert set(READ_TOOLS) <= names
+    assert not set(WRITE_TOOLS) & names
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", WRITE_TOOLS)
 @pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, sample(3)])
-def test_anonymous_write_is_refused_with_sign_in(
+def test_anonymous_write_asks_for_sign_in(
     gateway: Running, name: str, body: dict[str, Any]
 ) -> None:
     response = post(gateway.endpoint, call(name, body))
@@ -167,19 +162,19 @@ def test_anonymous_write_is_refused_with_sign_in(
     assert response.json()["error"]["message"] == f"Sign in to call {name}."
 
 
-async def test_refusals_say_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
+async def test_rejections_say_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
     async with connected(gateway, keys["ben"]) as ben:
         result = await ben.call_tool("contribute_trace", sample(4, context_text=f"x\n{token}"))
         assert result.is_error
-        assert "line 2" in text_of(result)
+        assert "line 2" in join_text(result)
         assert token not in result.model_dump_json()
         _, data = await call_tool(ben, "contribute_trace", **sample(4))
         result = await ben.call_tool(
             "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
         )
         assert result.is_error
-        assert "amend" in text_of(result)
+        assert "amend" in join_text(result)
     assert token not in gateway.log.read_text("utf-8")
 
 
@@ -196,16 +191,16 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
     async with connected(gateway, keys["ben"]) as ben:
         for name, (arguments, field) in invalid.items():
             result = await ben.call_tool(name, arguments)
-            error = json.loads(text_of(result))["error"]
+            error = json.loads(join_text(result))["error"]
             assert result.is_error
             assert result.structured_content is None
             assert error["code"] == "VALIDATION_ERROR"
             assert list(error["details"]) == [field]
             assert field in error["message"]
-        await call_tool(ben, "list_tags")  # the session goes on
+        await call_tool(ben, "list_tags")  # the session is still usable
 
 
-async def test_outages_are_readable_in_all_five_tools(log: Path) -> None:
+async def test_all_five_tools_report_an_outage(log: Path) -> None:
     calls: dict[str, dict[str, Any]] = {
         "search_traces": {"tags": ["python"]},
         "contribute_trace": sample(0),
@@ -221,7 +216,7 @@ async def test_outages_are_readable_in_all_five_tools(log: Path) -> None:
         async with Client(running.endpoint) as client:
             for name, arguments in calls.items():
                 result = await client.call_tool(name, arguments)
-                error = json.loads(text_of(result))["error"]
+                error = json.loads(join_text(result))["error"]
                 assert result.is_error
                 assert result.structured_content is None
                 assert error["code"] == "UNAVAILABLE"
@@ -248,19 +243,21 @@ async def test_contributors_and_voters_are_not_disclosed(
             assert '"ben"' not in answer
 
 
-async def test_same_key_contributes_once(gateway: Running, keys: dict[str, str]) -> None:
-    async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as again:
+async def test_repeated_idempotency_key_contributes_once(
+    gateway: Running, keys: dict[str, str]
+) -> None:
+    async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as other:
         arguments = sample(12, idempotency_key="once")
-        text, one = await call_tool(carl, "contribute_trace", **arguments)
-        repeated, two = await call_tool(again, "contribute_trace", **arguments)
-        assert two == one
-        assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated
+        text, first = await call_tool(carl, "contribute_trace", **arguments)
+        repeated_text, repeated = await call_tool(other, "contribute_trace", **arguments)
+        assert repeated == first
+        assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated_text
         _, search = await call_tool(carl, "search_traces", tags=sample(12)["tags"])
-    assert [hit["trace_id"] for hit in search["results"]] == [one["trace_id"]]
+    assert [hit["trace_id"] for hit in search["results"]] == [first["trace_id"]]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_protocol_revision_has_a_text(
+def test_every_protocol_revision_returns_text(
     gateway: Running, keys: dict[str, str], version: str
 ) -> None:
     headers: dict[str, str | None] = {
@@ -270,17 +267,3 @@ def test_every_protocol_revision_has_a_text(
     body = call("list_tags", {"limit": 1})
     result = post(gateway.endpoint, body, headers).json()["result"]
     assert "total" in result["content"][0]["text"]
-
-
-def _new_key(realm: str, user: str) -> str:
-    """Store a new key and a balance."""
-    text, key = new_key(
-        Keyring([SecretStr(SECRET)]), user, "tests", FULL_ACCESS, created_at=datetime.now(UTC)
-    )
-
-    async def keep(store: AccessStore) -> None:
-        await store.keys.add(key)
-        await store.accounts.credit(user, FUNDS, key.created_at)
-
-    in_access(realm, keep)
-    return text

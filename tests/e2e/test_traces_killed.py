@@ -1,4 +1,4 @@
-"""The functions that change traces are killed at any moment, and what they share stays exact."""
+"""Traces stay consistent while the functions that change them are killed at random."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
+KILL_COUNTS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
 """How often each function is killed while the others change the same traces."""
-FUNCTIONS: Final = tuple(KILLS)
-PEOPLE: Final = 3
-"""The number of clients of each function, so that every kill interrupts calls."""
+FUNCTIONS: Final = tuple(KILL_COUNTS)
+PERSON_COUNT: Final = 3
+"""The number of clients of each function. Three let every kill interrupt a call."""
 SYLLABLES: Final = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
-CHOICES: Final[tuple[dict[str, Any], ...]] = (
+VOTES: Final[tuple[dict[str, Any], ...]] = (
     {"vote_type": "up"},
     {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": "It fails."},
     {"vote_type": "none"},
@@ -52,14 +52,14 @@ class PersonTraces(NamedTuple):
     """The traces that a person contributes before the first kill.
 
     Attributes:
-        amended: Amended again and again while others vote on it.
-        former: Found while the trace that supersedes it is withdrawn.
-        toggled: Supersedes `former`, and is withdrawn and restored in turn.
-        replaced: Superseded by the first contribution during the kills.
+        amended: Is amended repeatedly while others vote on it.
+        superseded: Can be found while the trace that supersedes it is withdrawn.
+        toggled: Supersedes `superseded`, and is withdrawn and restored in turn.
+        replaced: Is superseded by the first contribution during the kills.
     """
 
     amended: str
-    former: str
+    superseded: str
     toggled: str
     replaced: str
 
@@ -68,8 +68,8 @@ def user(person: int) -> str:
     return f"person{person}"
 
 
-def texts(name: str) -> dict[str, Any]:
-    """The fields of a trace that is similar to no other."""
+def make_fields(name: str) -> dict[str, Any]:
+    """Return the fields of a trace that resembles no other."""
     chance = random.Random(name)  # noqa: S311 - no secret
     words = ["".join(chance.choices(SYLLABLES, k=4)) for _ in range(12)]
     return {
@@ -81,87 +81,89 @@ def texts(name: str) -> dict[str, Any]:
 
 
 def amendment(person: int, number: int) -> dict[str, str]:
-    """The changed field of an amendment: the solution, and every third time the title."""
+    """Return the field that an amendment changes: every third time the title, else the solution."""
     name = "title" if number % 3 == 1 else "solution_text"
     return {name: f"Try {number} of person {person}"}
 
 
 async def contribute_first_traces(app: App, person: int) -> PersonTraces:
-    """Contribute the traces of a person."""
+    """Contribute the first traces of a person."""
 
     async def contribute(kind: str, **more: str) -> str:
-        new = texts(f"{person} {kind}") | more
-        return str((await call_result(app, "contribute_trace", user(person), **new))["trace_id"])
+        fields = make_fields(f"{person} {kind}") | more
+        result = await call_result(app, "contribute_trace", user(person), **fields)
+        return str(result["trace_id"])
 
-    former = await contribute("former")
+    superseded = await contribute("superseded")
     return PersonTraces(
         amended=await contribute("amended"),
-        former=former,
-        toggled=await contribute("toggled", supersedes=former),
+        superseded=superseded,
+        toggled=await contribute("toggled", supersedes=superseded),
         replaced=await contribute("replaced"),
     )
 
 
 def make_caller(traces: list[PersonTraces]) -> Callable[[int, int], tuple[str, CallRequest]]:
-    """Return a function that makes the calls of clients: one for each person and function."""
+    """Return a function that makes the calls. Each pair of a person and a function is a client."""
 
     def arguments(tool: str, person: int, number: int) -> dict[str, Any]:
         mine = traces[person]
         match tool:
             case "contribute_trace":
-                replacing = {} if number else {"supersedes": mine.replaced}
-                return texts(f"{person} {number}") | replacing
+                replacement = {} if number else {"supersedes": mine.replaced}
+                return make_fields(f"{person} {number}") | replacement
             case "amend_trace":
                 return {"trace_id": mine.amended} | amendment(person, number)
             case "vote_trace":
-                voted_person = (person + 1 + number % (PEOPLE - 1)) % PEOPLE
-                return {"trace_id": traces[voted_person].amended} | CHOICES[number % len(CHOICES)]
+                voted_person = (person + 1 + number % (PERSON_COUNT - 1)) % PERSON_COUNT
+                return {"trace_id": traces[voted_person].amended} | VOTES[number % len(VOTES)]
         return {"trace_id": mine.toggled, "withdrawn": number % 2 == 0}
 
     def call(client: int, number: int) -> tuple[str, CallRequest]:
         person, tool = client // len(FUNCTIONS), FUNCTIONS[client % len(FUNCTIONS)]
-        keyed = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
-        return tool, make_request(tool, user(person), keyed)
+        idempotency_key = {"idempotency_key": f"{tool} {number}"}
+        request_arguments = arguments(tool, person, number) | idempotency_key
+        return tool, make_request(tool, user(person), request_arguments)
 
     return call
 
 
-async def test_sums_are_exact_after_random_kills(
+async def test_traces_are_consistent_after_random_kills(
     app: App,
     project: str,
     tmp_path: Path,
     kill_chance: random.Random,
 ) -> None:
     traces = await asyncio.gather(
-        *(contribute_first_traces(app, person) for person in range(PEOPLE))
+        *(contribute_first_traces(app, person) for person in range(PERSON_COUNT))
     )
 
-    def work() -> list[Answered]:
+    def run_calls() -> list[Answered]:
         with ExitStack() as stack:
             environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
             functions = {
                 tool: stack.enter_context(
                     mortal(tool, environment, log, kills=kills, chance=kill_chance)
                 )
-                for tool, kills in KILLS.items()
+                for tool, kills in KILL_COUNTS.items()
             }
-            return hammered(functions, PEOPLE * len(FUNCTIONS), make_caller(list(traces)))
+            return hammered(functions, PERSON_COUNT * len(FUNCTIONS), make_caller(list(traces)))
 
-    answers = await anyio.to_thread.run_sync(work)
+    answers = await anyio.to_thread.run_sync(run_calls)
     assert [call.answer.error for call in answers if call.answer.error] == []
     assert sum(call.sent - 1 for call in answers) >= len(FUNCTIONS)
     await assert_postings_exact(app)
     await assert_tallies(app)
     await assert_contributed_once(app, answers, traces)
     for person, mine in enumerate(traces):
-        done = [call for call in answers if call.request.caller.user_id == user(person)]
-        await assert_amended_in_order(app, mine.amended, person, done)
-        await assert_toggled(app, mine, done)
-        await assert_voted(app, person, done)
+        own_calls = [call for call in answers if call.request.caller.user_id == user(person)]
+        await assert_amended_in_order(app, mine.amended, person, own_calls)
+        await assert_toggled(app, mine, own_calls)
+        await assert_voted(app, person, own_calls)
 
 
-def calls_of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The arguments and results of the calls of a tool, in order for each person."""
+def select_calls(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the arguments and results of the calls of a tool, in order for each person."""
     return [
         (call.request.arguments, call.answer.result or {}) for call in answers if call.tool == tool
     ]
@@ -171,44 +173,46 @@ async def assert_contributed_once(
     app: App, answers: list[Answered], traces: list[PersonTraces]
 ) -> None:
     """Assert that every contribution is stored once, under the returned id."""
-    new = {result["trace_id"]: sent for sent, result in calls_of("contribute_trace", answers)}
+    new = {result["trace_id"]: sent for sent, result in select_calls("contribute_trace", answers)}
     stored = await stored_documents(app, "traces")
-    assert stored.keys() == new.keys() | {trace_id for own in traces for trace_id in own}
+    assert stored.keys() == new.keys() | {trace_id for first in traces for trace_id in first}
     for trace_id, sent in new.items():
-        read = stored[trace_id]
-        assert {name: read[name] for name in texts("")} == {name: sent[name] for name in texts("")}
-        replaced = stored[sent["supersedes"]]["superseded_by"] if "supersedes" in sent else trace_id
-        assert replaced == trace_id
+        trace = stored[trace_id]
+        assert {name: trace[name] for name in make_fields("")} == {
+            name: sent[name] for name in make_fields("")
+        }
+        if "supersedes" in sent:
+            assert stored[sent["supersedes"]]["superseded_by"] == trace_id
 
 
 async def assert_amended_in_order(
     app: App, trace_id: str, person: int, answers: list[Answered]
 ) -> None:
-    """Assert that every revision is stored, each with one amendment more."""
-    amended = calls_of("amend_trace", answers)
+    """Assert that every revision is stored, each with one more amendment than the one before."""
+    amended = select_calls("amend_trace", answers)
     assert [result["revision"] for _, result in amended] == list(range(2, len(amended) + 2))
-    contents = [texts(f"{person} amended")]
+    contents = [make_fields(f"{person} amended")]
     for number in range(len(amended)):
         contents.append(contents[-1] | amendment(person, number))
     stored = await stored_documents(app, f"traces/{trace_id}/revisions")
-    now = (await stored_documents(app, "traces"))[trace_id]
-    read = [stored[str(number)] for number in range(1, len(amended) + 1)] + [now]
+    current = (await stored_documents(app, "traces"))[trace_id]
+    revisions = [stored[str(number)] for number in range(1, len(amended) + 1)] + [current]
     assert len(stored) == len(amended)
-    assert [{name: row[name] for name in texts("")} for row in read] == contents
+    assert [{name: row[name] for name in make_fields("")} for row in revisions] == contents
 
 
 async def assert_toggled(app: App, mine: PersonTraces, answers: list[Answered]) -> None:
-    """Assert that calls took turns, and that the superseded trace followed."""
-    toggles = calls_of("withdraw_trace", answers)
+    """Assert that every call changed the trace, and that the superseded trace followed."""
+    toggles = select_calls("withdraw_trace", answers)
     assert [result["changed"] for _, result in toggles] == [True] * len(toggles)
     stored, is_withdrawn = await stored_documents(app, "traces"), len(toggles) % 2 == 1
     assert (stored[mine.toggled]["withdrawn_at"] is not None) == is_withdrawn
-    assert (None if is_withdrawn else mine.toggled) == stored[mine.former]["superseded_by"]
+    assert stored[mine.superseded]["superseded_by"] == (None if is_withdrawn else mine.toggled)
 
 
 async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
     """Assert that the last of a person's votes on a trace is stored."""
-    last = {sent["trace_id"]: sent for sent, _ in calls_of("vote_trace", answers)}
+    last = {sent["trace_id"]: sent for sent, _ in select_calls("vote_trace", answers)}
     traces = await stored_documents(app, "traces")
     for trace_id, sent in last.items():
         vote = (await stored_votes(app, trace_id)).get(user(person))

@@ -1,4 +1,4 @@
-"""What the official TypeScript clients hear."""
+"""The official TypeScript clients, with both topologies."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     ["auto", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("2026-07-28", "v1"))],
 )
 def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, client: str) -> None:
-    heard = run_client("client.mjs", carrel.endpoint, client, {})
-    schemas = {tool["name"]: tool["outputSchema"] for tool in heard["tools"]}
+    report = run_client("client.mjs", carrel.endpoint, client, {})
+    schemas = {tool["name"]: tool["outputSchema"] for tool in report["tools"]}
     assert list(schemas) == TOOL_NAMES
-    assert_matches_schema(heard["search"]["structuredContent"], schemas["search_kb"])
-    assert_matches_schema(heard["chunk"]["structuredContent"], schemas["get_chunk"])
-    assert heard["chunk"]["structuredContent"]["content"] == BAKING.sections[1].text
-    assert heard["chunk"]["_meta"]["carrel/receipt"]["round_trips"] == 2
-    assert heard["failure"]["isError"] is True
-    assert "VALIDATION_ERROR" in heard["failure"]["content"][0]["text"]
+    assert_matches_schema(report["search"]["structuredContent"], schemas["search_kb"])
+    assert_matches_schema(report["chunk"]["structuredContent"], schemas["get_chunk"])
+    assert report["chunk"]["structuredContent"]["content"] == BAKING.sections[1].text
+    assert report["chunk"]["_meta"]["carrel/receipt"]["round_trips"] == 2
+    assert report["failure"]["isError"] is True
+    assert "VALIDATION_ERROR" in report["failure"]["content"][0]["text"]
 
 
 @pytest.mark.slow
-def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running) -> None:
-    """Both ways of running at once: the pauses alone take 17 seconds."""
+def test_an_idle_client_is_still_answered(inline: Running, functions: Running) -> None:
+    """Both topologies run at once, because the pauses alone take 17 seconds."""
     with ThreadPoolExecutor() as pool:
         runs = [
             pool.submit(run_client, "pauses.mjs", running.endpoint, "v1", {})

@@ -1,4 +1,4 @@
-"""All of Carrel behind a gateway that asks who is calling and lets strangers read."""
+"""All tools behind a gateway that requires a credential for everything but public tools."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Carrel:
-    """A gateway, and a connection to it that all callers share.
+    """A gateway, with one HTTP client for all callers.
 
     Attributes:
-        endpoint: Where it answers.
-        http: The connection.
+        endpoint: The URL of the MCP endpoint.
+        http: The HTTP client.
     """
 
     endpoint: str
     http: httpx2.Client
 
     def ask(self, key: str | None, tool: str, /, **arguments: Any) -> httpx2.Response:
-        """Call a tool with a key, or as a stranger."""
+        """Call a tool with a key, or anonymously."""
         return self.send(key, "tools/call", name=tool, arguments=arguments)
 
     def send(self, key: str | None, method: str, /, **params: Any) -> httpx2.Response:
-        """Send a request with a key, or as a stranger."""
+        """Send a request with a key, or anonymously."""
         headers = HEADERS | ({"authorization": f"Bearer {key}"} if key else {})
         return self.http.post(self.endpoint, json=message(method, **params), headers=headers)

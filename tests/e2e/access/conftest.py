@@ -1,4 +1,4 @@
-"""What the tests of access share: the notebook behind a gateway that lets in whom it knows."""
+"""Fixtures of the tests of access: gateways that serve a notebook, and keys for them."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ CLOUD = {
     "REGISTRATIONS_PER_HOUR": "1000",
     "REQUESTS_PER_MINUTE": "1000000",
 }
-"""What makes a gateway of tests ask who is calling, as in the cloud."""
+"""Settings of a gateway that requires credentials, as in the cloud, with high rate limits."""
 
 UNLIMITED = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
-"""What lets strangers in, as often as they like."""
+"""Settings that let anonymous callers read, with a high rate limit."""
 
 FUNDS = 1_000_000
-"""What everybody here has to spend, in micro-dollars."""
+"""The balance of each user of these tests, in micro-dollars."""
 
 MakeKey = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
 def realm() -> str:
-    """The project that the gateways of these tests share."""
+    """The Google Cloud project that the gateways of these tests share."""
     return f"access-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where these gateways write what they would send to Cloud Logging."""
+    """The file that stands for Cloud Logging for these gateways."""
     return tmp_path_factory.mktemp("access") / "gateway.log"
 
 
 @pytest.fixture(scope="session")
 def gateway(realm: str, log: Path) -> Iterator[Running]:
-    """A gateway that asks who is calling."""
+    """A gateway that requires a credential."""
     with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def open_gateway(realm: str, log: Path) -> Iterator[Running]:
-    """A gateway that lets strangers read what is public."""
+    """A gateway that lets anonymous callers use public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
     with run_gateway(NOTEBOOK, environment, log) as running:
         yield running
@@ -74,21 +74,21 @@ def open_gateway(realm: str, log: Path) -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def laptop(realm: str, log: Path) -> Iterator[Running]:
-    """A gateway that asks nobody."""
+    """A local gateway, which requires no credential."""
     with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def carrel(realm: str, log: Path) -> Iterator[Carrel]:
-    """All tools behind a gateway that asks who is calling and lets strangers read."""
+    """All tools behind a gateway that requires a credential for everything but public tools."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
     with run_gateway(INLINE, environment, log) as running, httpx2.Client(timeout=60) as http:
         yield Carrel(running.endpoint, http)
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
-    """Do something in the database of credentials, on an event loop of its own."""
+    """Run `work` on the database of credentials, in an event loop of its own."""
 
     async def run() -> Any:
         connection = Connection(realm, "access")
@@ -102,18 +102,18 @@ def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
 
 
 def key_maker(realm: str) -> MakeKey:
-    """What makes keys for this project: `make_key("anna", scopes=...)`."""
+    """Return a function that makes keys for this project: `make_key("anna", scopes=...)`."""
 
     def make(user: str, scopes: frozenset[Scope] = FULL_ACCESS) -> str:
         text, key = new_key(
             Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
         )
 
-        async def keep(store: AccessStore) -> None:
+        async def store_key(store: AccessStore) -> None:
             await store.keys.add(key)
             await store.accounts.credit(user, FUNDS, key.created_at)
 
-        in_access(realm, keep)
+        in_access(realm, store_key)
         return text
 
     return make
@@ -121,5 +121,5 @@ def key_maker(realm: str) -> MakeKey:
 
 @pytest.fixture(scope="session")
 def make_key(realm: str) -> MakeKey:
-    """Makes keys for the gateways that share `realm`."""
+    """A function that makes keys for the gateways that share `realm`."""
     return key_maker(realm)

@@ -1,4 +1,4 @@
-"""The gateway, as it stands, before the notebook instead of the knowledge base."""
+"""The real gateway with the tools of the notebook instead of those of Carrel."""
 
 from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog, Declaration

@@ -1,4 +1,4 @@
-"""What calls cost, over real HTTP: charged once, or not at all, and never more than is there."""
+"""Charges of calls over real HTTP: once or not at all, and never more than the balance."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from tests.e2e.access.conftest import MakeKey
     from tests.support.gateway_process import Running
 
-    Look = Callable[[str], Account]
+    ReadAccount = Callable[[str], Account]
 
 
 @pytest.fixture
-def account(realm: str) -> Look:
-    """Looks at an account."""
+def account(realm: str) -> ReadAccount:
+    """A function that reads an account."""
 
-    def look(user: str) -> Account:
+    def read(user: str) -> Account:
         stored: Account = in_access(realm, lambda store: store.accounts.get(user))
         return stored
 
-    return look
+    return read
 
 
 def write(running: Running, key: str, /, **arguments: Any) -> dict[str, Any]:
-    """The result of writing a note."""
+    """Write a note and return the result."""
     headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
     result: dict[str, Any] = post(running.endpoint, call("write_note", arguments), headers).json()[
         "result"
@@ -55,8 +55,8 @@ def receipt(result: dict[str, Any]) -> dict[str, Any]:
     return details
 
 
-def test_a_call_is_charged_what_it_did_cost(
-    gateway: Running, make_key: MakeKey, account: Look
+def test_a_call_is_charged_its_actual_cost(
+    gateway: Running, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.cost")
     assert receipt(write(gateway, key, text="three"))["price"] == 5
@@ -65,8 +65,8 @@ def test_a_call_is_charged_what_it_did_cost(
     assert after.held == {}
 
 
-def test_what_is_free_leaves_the_account_alone(
-    gateway: Running, make_key: MakeKey, account: Look
+def test_a_free_call_does_not_change_the_account(
+    gateway: Running, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.free")
     before = account("money.free")
@@ -74,20 +74,20 @@ def test_what_is_free_leaves_the_account_alone(
     assert account("money.free") == before
 
 
-def test_who_cannot_pay_is_told_so_and_nothing_is_done(
-    gateway: Running, make_key: MakeKey, realm: str, account: Look
+def test_a_call_without_funds_is_rejected_and_not_run(
+    gateway: Running, make_key: MakeKey, realm: str, account: ReadAccount
 ) -> None:
     key = make_key("money.poor")
     in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now()))
-    refused = write(gateway, key, text="x")
-    assert refused["isError"]
-    assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
+    rejected = write(gateway, key, text="x")
+    assert rejected["isError"]
+    assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
     assert notes(gateway, key) == []
     assert account("money.poor").balance == 1
 
 
-def test_a_call_that_was_refused_costs_nothing(
-    gateway: Running, make_key: MakeKey, account: Look
+def test_a_rejected_call_costs_nothing(
+    gateway: Running, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.refused")
     assert write(gateway, key, text="x", then="refuse")["isError"]
@@ -98,27 +98,27 @@ def test_a_call_that_was_refused_costs_nothing(
 
 
 @pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
-def test_a_call_of_unknown_end_is_paid_when_it_is_sent_again(
-    gateway: Running, make_key: MakeKey, account: Look, then: str
+def test_a_call_with_unknown_outcome_is_paid_when_repeated(
+    gateway: Running, make_key: MakeKey, account: ReadAccount, then: str
 ) -> None:
     user = f"money.{then}"
     key = make_key(user)
-    asked = {"text": "once", "then": then, "idempotency_key": "k"}
-    assert write(gateway, key, **asked)["isError"]
+    arguments = {"text": "once", "then": then, "idempotency_key": "k"}
+    assert write(gateway, key, **arguments)["isError"]
     before = account(user)
     assert before.balance == FUNDS
     assert [hold.amount for hold in before.held.values()] == [PRICE]
-    again = write(gateway, key, **asked)
-    assert receipt(again)["price"] == 4
-    assert receipt(again)["replayed"] is True
+    repeated = write(gateway, key, **arguments)
+    assert receipt(repeated)["price"] == 4
+    assert receipt(repeated)["replayed"] is True
     after = account(user)
     assert after.balance == FUNDS - 4
     assert after.held == {}
     assert notes(gateway, key) == ["once"]
 
 
-def test_a_call_sent_many_times_at_once_is_charged_once(
-    gateway: Running, open_gateway: Running, make_key: MakeKey, account: Look
+def test_concurrent_repeats_of_a_call_are_charged_once(
+    gateway: Running, open_gateway: Running, make_key: MakeKey, account: ReadAccount
 ) -> None:
     key = make_key("money.once")
     answers: list[dict[str, Any]] = []
@@ -133,25 +133,25 @@ def test_a_call_sent_many_times_at_once_is_charged_once(
         thread.start()
     for thread in threads:
         thread.join()
-    assert [answer.get("isError") or None for answer in answers] == [None] * 6
+    assert [bool(answer.get("isError")) for answer in answers] == [False] * 6
     assert notes(gateway, key) == ["only"]
     after = account("money.once")
     assert after.balance == FUNDS - 4
     assert after.held == {}
 
 
-def test_what_a_month_may_cost_is_what_it_costs_at_most(
-    gateway: Running, make_key: MakeKey, realm: str, account: Look
+def test_a_monthly_budget_is_never_exceeded(
+    gateway: Running, make_key: MakeKey, realm: str, account: ReadAccount
 ) -> None:
     key = make_key("money.month")
     in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
     assert receipt(write(gateway, key, text="x" * 10))["price"] == 10
-    refused = write(gateway, key, text="x" * 10)
-    assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
+    rejected = write(gateway, key, text="x" * 10)
+    assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
     assert account("money.month").balance == FUNDS - 10
 
 
-def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
+def test_a_write_is_recorded_with_names_and_sizes(
     gateway: Running, make_key: MakeKey, realm: str
 ) -> None:
     key = make_key("money.record")
@@ -175,11 +175,11 @@ def nested(depth: int) -> Any:
     return [nested(depth - 1)] if depth else 0
 
 
-def test_what_cannot_be_sent_on_is_refused_before_it_is_paid(
-    gateway: Running, make_key: MakeKey, account: Look
+def test_too_deep_arguments_are_rejected_before_payment(
+    gateway: Running, make_key: MakeKey, account: ReadAccount
 ) -> None:
     user = "money.odd"
-    asked = message(
+    request = message(
         "tools/call", name="write_note", arguments={"text": nested(400)}, _meta=ENVELOPE
     )
     headers: dict[str, str | None] = {
@@ -188,6 +188,6 @@ def test_what_cannot_be_sent_on_is_refused_before_it_is_paid(
         "mcp-method": "tools/call",
         "mcp-name": "write_note",
     }
-    answer = post(gateway.endpoint, json.dumps(asked).encode(), headers)
+    answer = post(gateway.endpoint, json.dumps(request).encode(), headers)
     assert "VALIDATION_ERROR" in answer.text
     assert account(user).held == {}

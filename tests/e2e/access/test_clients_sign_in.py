@@ -1,4 +1,4 @@
-"""Sign-in as official clients do it: they are given a URL, and a person decides."""
+"""Sign-in by official clients, which know only the URL of the gateway."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ CALLBACK = "http://127.0.0.1:51111/callback"
 
 
 class Browser:
-    """A person's browser, to which a client hands over."""
+    """A fake browser of a person, which a client opens for sign-in."""
 
     def __init__(self, key: str) -> None:
-        """Sit before it with a key."""
+        """Sign in with this key."""
         self._key = key
         self.visits: list[str] = []
         self._returned: ConsentResult | None = None
 
-    async def go(self, address: str) -> None:
-        """Go there, allow, and come back."""
+    async def open(self, address: str) -> None:
+        """Open the consent page and allow the request."""
         self.visits.append(address)
         self._returned = await asyncio.to_thread(decide, address, self._key)
 
-    async def back(self) -> AuthorizationCodeResult:
-        """What the client's own little server hears."""
+    async def read_redirect(self) -> AuthorizationCodeResult:
+        """Return the redirect that the client's callback server receives."""
         assert self._returned
         return AuthorizationCodeResult.model_validate(self._returned.answer)
 
 
 @asynccontextmanager
-async def signed_in(
+async def connect(
     running: Running, memory: Memory, browser: Browser, method: str | None = None
 ) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
-    """The official Python client, given a URL and nothing else."""
+    """Connect the official Python client, which signs in."""
     metadata = OAuthClientMetadata.model_validate(
         {
             "client_name": "Python tests",
@@ -61,7 +61,9 @@ async def signed_in(
             "token_endpoint_auth_method": method,
         }
     )
-    auth = OAuthClientProvider(running.endpoint, metadata, memory, browser.go, browser.back)
+    auth = OAuthClientProvider(
+        running.endpoint, metadata, memory, browser.open, browser.read_redirect
+    )
     async with (
         httpx2.AsyncClient(auth=auth, timeout=60) as http,
         Client(streamable_http_client(running.endpoint, http_client=http)) as client,
@@ -74,7 +76,7 @@ async def test_the_python_client_signs_in_and_calls(
     gateway: Running, make_key: MakeKey, method: str | None
 ) -> None:
     memory, browser = Memory(), Browser(make_key("anna.python"))
-    async with signed_in(gateway, memory, browser, method) as (client, _):
+    async with connect(gateway, memory, browser, method) as (client, _):
         written = await client.call_tool("write_note", {"text": "by hand"})
     assert not written.is_error
     assert memory.tokens
@@ -83,11 +85,11 @@ async def test_the_python_client_signs_in_and_calls(
     assert memory.tokens.refresh_token
 
 
-async def test_an_hour_later_the_client_refreshes_without_its_person(
+async def test_an_expired_token_is_refreshed_without_a_person(
     gateway: Running, make_key: MakeKey
 ) -> None:
     memory, browser = Memory(), Browser(make_key("anna.away"))
-    async with signed_in(gateway, memory, browser) as (client, auth):
+    async with connect(gateway, memory, browser) as (client, auth):
         first = memory.tokens
         auth.context.token_expiry_time = 1.0
         assert not (await client.call_tool("read_notes", {})).is_error
@@ -103,12 +105,12 @@ async def test_an_hour_later_the_client_refreshes_without_its_person(
 def test_the_typescript_clients_sign_in_call_and_refresh(
     gateway: Running, make_key: MakeKey, kind: str
 ) -> None:
-    heard = run_client(
+    report = run_client(
         "sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")}
     )
-    assert heard["refused"] is True
-    assert heard["visits"] == 1
-    assert heard["iss"] == gateway.url
-    assert heard["scope"] == "carrel:read carrel:write"
-    assert heard["written"]["structuredContent"] == {"number": 1}
-    assert heard["read"]["structuredContent"] == {"texts": ["from TypeScript"]}
+    assert report["refused"] is True
+    assert report["visits"] == 1
+    assert report["iss"] == gateway.url
+    assert report["scope"] == "carrel:read carrel:write"
+    assert report["written"]["structuredContent"] == {"number": 1}
+    assert report["read"]["structuredContent"] == {"texts": ["from TypeScript"]}

@@ -1,4 +1,4 @@
-"""Nothing of one user's is ever read or changed by another: random people, tasks and calls."""
+"""Users never read or change each other's notes. Users, tasks and calls are random."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDS = itertools.count()
 
 @pytest.fixture(scope="module")
 def keys(make_key: MakeKey) -> dict[str, str]:
-    """Everybody's key."""
+    """The key of each user."""
     return {user: make_key(f"{user}.privacy") for user in USERS}
 
 
@@ -33,21 +33,20 @@ step = st.tuples(st.sampled_from(USERS), st.sampled_from(TASKS), st.booleans())
     deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=st.lists(step, min_size=3, max_size=8))
-def test_everybody_reads_what_they_wrote_and_nothing_else(
+def test_users_read_only_their_own_notes(
     gateway: Running, keys: dict[str, str], steps: list[tuple[str, str | None, bool]]
 ) -> None:
     run = next(_ROUNDS)
-    wrote: dict[tuple[str, str], list[str]] = {}
+    texts_by_notebook: dict[tuple[str, str], list[str]] = {}
     for number, (user, task, writes) in enumerate(steps):
-        mine = wrote.setdefault((user, task or "notes"), [])
+        expected = texts_by_notebook.setdefault((user, task or "notes"), [])
         if writes:
             text = f"{user} {run} {number}"
-            # Whoever they say they are, and whatever key they choose, it is their own notebook.
             answer = ask(gateway, keys[user], task, "write_note", text=text, idempotency_key=text)
             assert not answer.get("isError"), answer
-            mine.append(text)
+            expected.append(text)
         texts = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
-        assert [text for text in texts if text.split()[1] == str(run)] == mine
+        assert [text for text in texts if text.split()[1] == str(run)] == expected
         assert all(text.split()[0] == user for text in texts)
 
 

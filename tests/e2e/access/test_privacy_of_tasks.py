@@ -1,4 +1,4 @@
-"""A to-do list is its owner's alone: random people, with what they saw of one another's calls."""
+"""Users never see or change each other's tasks. Users reuse ids, keys and cursors of others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USERS = ["a", "a.b", "a@b.example", "a+b@b.example"]
 _ROUNDS = itertools.count()
 
 numbers = st.integers(1, 3).map(str)
-"""Everybody counts from 1: each of these ids was in the answers to others, if not in one's own."""
+"""Ids of tasks. Each user's ids start at 1, so other users have tasks with the same ids."""
 calls: st.SearchStrategy[Call] = st.one_of(
     st.tuples(st.just("add_task"), st.just({})),
     st.tuples(
@@ -37,7 +37,7 @@ calls: st.SearchStrategy[Call] = st.one_of(
 
 @dataclass
 class Task:
-    """What must have become of a task."""
+    """The expected state of a task."""
 
     title: str
     completed: bool = False
@@ -52,22 +52,22 @@ class Task:
 
 @dataclass
 class Person:
-    """Somebody, and what must stand in their list.
+    """A user, and the expected content of their list.
 
     Attributes:
         key: Their access key.
-        mark: A word that stands in all that they write, and nowhere else.
+        mark: A word that is in all their titles and in no other.
         tasks: Their tasks by number.
-        wrote: How often they wrote: the name of their next call, which others used as well.
+        write_count: The number of their writes. It makes idempotency keys that others use, too.
     """
 
     key: str
     mark: str
     tasks: dict[int, Task] = field(default_factory=dict)
-    wrote: int = 0
+    write_count: int = 0
 
-    def play(self, tool: str, arguments: dict[str, Any]) -> Task | None:
-        """Do to their own list what a call does; None if there is nothing to do it to."""
+    def apply(self, tool: str, arguments: dict[str, Any]) -> Task | None:
+        """Apply a call to the expected list. Return None if the task does not exist."""
         if tool == "add_task":
             task = self.tasks[len(self.tasks) + 1] = Task(arguments["title"])
             return task
@@ -85,32 +85,32 @@ class Person:
 
 
 @dataclass
-class House:
-    """People who share a server."""
+class Server:
+    """A server with its users."""
 
     carrel: Carrel
     people: list[Person]
     cursors: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
-    def told(self, who: Person, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The answer to a call, in which nothing of anybody else's stands."""
-        response = self.carrel.ask(who.key, tool, **arguments)
+    def call(self, person: Person, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; assert that the response contains no mark of another user."""
+        response = self.carrel.ask(person.key, tool, **arguments)
         assert response.status_code == 200, response.text
         assert [
-            person.mark
-            for person in self.people
-            if person is not who and person.mark in response.text
+            other.mark
+            for other in self.people
+            if other is not person and other.mark in response.text
         ] == []
         answer: dict[str, Any] = response.json()["result"]["structuredContent"]
         return answer
 
-    def write(self, who: Person, tool: str, arguments: dict[str, Any]) -> None:
-        """Make a call under a name that others used for calls of theirs."""
-        who.wrote += 1
+    def write(self, person: Person, tool: str, arguments: dict[str, Any]) -> None:
+        """Make a writing call with an idempotency key that other users use, too."""
+        person.write_count += 1
         if tool in {"add_task", "update_task"}:
-            arguments |= {"title": f"{who.mark} {who.wrote}"}
-        expected = who.play(tool, arguments)
-        answer = self.told(who, tool, **arguments, idempotency_key=f"call {who.wrote}")
+            arguments |= {"title": f"{person.mark} {person.write_count}"}
+        expected = person.apply(tool, arguments)
+        answer = self.call(person, tool, **arguments, idempotency_key=f"call {person.write_count}")
         if expected is None:
             assert answer["error"]["code"] == "not_found"
         else:
@@ -118,38 +118,38 @@ class House:
             assert task["title"] == expected.title
             assert task["status"] == expected.status
 
-    def look(self, who: Person, arguments: dict[str, Any]) -> None:
-        """List tasks, also from where somebody else's list goes on."""
+    def list_tasks(self, person: Person, arguments: dict[str, Any]) -> None:
+        """List tasks, also with cursors of other users."""
         for request, cursor in [(arguments, None), *self.cursors]:
             more = {"cursor": cursor} if cursor else {}
-            data = self.told(who, "list_tasks", **request, **more)["data"]
-            assert all(who.mark in task["title"] for task in data["tasks"])
+            data = self.call(person, "list_tasks", **request, **more)["data"]
+            assert all(person.mark in task["title"] for task in data["tasks"])
             if "next_cursor" in data and not cursor:
                 self.cursors.append((request, data["next_cursor"]))
 
-    def assert_whole(self, who: Person) -> None:
-        """Their list is what they made of it."""
+    def assert_complete(self, person: Person) -> None:
+        """Assert that the list of a user is as expected."""
         for status in ("all", "deleted"):
-            data = self.told(who, "list_tasks", status=status)["data"]
+            data = self.call(person, "list_tasks", status=status)["data"]
             listed = {
                 int(task["task_id"]): (task["title"], task["status"]) for task in data["tasks"]
             }
-            assert {
+            assert listed == {
                 number: (task.title, task.status)
-                for number, task in who.tasks.items()
+                for number, task in person.tasks.items()
                 if task.deleted == (status == "deleted")
-            } == listed
+            }
 
 
 @pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=6,
-    phases=[Phase.generate],  # to make what failed smaller would take minutes
+    phases=[Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(st.tuples(st.integers(0, len(USERS) - 1), calls), min_size=8, max_size=16))
-def test_nobody_sees_or_changes_a_task_of_somebody_else(
+def test_users_see_and_change_only_their_own_tasks(
     carrel: Carrel, make_key: MakeKey, steps: list[tuple[int, Call]]
 ) -> None:
     run = next(_ROUNDS)
@@ -157,14 +157,14 @@ def test_nobody_sees_or_changes_a_task_of_somebody_else(
         Person(make_key(f"r{run}.{user}"), f"mark-{run}-{number}-x")
         for number, user in enumerate(USERS)
     ]
-    house = House(carrel, people)
-    for who in people[:2]:  # two lists, of which each has what the other has not
+    server = Server(carrel, people)
+    for person in people[:2]:
         for _ in range(2):
-            house.write(who, "add_task", {})
+            server.write(person, "add_task", {})
     for number, (tool, arguments) in steps:
         if tool == "list_tasks":
-            house.look(people[number], arguments)
+            server.list_tasks(people[number], arguments)
         else:
-            house.write(people[number], tool, arguments)
-    for who in people:
-        house.assert_whole(who)
+            server.write(people[number], tool, arguments)
+    for person in people:
+        server.assert_complete(person)

@@ -1,4 +1,4 @@
-"""Traces are read by all and belong to one: random people, of whom nobody learns who they are."""
+"""Everybody reads traces, but nobody learns who wrote or withdrew them. Users are random."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 PEOPLE = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
 NAMES = ("zelda", "quux", "b.example")
-"""Parts of all of these, which stand in nothing that anybody writes."""
-STRANGER = len(PEOPLE)
-"""Stands for somebody whom the gateway does not know; what is more, for a trace's owner."""
+"""Parts of the names of all users, which are in no text that a user writes."""
+ANONYMOUS = len(PEOPLE)
+"""The number of the anonymous caller. Higher numbers stand for the owner of a trace."""
 SYLLABLES = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
-OFFERED = [tool for tool in tools() if not tool.internal]
-WRITING = {tool.name for tool in OFFERED if tool.effect is not Effect.READ}
-PUBLIC = {tool.name for tool in OFFERED if tool.tier is Tier.PUBLIC}
+VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
+WRITE_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.effect is not Effect.READ}
+PUBLIC_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.tier is Tier.PUBLIC}
 _NUMBERS = itertools.count()
 
 steps = st.lists(
     st.tuples(
-        st.integers(0, STRANGER + 3),
+        st.integers(0, ANONYMOUS + 3),
         st.sampled_from(
-            ["contribute", "supersede", "vote", "amend", "withdraw", "withdraw", "put back", "read"]
+            ["contribute", "supersede", "vote", "amend", "withdraw", "withdraw", "restore", "read"]
         ),
         st.integers(0, 50),
     ),
@@ -52,41 +52,41 @@ steps = st.lists(
 
 @dataclass
 class Trace:
-    """What must have become of a trace.
+    """The expected state of a trace.
 
     Attributes:
         trace_id: Its id.
-        owner: Who contributed it, by their place among all.
-        asked: A word of its title by which everybody looks for it.
-        tag: Its tag, by which they look for it too.
-        told: Words that stand in it, and in the votes on it, and nowhere else.
-        revision: How often it was written.
+        owner: The number of the user who contributed it.
+        title_word: A word of its title, for searches.
+        tag: Its tag, for searches.
+        words: Words that are only in this trace and in the votes on it.
+        revision: The number of its revision.
         withdrawn: Whether it is withdrawn.
     """
 
     trace_id: str
     owner: int
-    asked: str
+    title_word: str
     tag: str
-    told: list[str]
+    words: list[str]
     revision: int = 1
     withdrawn: bool = False
 
 
 @pytest.fixture(scope="module")
 def keys(make_key: MakeKey) -> list[str | None]:
-    """Everybody's key; the stranger has none."""
+    """The key of each user; None for the anonymous caller."""
     return [*map(make_key, PEOPLE), None]
 
 
-def word() -> str:
-    """A word that was never used."""
+def make_word() -> str:
+    """Return a word that was not used before."""
     chance = random.Random(next(_NUMBERS))  # noqa: S311 - no secret
     return "".join(chance.choices(SYLLABLES, k=7))
 
 
-def make_code(response: httpx2.Response) -> str:
-    """What is wrong: the error's code, or the status of a request that was not let in."""
+def read_code(response: httpx2.Response) -> str:
+    """Return ok, the code of an error, or the HTTP status of a rejected request."""
     if response.status_code != 200:
         return str(response.status_code)
     result = response.json()["result"]
@@ -97,118 +97,118 @@ def make_code(response: httpx2.Response) -> str:
 
 
 @dataclass
-class Commons:
-    """What some people do to the traces that they share, and what must follow from it."""
+class Server:
+    """A server with its users and the expected traces."""
 
     carrel: Carrel
     keys: list[str | None]
     traces: list[Trace] = field(default_factory=list)
 
-    def told(self, who: int, tool: str, /, **arguments: Any) -> httpx2.Response:
-        """The answer to a call: it names nobody, and tells of no trace that somebody withdrew."""
-        response = self.carrel.ask(self.keys[who], tool, **arguments)
+    def call(self, caller: int, tool: str, /, **arguments: Any) -> httpx2.Response:
+        """Call a tool; assert that the response has no name and no word of a withdrawn trace."""
+        response = self.carrel.ask(self.keys[caller], tool, **arguments)
         everything = (response.text + str(response.headers)).lower()
         assert [name for name in NAMES if name in everything] == []
-        hidden = [trace for trace in self.traces if trace.withdrawn and trace.owner != who]
-        assert [text for trace in hidden for text in trace.told if text in everything] == []
+        hidden = [trace for trace in self.traces if trace.withdrawn and trace.owner != caller]
+        assert [text for trace in hidden for text in trace.words if text in everything] == []
         return response
 
-    def code(self, who: int, tool: str, /, **arguments: Any) -> str:
-        """What becomes of a call."""
-        return make_code(self.told(who, tool, **arguments))
+    def call_for_code(self, caller: int, tool: str, /, **arguments: Any) -> str:
+        """Call a tool and return ok, the error code or the HTTP status."""
+        return read_code(self.call(caller, tool, **arguments))
 
-    def contribute(self, who: int, **more: str) -> str:
-        """Somebody contributes a trace like no other."""
-        asked, tag, *texts = (word() for _ in range(6))
-        response = self.told(
-            who,
+    def contribute(self, caller: int, **more: str) -> str:
+        """Contribute a trace that resembles no other."""
+        title_word, tag, *words = (make_word() for _ in range(6))
+        response = self.call(
+            caller,
             "contribute_trace",
-            title=f"{asked} {texts[0]}",
-            context_text=f"An error in {texts[1]}",
-            solution_text=f"What worked was {texts[2]} {texts[3]}",
+            title=f"{title_word} {words[0]}",
+            context_text=f"An error in {words[1]}",
+            solution_text=f"What worked was {words[2]} {words[3]}",
             tags=[tag],
             **more,
         )
-        if (code := make_code(response)) == "ok":
+        if (code := read_code(response)) == "ok":
             trace_id = response.json()["result"]["structuredContent"]["trace_id"]
-            self.traces.append(Trace(trace_id, who, asked, tag, texts))
+            self.traces.append(Trace(trace_id, caller, title_word, tag, words))
         return code
 
-    def step(self, caller: int, what: str, number: int) -> None:
-        """Somebody does something, to one of all traces."""
-        trace = self.traces[number % len(self.traces)]
-        who = caller if caller <= STRANGER else trace.owner
-        match what:
+    def step(self, number: int, action: str, trace_number: int) -> None:
+        """Let a user, or the owner of the trace, act on a trace."""
+        trace = self.traces[trace_number % len(self.traces)]
+        caller = number if number <= ANONYMOUS else trace.owner
+        match action:
             case "contribute":
-                assert self.contribute(who) == ("401" if who == STRANGER else "ok")
+                assert self.contribute(caller) == ("401" if caller == ANONYMOUS else "ok")
             case "supersede":
-                if who != trace.owner:
-                    self.supersede(who, trace)
+                if caller != trace.owner:
+                    self.supersede(caller, trace)
             case "vote":
-                self.vote(who, trace, down=number % 2 == 0)
+                self.vote(caller, trace, down=trace_number % 2 == 0)
             case "amend":
-                self.amend(who, trace)
+                self.amend(caller, trace)
             case "read":
-                self.read(who, trace)
+                self.read(caller, trace)
             case _:
-                self.withdraw(who, trace, withdrawn=what == "withdraw")
+                self.withdraw(caller, trace, withdrawn=action == "withdraw")
 
-    def supersede(self, who: int, trace: Trace) -> None:
-        """Somebody says that theirs is better."""
-        expected = self.unless_refused(who, trace, other="ok")
-        assert self.contribute(who, supersedes=trace.trace_id) == expected
+    def supersede(self, caller: int, trace: Trace) -> None:
+        """Contribute a trace that supersedes another."""
+        expected = self.expected_code(caller, trace, other="ok")
+        assert self.contribute(caller, supersedes=trace.trace_id) == expected
 
-    def vote(self, who: int, trace: Trace, *, down: bool) -> None:
-        """Somebody votes, and says why."""
-        comment = word()
-        against = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": comment}
-        expected = self.unless_refused(who, trace, own="FORBIDDEN", other="ok")
-        arguments = {"trace_id": trace.trace_id} | (against if down else {"vote_type": "up"})
-        assert self.code(who, "vote_trace", **arguments) == expected
-        trace.told.append(comment)
+    def vote(self, caller: int, trace: Trace, *, down: bool) -> None:
+        """Vote on a trace with a comment."""
+        comment = make_word()
+        downvote = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": comment}
+        expected = self.expected_code(caller, trace, own="FORBIDDEN", other="ok")
+        arguments = {"trace_id": trace.trace_id} | (downvote if down else {"vote_type": "up"})
+        assert self.call_for_code(caller, "vote_trace", **arguments) == expected
+        trace.words.append(comment)
 
-    def amend(self, who: int, trace: Trace) -> None:
-        """Somebody changes what it says."""
-        new = word()
+    def amend(self, caller: int, trace: Trace) -> None:
+        """Amend the solution of a trace."""
+        new = make_word()
         own = "CONFLICT" if trace.withdrawn else "ok"
-        expected = self.unless_refused(who, trace, own=own, other="FORBIDDEN")
+        expected = self.expected_code(caller, trace, own=own, other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new}"}
-        assert self.code(who, "amend_trace", **arguments) == expected
+        assert self.call_for_code(caller, "amend_trace", **arguments) == expected
         if expected == "ok":
             trace.revision += 1
-            trace.told.append(new)
+            trace.words.append(new)
 
-    def withdraw(self, who: int, trace: Trace, *, withdrawn: bool) -> None:
-        """Somebody takes it away, or puts it back."""
-        expected = self.unless_refused(who, trace, own="ok", other="FORBIDDEN")
+    def withdraw(self, caller: int, trace: Trace, *, withdrawn: bool) -> None:
+        """Withdraw or restore a trace."""
+        expected = self.expected_code(caller, trace, own="ok", other="FORBIDDEN")
         arguments = {"trace_id": trace.trace_id, "withdrawn": withdrawn}
-        assert self.code(who, "withdraw_trace", **arguments) == expected
+        assert self.call_for_code(caller, "withdraw_trace", **arguments) == expected
         if expected == "ok":
             trace.withdrawn = withdrawn
 
-    def unless_refused(self, who: int, trace: Trace, *, own: str = "", other: str) -> str:
-        """What becomes of a call that writes: strangers sign in, and nobody sees what is gone."""
-        if who == STRANGER:
+    def expected_code(self, caller: int, trace: Trace, *, own: str = "", other: str) -> str:
+        """Return the expected code of a writing call, for the owner or for another user."""
+        if caller == ANONYMOUS:
             return "401"
-        if who == trace.owner:
+        if caller == trace.owner:
             return own
         return "NOT_FOUND" if trace.withdrawn else other
 
-    def read(self, who: int, trace: Trace) -> None:
-        """Somebody looks for it in every way there is."""
-        response = self.told(who, "get_trace", trace_id=trace.trace_id)
-        if trace.withdrawn and who != trace.owner:
-            assert make_code(response) == "NOT_FOUND"
+    def read(self, caller: int, trace: Trace) -> None:
+        """Look for a trace with every tool that reads."""
+        response = self.call(caller, "get_trace", trace_id=trace.trace_id)
+        if trace.withdrawn and caller != trace.owner:
+            assert read_code(response) == "NOT_FOUND"
         else:
             read = response.json()["result"]["structuredContent"]
             assert read["revision"] == trace.revision
-            assert read["yours"] == (who == trace.owner)
-            assert trace.told[0] in read["title"]
-        for search in ({"query": trace.asked}, {"tags": [trace.tag]}):
-            page = self.told(who, "search_traces", **search, include_flagged=True).json()
+            assert read["yours"] == (caller == trace.owner)
+            assert trace.words[0] in read["title"]
+        for search in ({"query": trace.title_word}, {"tags": [trace.tag]}):
+            page = self.call(caller, "search_traces", **search, include_flagged=True).json()
             hits = page["result"]["structuredContent"]["results"]
             assert trace.withdrawn != (trace.trace_id in {hit["trace_id"] for hit in hits})
-        tags = self.told(who, "list_tags", prefix=trace.tag[:2], limit=300)
+        tags = self.call(caller, "list_tags", prefix=trace.tag[:2], limit=300)
         assert trace.withdrawn != (trace.tag in tags.text)
 
 
@@ -216,26 +216,26 @@ class Commons:
 @settings(
     deadline=None,
     max_examples=6,
-    phases=[Phase.generate],  # to make what failed smaller would take minutes
+    phases=[Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=steps)
-def test_nobody_learns_who_wrote_or_what_was_withdrawn(
+def test_authors_and_withdrawn_traces_are_never_disclosed(
     carrel: Carrel, keys: list[str | None], log: Path, steps: list[tuple[int, str, int]]
 ) -> None:
-    commons, before = Commons(carrel, keys), log.stat().st_size
-    commons.contribute(0)
-    commons.contribute(1)
-    for who, what, number in steps:
-        commons.step(who, what, number)
-    for trace, who in itertools.product(commons.traces[:3], (0, 1, STRANGER)):
-        commons.read(who, trace)
-        commons.vote(who, trace, down=True)
-    assert_logged_nobody_but_callers(log.read_bytes()[before:].decode())
+    server, size_before = Server(carrel, keys), log.stat().st_size
+    server.contribute(0)
+    server.contribute(1)
+    for number, action, trace_number in steps:
+        server.step(number, action, trace_number)
+    for trace, caller in itertools.product(server.traces[:3], (0, 1, ANONYMOUS)):
+        server.read(caller, trace)
+        server.vote(caller, trace, down=True)
+    assert_logs_name_only_callers(log.read_bytes()[size_before:].decode())
 
 
-def assert_logged_nobody_but_callers(logged: str) -> None:
-    """A line about a call names who called, in one field; no line names anybody else."""
+def assert_logs_name_only_callers(logged: str) -> None:
+    """Assert that only the log entry of a call names a user: the caller, in one field."""
     lines = logged.splitlines()
     calls = [entry_of(line)["jsonPayload"] for line in lines if f'"{EVENT}"' in line]
     assert {*PEOPLE, None} >= {entry.pop("user") for entry in calls}
@@ -244,28 +244,24 @@ def assert_logged_nobody_but_callers(logged: str) -> None:
     assert [name for name in NAMES if name in everything] == []
 
 
-def listed(carrel: Carrel, key: str | None) -> set[str]:
+def list_tools(carrel: Carrel, key: str | None) -> set[str]:
     return {tool["name"] for tool in carrel.send(key, "tools/list").json()["result"]["tools"]}
 
 
-def test_a_key_that_reads_sees_and_calls_no_tool_that_writes(
-    carrel: Carrel, make_key: MakeKey
-) -> None:
+def test_a_read_only_key_sees_and_calls_no_writing_tool(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("reader.of.all", scopes=frozenset({Scope.READ}))
-    assert listed(carrel, key) == {tool.name for tool in OFFERED} - WRITING
-    refused = {name: carrel.ask(key, name).status_code for name in WRITING}
-    assert dict.fromkeys(WRITING, 403) == refused
-    assert {
-        name: carrel.ask(key, "list_tasks").json()["result"]["structuredContent"][name]
-        for name in ("success", "error")
-    } == {"success": True, "error": None}
+    assert list_tools(carrel, key) == {tool.name for tool in VISIBLE_TOOLS} - WRITE_TOOLS
+    statuses = {name: carrel.ask(key, name).status_code for name in WRITE_TOOLS}
+    assert statuses == dict.fromkeys(WRITE_TOOLS, 403)
+    result = carrel.ask(key, "list_tasks").json()["result"]["structuredContent"]
+    assert result["success"] is True
+    assert result["error"] is None
 
 
-def test_a_stranger_sees_what_is_public_and_nobodys_tasks(carrel: Carrel) -> None:
-    assert listed(carrel, None) == PUBLIC
-    assert not {name for name in PUBLIC if "task" in name} | (WRITING & PUBLIC)
-    closed = {tool.name for tool in OFFERED} - PUBLIC
-    assert {name: carrel.ask(None, name).status_code for name in closed} == dict.fromkeys(
-        closed, 401
-    )
-    assert make_code(carrel.ask(None, "list_tags")) == "ok"
+def test_an_anonymous_caller_sees_only_public_tools(carrel: Carrel) -> None:
+    assert list_tools(carrel, None) == PUBLIC_TOOLS
+    assert not {name for name in PUBLIC_TOOLS if "task" in name} | (WRITE_TOOLS & PUBLIC_TOOLS)
+    private = {tool.name for tool in VISIBLE_TOOLS} - PUBLIC_TOOLS
+    statuses = {name: carrel.ask(None, name).status_code for name in private}
+    assert statuses == dict.fromkeys(private, 401)
+    assert read_code(carrel.ask(None, "list_tags")) == "ok"

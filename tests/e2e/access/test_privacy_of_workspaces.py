@@ -1,4 +1,4 @@
-"""Materials are those of one user and one task, whoever asks, and however they name the task."""
+"""Materials belong to one user and one task, however a caller names the task."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ NAMES = [
     "n\u043etes",
 ]
 IDENTITIES = [None, "notes", "a/notes", "b.private", "users/b", "x@y"]
-EQUAL = "Rye bread needs a sour dough.\n\nA comet's tail points away from the sun."
-"""What everybody brings."""
+COMMON_TEXT = "Rye bread needs a sour dough.\n\nA comet's tail points away from the sun."
+"""The text that every user provides."""
 UNKNOWN = "0" * 32
 _ROUNDS = itertools.count()
 
@@ -51,23 +51,23 @@ steps = st.tuples(
 
 @dataclass
 class Person:
-    """Somebody, and what they brought.
+    """A user, and the texts that they provided.
 
     Attributes:
         key: Their access key.
-        mark: A word that stands in all that they alone bring, and nowhere else.
-        tasks: Their materials by the id of the task.
-        texts: All that they ever brought.
+        mark: A word that is in all texts that only they provide.
+        tasks: Their texts by the id of the task.
+        texts: All texts that they have provided.
     """
 
     key: str
     mark: str
     tasks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    texts: list[str] = field(default_factory=lambda: [EQUAL])
+    texts: list[str] = field(default_factory=lambda: [COMMON_TEXT])
 
 
-def shown(key: str, identity: str | None) -> str:
-    """A credential, for a task."""
+def credential(key: str, identity: str | None) -> str:
+    """Return a credential for a task."""
     return f"{identity}@{key}" if identity else key
 
 
@@ -88,61 +88,66 @@ def error(response: httpx2.Response) -> dict[str, Any]:
 
 
 @dataclass
-class House:
-    """People who share a server."""
+class Server:
+    """A server with its users."""
 
     carrel: Carrel
     people: list[Person]
 
-    def told(
-        self, who: Person, identity: str | None, task: str | None, /, **arguments: Any
+    def call(
+        self, person: Person, identity: str | None, task: str | None, /, **arguments: Any
     ) -> httpx2.Response:
-        """The answer to a question, in which nothing of anybody else's stands."""
-        named = {"task_id": task} if task else {}
-        credential = shown(who.key, identity)
-        response = self.carrel.ask(credential, TOOL, top_k=20, **named, **arguments)
+        """Call the tool; assert that the response contains no mark of another user."""
+        task_argument = {"task_id": task} if task else {}
+        response = self.carrel.ask(
+            credential(person.key, identity), TOOL, top_k=20, **task_argument, **arguments
+        )
         everything = response.text + str(response.headers)
         assert [
-            person.mark for person in self.people if person is not who and person.mark in everything
+            other.mark for other in self.people if other is not person and other.mark in everything
         ] == []
         return response
 
     def step(
-        self, who: Person, identity: str | None, task: str | None, what: str, number: int
+        self, person: Person, identity: str | None, task: str | None, action: str, number: int
     ) -> None:
-        """Somebody asks something, and is told what they brought to that task, and no more."""
+        """Make a call; assert that it returns exactly the texts of that user and task."""
         expected = safe_id(task or identity or "default")
-        mine = who.tasks[expected]
-        question = f"{who.mark} comet"
-        match what:
+        own_texts = person.tasks[expected]
+        question = f"{person.mark} comet"
+        match action:
             case "bring" | "bring equal":
-                text = EQUAL if what == "bring equal" else f"{who.mark} {number}\n\n{who.mark}."
-                result = answer(self.told(who, identity, task, query=question, materials=text))
+                text = (
+                    COMMON_TEXT
+                    if action == "bring equal"
+                    else f"{person.mark} {number}\n\n{person.mark}."
+                )
+                result = answer(self.call(person, identity, task, query=question, materials=text))
                 assert result["task_id"] == expected
-                assert result["known"] == (text in mine)
-                mine.add(text)
-                who.texts.append(text)
-                assert_from(result, {text})
+                assert result["known"] == (text in own_texts)
+                own_texts.add(text)
+                person.texts.append(text)
+                assert_contains_exactly(result, {text})
             case "document":
-                others = [text for person in self.people for text in person.texts]
-                document = content_id(others[number % len(others)])
-                response = self.told(who, identity, task, query=question, document=document)
-                if matching := {text for text in mine if content_id(text) == document}:
-                    assert_from(answer(response), matching)
+                all_texts = [text for user in self.people for text in user.texts]
+                document = content_id(all_texts[number % len(all_texts)])
+                response = self.call(person, identity, task, query=question, document=document)
+                if matching := {text for text in own_texts if content_id(text) == document}:
+                    assert_contains_exactly(answer(response), matching)
                 else:
-                    never = self.told(who, identity, task, query=question, document=UNKNOWN)
-                    assert error(never)["code"] == "NOT_FOUND"
-                    assert error(response) == error(never)
+                    unknown = self.call(person, identity, task, query=question, document=UNKNOWN)
+                    assert error(unknown)["code"] == "NOT_FOUND"
+                    assert error(response) == error(unknown)
             case _:
-                response = self.told(who, identity, task, query=question, scope="task")
-                if mine:
-                    assert_from(answer(response), mine)
+                response = self.call(person, identity, task, query=question, scope="task")
+                if own_texts:
+                    assert_contains_exactly(answer(response), own_texts)
                 else:
                     assert error(response)["code"] == "NOT_FOUND"
 
 
-def assert_from(result: dict[str, Any], texts: set[str]) -> None:
-    """All passages of these texts, and no other."""
+def assert_contains_exactly(result: dict[str, Any], texts: set[str]) -> None:
+    """Assert that a result contains exactly the passages of these texts."""
     passages = {passage for text in texts for passage in text.split("\n\n")}
     assert set(result["contexts"]) == passages
     assert {content_id(text) for text in texts} >= {
@@ -153,11 +158,11 @@ def assert_from(result: dict[str, Any], texts: set[str]) -> None:
 @settings(
     deadline=None,
     max_examples=3,
-    phases=[Phase.generate],  # to make what failed smaller would take minutes
+    phases=[Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(script=st.lists(steps, min_size=8, max_size=10))
-def test_an_answer_holds_what_its_user_brought_to_its_task_alone(
+def test_an_answer_has_only_texts_of_its_user_and_task(
     carrel: Carrel,
     make_key: MakeKey,
     log: Path,
@@ -168,17 +173,17 @@ def test_an_answer_holds_what_its_user_brought_to_its_task_alone(
         Person(make_key(f"m{run}.{user}"), f"zyzzyva{run}x{number}x")
         for number, user in enumerate(["a", "a.b"])
     ]
-    house = House(carrel, people)
-    for who in people:
-        house.step(who, None, "notes", "bring", 0)
-        house.step(who, "notes", None, "bring equal", 0)
-    for number, identity, task, what, which in script:
-        house.step(people[number], identity, task, what, which)
-    for who, task in itertools.product(people, ["notes", "default"]):
-        house.step(who, None, task, "task", 0)
-    written = log.read_text("utf-8")
-    assert f"m{run}.a" in written
-    assert "zyzzyva" not in written
+    server = Server(carrel, people)
+    for person in people:
+        server.step(person, None, "notes", "bring", 0)
+        server.step(person, "notes", None, "bring equal", 0)
+    for index, identity, task, action, number in script:
+        server.step(people[index], identity, task, action, number)
+    for person, task in itertools.product(people, ["notes", "default"]):
+        server.step(person, None, task, "task", 0)
+    logged = log.read_text("utf-8")
+    assert f"m{run}.a" in logged
+    assert "zyzzyva" not in logged
 
 
 @pytest.mark.parametrize(
@@ -192,28 +197,28 @@ def test_an_answer_holds_what_its_user_brought_to_its_task_alone(
         ("default", None, "default"),
     ],
 )
-def test_the_task_is_that_named_or_the_keys_or_the_default(
+def test_the_task_is_the_argument_the_keys_or_the_default(
     carrel: Carrel, make_key: MakeKey, identity: str | None, task: str | None, expected: str
 ) -> None:
     key = make_key("materials.tasks")
     text = f"{identity} and {task} make {expected}."
     named = {"task_id": task} if task else {}
     result = answer(
-        carrel.ask(shown(key, identity), TOOL, query="What do they make?", materials=text, **named)
+        carrel.ask(
+            credential(key, identity), TOOL, query="What do they make?", materials=text, **named
+        )
     )
     assert result["task_id"] == expected
     assert result["contexts"] == [text]
-    again = {"query": "What?", "document": result["document"], "task_id": expected}
-    assert answer(carrel.ask(key, TOOL, **again))["contexts"] == [text]
+    later = {"query": "What?", "document": result["document"], "task_id": expected}
+    assert answer(carrel.ask(key, TOOL, **later))["contexts"] == [text]
 
 
-def test_empty_tasks_are_an_error_and_nobody_names_a_user(
-    carrel: Carrel, make_key: MakeKey
-) -> None:
+def test_empty_tasks_and_user_arguments_are_rejected(carrel: Carrel, make_key: MakeKey) -> None:
     key = make_key("materials.careful")
-    arguments = {"query": "Who?", "materials": EQUAL}
+    arguments = {"query": "Who?", "materials": COMMON_TEXT}
     for task in ("", " \n"):
-        failure = error(carrel.ask(shown(key, "notes"), TOOL, **arguments, task_id=task))
+        failure = error(carrel.ask(credential(key, "notes"), TOOL, **arguments, task_id=task))
         assert failure["code"] == "VALIDATION_ERROR"
         assert list(failure["details"]) == ["task_id"]
     for name in ("user_id", "user", "path"):
@@ -224,13 +229,14 @@ def test_empty_tasks_are_an_error_and_nobody_names_a_user(
     assert failure["code"] == "NOT_FOUND"
 
 
-def test_strangers_and_keys_that_only_read_bring_and_ask_nothing(
-    carrel: Carrel, make_key: MakeKey
-) -> None:
+def test_anonymous_and_read_only_callers_are_rejected(carrel: Carrel, make_key: MakeKey) -> None:
     own = make_key("materials.reader")
-    document = answer(carrel.ask(own, TOOL, query="rye", materials=EQUAL))["document"]
-    reads = make_key("materials.reader", scopes=frozenset({Scope.READ}))
-    for source in ({"materials": EQUAL}, {"document": document}, {"scope": "task"}):
+    document = answer(carrel.ask(own, TOOL, query="rye", materials=COMMON_TEXT))["document"]
+    read_only = make_key("materials.reader", scopes=frozenset({Scope.READ}))
+    for source in ({"materials": COMMON_TEXT}, {"document": document}, {"scope": "task"}):
         assert carrel.ask(None, TOOL, query="rye", **source).status_code == 401
-        assert carrel.ask(reads, TOOL, query="rye", **source).status_code == 403
-        assert carrel.ask(shown(reads, "default"), TOOL, query="rye", **source).status_code == 403
+        assert carrel.ask(read_only, TOOL, query="rye", **source).status_code == 403
+        assert (
+            carrel.ask(credential(read_only, "default"), TOOL, query="rye", **source).status_code
+            == 403
+        )

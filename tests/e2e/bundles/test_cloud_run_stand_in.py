@@ -11,7 +11,7 @@ from infra.build.discovery import ROOT
 from infra.local.processes import is_listening
 from tests.support.cloud_run.cloud import cloud
 
-STARTED = """
+PARENT_PROGRAM = """
 from tests.support.cloud_run.cloud import cloud
 
 with cloud(["get_chunk"], {}) as running:
@@ -21,15 +21,15 @@ with cloud(["get_chunk"], {}) as running:
 
 
 def test_a_fake_cloud_ends_with_its_parent() -> None:
-    command = [sys.executable, "-c", STARTED]
+    command = [sys.executable, "-c", PARENT_PROGRAM]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as starter:
-        assert starter.stdout
-        hosts = [urlsplit(url).netloc for url in starter.stdout.readline().split()]
+    ) as parent:
+        assert parent.stdout
+        hosts = [urlsplit(url).netloc for url in parent.stdout.readline().split()]
         assert [is_listening(host) for host in hosts] == [True, True]
-        starter.send_signal(signal.SIGKILL)
-        assert starter.stdout.read() is not None  # ends with the last process that may write there
+        parent.send_signal(signal.SIGKILL)
+        assert parent.stdout.read() is not None  # ends with the last process that may write there
     assert [is_listening(host) for host in hosts] == [False, False]
 
 

@@ -39,18 +39,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-NAMES = (GATEWAY, "get_chunk", "cluster")
-EMBEDDING = ("search_kb", "embed")
+STARTED_NAMES = (GATEWAY, "get_chunk", "cluster")
+EMBEDDING_NAMES = ("search_kb", "embed")
 KEY: Final = "sk-of-tests"
-NUMBERS: Final = "64"
-"""The dimension of vectors."""
+DIMENSION: Final = "64"
 
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cloud's bundles, which lack the local embedding provider."""
+    """Staged bundles of the cloud, which do not contain the local embedding provider."""
     target = tmp_path_factory.mktemp("staged")
-    stage(target, only=[*NAMES, *EMBEDDING])
+    stage(target, only=[*STARTED_NAMES, *EMBEDDING_NAMES])
     return target
 
 
@@ -69,16 +68,16 @@ def openai() -> Iterator[FakeOpenAI]:
         yield server
 
 
-def entry_of(staged: Path, name: str) -> dict[str, Any]:
-    """The manifest entry of a function."""
+def manifest_entry(staged: Path, name: str) -> dict[str, Any]:
+    """Return the manifest entry of a function."""
     manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
     [entry] = [entry for entry in manifest.values() if entry["name"] == name]
     return dict(entry)
 
 
-def unpack(staged: Path, entry: dict[str, Any], place: Path) -> Path:
-    """Unpack the archive of a function."""
-    folder = place / str(entry["name"])
+def unpack(staged: Path, entry: dict[str, Any], parent: Path) -> Path:
+    """Unpack the archive of a function; return its folder."""
+    folder = parent / str(entry["name"])
     with ZipFile(staged / entry["bundle"]) as packed:
         packed.extractall(folder)
     return folder
@@ -90,20 +89,20 @@ def pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def install(requirements: Path, place: Path) -> Path:
-    """The Python of a new environment with the requirements of a function.
+def install(requirements: Path, parent: Path) -> Path:
+    """Install requirements into a new environment, and return its Python.
 
-    Where pip cannot even have the smallest of it, there is no package index, and nothing to test.
+    Skip the test without a package index, which pip's download of one small package shows.
     """
-    venv.create(place, with_pip=True)
-    python = place / "bin" / "python"
+    venv.create(parent, with_pip=True)
+    python = parent / "bin" / "python"
     lines = requirements.read_text("utf-8").replace("\\\n", " ").splitlines()
-    smallest = place / "smallest.txt"
+    smallest = parent / "smallest.txt"
     smallest.write_text(next(line for line in lines if line.startswith("idna==")))
-    if pip(python, "download", "--no-deps", "-d", str(place), "-r", str(smallest)).returncode:
+    if pip(python, "download", "--no-deps", "-d", str(parent), "-r", str(smallest)).returncode:
         pytest.skip("pip reaches no package index here")
-    done = pip(python, "install", "--no-compile", "--require-hashes", "-r", str(requirements))
-    assert done.returncode == 0, done.stderr
+    process = pip(python, "install", "--no-compile", "--require-hashes", "-r", str(requirements))
+    assert process.returncode == 0, process.stderr
     return python
 
 
@@ -126,11 +125,11 @@ def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STARTED_NAMES)
 def test_an_archive_runs_with_only_its_requirements(
     name: str, staged: Path, tmp_path: Path
 ) -> None:
-    folder = unpack(staged, entry_of(staged, name), tmp_path)
+    folder = unpack(staged, manifest_entry(staged, name), tmp_path)
     environment = {
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
         "ACCESS_SECRETS": json.dumps([SECRET]),
@@ -144,27 +143,29 @@ def test_an_archive_runs_with_only_its_requirements(
 
 
 @contextmanager
-def serve_function(staged: Path, name: str, settings: dict[str, str], place: Path) -> Iterator[str]:
+def serve_function(
+    staged: Path, name: str, settings: dict[str, str], parent: Path
+) -> Iterator[str]:
     """Serve a function with its own settings and secrets, and yield its URL."""
-    entry = entry_of(staged, name)
-    folder = unpack(staged, entry, place)
+    entry = manifest_entry(staged, name)
+    folder = unpack(staged, entry, parent)
     LAPTOP.mkdir(parents=True, exist_ok=True)
     with locked(LAPTOP / "lock"):
         python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
-    given = {
+    variables = {
         **{setting: settings[setting] for setting in settings if setting in entry["settings"]},
         **{setting: settings[setting] for setting in settings if setting in entry["secrets"]},
         "GOOGLE_CLOUD_PROJECT": settings["GOOGLE_CLOUD_PROJECT"],
-        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(place)),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(parent)),
         "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
     }
-    program = Program(folder / "main.py", python, given, folder)
-    with serve(program, log=place / "log") as running:
+    program = Program(folder / "main.py", python, variables, folder)
+    with serve(program, log=parent / "log") as running:
         yield running.url
 
 
 async def assert_found_by_meaning(
-    ctx: Context, staged: Path, settings: dict[str, str], place: Path
+    ctx: Context, staged: Path, settings: dict[str, str], parent: Path
 ) -> None:
     """Assert that the deployed job embeds and the deployed tool finds by vector."""
     settings |= {"GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project}
@@ -172,7 +173,7 @@ async def assert_found_by_meaning(
     await Ingestion(ctx.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
-        with serve_function(staged, "embed", settings, place) as url:
+        with serve_function(staged, "embed", settings, parent) as url:
             body = (await client.post(url)).json()
         assert body["state"] == "finished"
         assert body["failures"] == []
@@ -181,7 +182,7 @@ async def assert_found_by_meaning(
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         call_request = request_of(SEARCH_KB, Caller.of("reader"), arguments)
         text, headers = call_request.model_dump_json(), {"content-type": "application/json"}
-        with serve_function(staged, "search_kb", settings, place) as url:
+        with serve_function(staged, "search_kb", settings, parent) as url:
             answer = (await client.post(url, content=text, headers=headers)).json()
     [hit] = answer["result"]["results"]
     assert hit["chunk_id"] == chunks[-1].chunk_id
@@ -195,11 +196,11 @@ async def test_deployed_functions_search_with_vertex_ai(
     settings = {
         "EMBEDDING_PROVIDER": "vertex",
         "VERTEX_BASE_URL": vertex.base_url,
-        "VERTEX_DIMENSION": NUMBERS,
+        "VERTEX_DIMENSION": DIMENSION,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
-    asked_for = [call.config["taskType"] for call in vertex.calls]
-    assert asked_for == ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"]
+    task_types = [call.config["taskType"] for call in vertex.calls]
+    assert task_types == ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"]
 
 
 @pytest.mark.anyio
@@ -210,7 +211,7 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
         "EMBEDDING_PROVIDER": "openai",
         "OPENAI_BASE_URL": openai.base_url,
         "OPENAI_MODEL": MODEL,
-        "OPENAI_DIMENSION": NUMBERS,
+        "OPENAI_DIMENSION": DIMENSION,
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
@@ -229,10 +230,11 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
 def test_a_bundle_has_only_the_providers_it_needs(
     name: str, providers: set[str], staged: Path
 ) -> None:
-    with ZipFile(staged / entry_of(staged, name)["bundle"]) as packed:
+    with ZipFile(staged / manifest_entry(staged, name)["bundle"]) as packed:
         files = {name.rpartition("/")[2] for name in packed.namelist()}
-    capabilities = {"embedding", "generation"}
-    assert (
-        {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in capabilities}
-        & files
-    ) == providers
+    all_providers = {
+        f"{provider}_{capability}.py"
+        for provider in ("vertex", "openai", "local")
+        for capability in ("embedding", "generation")
+    }
+    assert files & all_providers == providers

@@ -29,14 +29,14 @@ SECRETS = {
     "OPENAI_API_KEY": "of those that embed",
     "AWS_SECRET_ACCESS_KEY": "of whoever runs this",
 }
-ASKED = """
+REPORT_SCRIPT = """
 import json, os, sys
 from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.append(os.getcwd())  # as the framework does
 
-def found(name):
+def is_importable(name):
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:
@@ -45,8 +45,8 @@ def found(name):
 names = sys.argv[1:]
 folders = [folder for kind in ("tools/*/*", "jobs/*") for folder in Path("functions").glob(kind)]
 ours = sorted(folder.name for folder in folders)
-said = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
-print(json.dumps(said | {"modules": [name for name in names if found(name)]}))
+report = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
+print(json.dumps(report | {"modules": [name for name in names if is_importable(name)]}))
 """
 MODULES = (
     *(
@@ -62,19 +62,19 @@ MODULES = (
 def run_and_report(name: str) -> dict[str, Any]:
     """Run a script in the environment of a function, and return what it reports."""
     program = deployed(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
-    done = subprocess.run(
-        [program.python, "-P", "-c", ASKED, *MODULES],
+    process = subprocess.run(
+        [program.python, "-P", "-c", REPORT_SCRIPT, *MODULES],
         cwd=program.folder,
         env=program.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(process.stdout)
     return answer
 
 
-COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
+COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
 
 
 @pytest.mark.slow
@@ -83,14 +83,18 @@ COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore
     [
         (
             "gateway",
-            COMMON | {"functions.gateway.main", "shared.accounts", "mcp"},
+            COMMON_MODULES | {"functions.gateway.main", "shared.accounts", "mcp"},
             {"ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET"},
             [],
         ),
-        ("get_chunk", COMMON, set(), ["get_chunk"]),
-        ("search_kb", COMMON, {"OPENAI_API_KEY"}, ["search_kb"]),
-        pytest.param("ingest", COMMON, {"READWISE_TOKEN"}, ["ingest"], marks=pytest.mark.slow),
-        pytest.param("cluster", COMMON | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow),
+        ("get_chunk", COMMON_MODULES, set(), ["get_chunk"]),
+        ("search_kb", COMMON_MODULES, {"OPENAI_API_KEY"}, ["search_kb"]),
+        pytest.param(
+            "ingest", COMMON_MODULES, {"READWISE_TOKEN"}, ["ingest"], marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "cluster", COMMON_MODULES | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_function_has_only_its_modules_and_variables(
@@ -114,9 +118,9 @@ def test_a_function_has_only_its_modules_and_variables(
     ids=["few", "all"],
 )
 def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
-    deployed = bundles(names)
-    assert deployed.keys() == set(names)
-    for bundle in deployed.values():
+    unpacked = bundles(names)
+    assert unpacked.keys() == set(names)
+    for bundle in unpacked.values():
         with ZipFile(bundle.archive) as packed:
             assert all(
                 packed.read(name) == (bundle.folder / name).read_bytes()

@@ -19,7 +19,7 @@ from tests.support.npm import NotInstalled
 
 
 def main() -> int:
-    """Run them all; return 1 if one failed, else 0."""
+    """Run all scenarios. Return 1 if one failed, else 0."""
     suite = Suite()
     log = STATE / "conformance.log"
     log.unlink(missing_ok=True)
@@ -28,14 +28,14 @@ def main() -> int:
         os.environ["FIRESTORE_EMULATOR_HOST"] = host
         with gateways(PROJECT, log) as under_test:
             outcomes = run_all(suite, under_test)
-    _tell(outcomes)
+    _print_outcomes(outcomes)
     faulty = any(outcome.faults for row in outcomes.values() for outcome in row)
     if faulty:
         click.echo(f"\nThe gateways' log: {log}")
     return int(faulty)
 
 
-def _tell(outcomes: dict[str, list[Outcome]]) -> None:
+def _print_outcomes(outcomes: dict[str, list[Outcome]]) -> None:
     rows = [("scenario", *REVISIONS), *((name, *map(str, row)) for name, row in outcomes.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for line in rows:

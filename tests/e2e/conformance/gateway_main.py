@@ -1,7 +1,7 @@
-"""The gateway with the conformance suite's own tools and prompt in the place of ours.
+"""The gateway with the tools and the prompt of the conformance suite instead of Carrel's.
 
-Some scenarios ask for tools and prompts by names that they expect of every server under test. Those
-stand here; all that is between them and the wire is the gateway's.
+Some scenarios use tools and prompts that the suite expects of every server under test. They are
+defined here. Everything else is the real gateway.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shared.runtime.tool import Effect
 if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
-PARTICULAR: Final = "test_missing_capability"
+SAMPLING_TOOL: Final = "test_missing_capability"
 """The tool that works only for clients that can sample."""
-TOOLS: Final = (PARTICULAR, "test_streaming_elicitation", "test_logging_tool")
+TOOLS: Final = (SAMPLING_TOOL, "test_streaming_elicitation", "test_logging_tool")
 _WORD: Final = PromptArgument(
     name="arg1", title="Word", description="A word.", choices=("testing", "trying")
 )
@@ -35,16 +35,16 @@ PROMPT: Final = Prompt(
     title="A prompt",
     description="A prompt that the conformance suite asks for.",
     arguments=(_WORD,),
-    text=lambda given: f"What is {given['arg1']}?",
+    text=lambda arguments: f"What is {arguments['arg1']}?",
 )
 
 
 class SuiteTools:
-    """Answers for the suite's tools."""
+    """A dispatcher of the suite's tools."""
 
     async def call(self, tool: Declaration, _request: CallRequest) -> CallAnswer:
-        """Refuse where the suite wants a refusal, else have nothing to say."""
-        if tool.name == PARTICULAR:
+        """Raise the error that the suite expects of one tool, or return an empty result."""
+        if tool.name == SAMPLING_TOOL:
             raise MCPError(
                 MISSING_REQUIRED_CLIENT_CAPABILITY,
                 "This works only for clients that can sample.",
@@ -53,12 +53,12 @@ class SuiteTools:
         return CallAnswer(result={})
 
     async def health(self) -> dict[str, str]:
-        """There is nothing that could be ill."""
+        """Return no parts, because the tools have none."""
         return {}
 
 
-def declared(name: str) -> Declaration:
-    """A tool of the suite."""
+def declare(name: str) -> Declaration:
+    """Declare a tool of the suite."""
     return Declaration(
         name=name,
         title=name,
@@ -73,6 +73,6 @@ def declared(name: str) -> Declaration:
 
 _tools = SuiteTools()
 _access = Access(Settings())
-_catalog = Catalog([declared(name) for name in TOOLS])
+_catalog = Catalog([declare(name) for name in TOOLS])
 _server = mcp_server(_catalog, _access.pipeline(_tools), [PROMPT])
 handle = as_function(mcp_app(_access, _tools, _server))

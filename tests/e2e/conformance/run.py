@@ -1,4 +1,4 @@
-"""Which scenarios there are, against which gateway each runs, and running them all."""
+"""The scenarios, and the gateways against which they run."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ SCENARIOS: Final = (
     "http-header-validation",
     "dns-rebinding-protection",
 )
-OF_THE_SUITE: Final = frozenset({"server-stateless", "completion-complete"})
-"""The scenarios that ask for tools or prompts of the suite's own."""
+SUITE_SCENARIOS: Final = frozenset({"server-stateless", "completion-complete"})
+"""The scenarios that use the tools or the prompt of the suite."""
 _SUITE_GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Gateways:
-    """Where the gateways under test answer.
+    """The endpoints of the gateways under test.
 
     Attributes:
-        ours: The endpoint of the gateway with all that is ours, over a small knowledge base.
-        of_the_suite: That of the gateway with the suite's own tools and prompt.
+        carrel: The gateway with Carrel's tools and a small knowledge base.
+        suite: The gateway with the tools and the prompt of the suite.
     """
 
-    ours: str
-    of_the_suite: str
+    carrel: str
+    suite: str
 
 
 @contextmanager
@@ -57,22 +57,22 @@ def gateways(project: str, log: Path) -> Iterator[Gateways]:
     """Serve both gateways until the block ends.
 
     Args:
-        project: The Google Cloud project to put a small knowledge base into.
-        log: Where they log.
+        project: The Google Cloud project that gets a small knowledge base.
+        log: The file to which the gateways log.
     """
-    asyncio.run(_fill(project))
+    asyncio.run(_store_sources(project))
     environment = {"GOOGLE_CLOUD_PROJECT": project}
     with (
-        run_gateway(INLINE, environment, log) as ours,
-        run_gateway(_SUITE_GATEWAY, {}, log) as of_the_suite,
+        run_gateway(INLINE, environment, log) as carrel,
+        run_gateway(_SUITE_GATEWAY, {}, log) as suite,
     ):
-        yield Gateways(ours.endpoint, of_the_suite.endpoint)
+        yield Gateways(carrel.endpoint, suite.endpoint)
 
 
 def run_all(suite: Suite, under_test: Gateways) -> dict[str, list[Outcome]]:
-    """Run every scenario at every revision; return each one's outcomes, in that order."""
+    """Run every scenario at every revision; return its outcomes in the order of the revisions."""
     endpoints = {
-        name: under_test.of_the_suite if name in OF_THE_SUITE else under_test.ours
+        name: under_test.suite if name in SUITE_SCENARIOS else under_test.carrel
         for name in SCENARIOS
     }
     return {
@@ -81,7 +81,7 @@ def run_all(suite: Suite, under_test: Gateways) -> dict[str, list[Outcome]]:
     }
 
 
-async def _fill(project: str) -> None:
+async def _store_sources(project: str) -> None:
     app = App(Settings(google_cloud_project=project))
     try:
         await store_sources(app.context(Caller(), Meter()), BAKING, SAILING)

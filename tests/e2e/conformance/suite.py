@@ -1,7 +1,7 @@
-"""The public MCP conformance suite: runs one scenario against a server, and reads what it found.
+"""The public MCP conformance suite.
 
-The suite knows which scenarios a revision of the protocol has; beside what a scenario checks, each
-message that the server sends is checked against that revision's JSON schema.
+The suite knows which scenarios a revision of the protocol has. In addition to the checks of a
+scenario, it checks each message of the server against the JSON schema of the revision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = Path(__file__).parent
 SCENARIO_SECONDS: Final = 60
-"""How long a scenario may take; the suite itself gives up after 30 s."""
+"""The time limit of a scenario. The suite itself gives up after 30 s."""
 _NOT_APPLICABLE: Final = re.compile(r"^SKIPPED: scenario .*? \((.*)\)\. Use --force", re.MULTILINE)
 
 
@@ -31,10 +31,10 @@ class Outcome:
     """How a scenario ended.
 
     Attributes:
-        verdict: A scenario that its revision does not have is not applicable.
-        note: How many checks there were, or why there were none.
-        faults: What failed. Here that includes an unmet SHOULD, which is but a warning to the
-            suite, and what could not be tried.
+        verdict: The result. A scenario that the revision does not have is not applicable.
+        note: The number of checks, or the reason why there were none.
+        faults: The failed checks. They include an unmet SHOULD, which the suite only warns of, and
+            checks that could not run.
     """
 
     verdict: Literal["pass", "fail", "not applicable"]
@@ -42,18 +42,18 @@ class Outcome:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Verdict and note, in the few words of a table's cell."""
+        """Return the verdict and the note, as short as a table cell."""
         return f"{self.verdict} ({self.note})"
 
 
 class Suite:
-    """The suite, installed."""
+    """The installed suite."""
 
     def __init__(self) -> None:
-        """Install it, unless that was done before.
+        """Install the suite, unless it is installed.
 
         Raises:
-            NotInstalled: It cannot run on this machine.
+            NotInstalled: The suite cannot run on this machine.
         """
         programs = installed(PACKAGE) / "node_modules" / ".bin"
         # The suite needs Node 22 or newer; a machine's own is often older.
@@ -63,10 +63,10 @@ class Suite:
 
     def run(self, scenario: str, revision: str, endpoint: str) -> Outcome:
         """Run a scenario at a revision of the protocol against the server at `endpoint`."""
-        asked = ["--url", endpoint, "--scenario", scenario, "--spec-version", revision]
+        arguments = ["--url", endpoint, "--scenario", scenario, "--spec-version", revision]
         with TemporaryDirectory() as results:
-            done = subprocess.run(
-                [*self._command, *asked, "--output-dir", results],
+            process = subprocess.run(
+                [*self._command, *arguments, "--output-dir", results],
                 capture_output=True,
                 text=True,
                 timeout=SCENARIO_SECONDS,
@@ -74,21 +74,25 @@ class Suite:
             )
             written = list(Path(results).rglob("checks.json"))
             checks = [check for path in written for check in json.loads(path.read_bytes())]
-        if not checks and (reason := _NOT_APPLICABLE.search(done.stdout)):
+        if not checks and (reason := _NOT_APPLICABLE.search(process.stdout)):
             return Outcome("not applicable", reason[1])
-        return _judged(checks, done)
+        return _make_outcome(checks, process)
 
 
-def _judged(checks: Sequence[dict[str, Any]], done: subprocess.CompletedProcess[str]) -> Outcome:
+def _make_outcome(
+    checks: Sequence[dict[str, Any]], process: subprocess.CompletedProcess[str]
+) -> Outcome:
     counts = Counter(check["status"] for check in checks)
     faults = [
         f"{check['id']}: {check.get('errorMessage') or check['description']}"
         for check in checks
         if _is_fault(check)
     ]
-    if not counts["SUCCESS"] or (done.returncode and not faults):
-        output = f"{done.stdout}{done.stderr}"[-2000:]
-        faults.append(f"Nothing was found out; the suite ended with {done.returncode}:\n{output}")
+    if not counts["SUCCESS"] or (process.returncode and not faults):
+        output = f"{process.stdout}{process.stderr}"[-2000:]
+        faults.append(
+            f"The suite checked nothing and ended with code {process.returncode}:\n{output}"
+        )
     if faults:
         return Outcome("fail", f"faults: {len(faults)}", tuple(faults))
     skipped = f", {counts['SKIPPED']} skipped" if counts["SKIPPED"] else ""
@@ -96,6 +100,6 @@ def _judged(checks: Sequence[dict[str, Any]], done: subprocess.CompletedProcess[
 
 
 def _is_fault(check: dict[str, Any]) -> bool:
-    """A check skipped because it does not concern the server has a note and no error."""
-    could_not_be_tried = check["status"] == "SKIPPED" and "errorMessage" in check
-    return could_not_be_tried or check["status"] in {"FAILURE", "WARNING"}
+    """Return whether a check failed. A check that does not concern the server is no fault."""
+    could_not_run = check["status"] == "SKIPPED" and "errorMessage" in check
+    return could_not_run or check["status"] in {"FAILURE", "WARNING"}

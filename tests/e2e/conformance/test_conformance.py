@@ -1,4 +1,4 @@
-"""The gateway conforms to the protocol, as far as the public conformance suite can tell."""
+"""The gateway passes the public conformance suite of the protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def suite() -> Suite:
-    """The suite; what it needs is fetched from npm once."""
+    """The suite, which is installed from npm once."""
     try:
         return Suite()
     except NotInstalled as error:

@@ -1,4 +1,4 @@
-"""The bucket is ours, versioned and closed, or it is not used."""
+"""A bucket is made versioned and private, or is not used if it belongs to another project."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_correct_bucket_is_not_changed(site: Site, storage: FakeCloudStorage) 
     cloud.bucket.ensure(NUMBER, "europe-west1")
     before = storage.calls["bucket"]
     cloud.bucket.ensure(NUMBER, "europe-west1")
-    assert storage.calls["bucket"] - before == 1  # it was looked at
+    assert storage.calls["bucket"] - before == 1  # the read of its state
 
 
 @pytest.mark.parametrize("existing", [{"projectNumber": "987654321098"}, {"closed": True}])

@@ -1,4 +1,4 @@
-"""Bundles: what they hold, what they are called, and what the manifest says of them."""
+"""The content and the names of bundles, and their entries in the manifest."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from infra.build.imports import import_closure
 from infra.build.requirements import CONSTRAINTS, lock_requirements, requirements_of
 from shared.core.errors import InvalidInput
 
-FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
-TWO = ["get_chunk", "search_kb"]
+STAGED_NAMES = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
+TWO_NAMES = ["get_chunk", "search_kb"]
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where some bundles have been staged."""
+    """A folder with staged bundles."""
     target = tmp_path_factory.mktemp("dist")
-    stage(target, only=FEW)
+    stage(target, only=STAGED_NAMES)
     return target
 
 
@@ -38,19 +38,21 @@ def manifest(target: Path) -> dict[str, Any]:
     return content
 
 
-def names_in(requirements: Path) -> set[str]:
+def requirement_names(requirements: Path) -> set[str]:
     return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
 
 
 def test_every_selected_function_is_in_the_manifest(manifest: dict[str, Any]) -> None:
-    assert {name.replace("_", "-") for name in FEW} == manifest.keys()
+    assert manifest.keys() == {name.replace("_", "-") for name in STAGED_NAMES}
 
 
 def test_a_bundle_contains_its_functions_entry_point(target: Path) -> None:
-    """No tool or job has one in the repository."""
-    programs = {function.key: function.main for function in functions() if function.name in FEW}
+    """Tools and jobs have no entry point in the repository."""
+    programs = {
+        function.key: function.main for function in functions() if function.name in STAGED_NAMES
+    }
     sources = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
-    assert programs == sources
+    assert sources == programs
     assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in sources["get-chunk"]
     assert "handle = serve_job(JOB)" in sources["index"]
 
@@ -67,11 +69,10 @@ def test_an_archive_contains_the_files_of_its_folder(
 
 
 def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    again = stage(tmp_path, only=TWO)["functions"]
-    assert {key: manifest[key] for key in ("get-chunk", "search-kb")} == again
-    assert all(
-        re.fullmatch(r"bundles/[a-z-]+-[0-9a-f]{16}\.zip", e["bundle"]) for e in manifest.values()
-    )
+    repeated = stage(tmp_path, only=TWO_NAMES)["functions"]
+    assert repeated == {key: manifest[key] for key in ("get-chunk", "search-kb")}
+    for entry in manifest.values():
+        assert re.fullmatch(r"bundles/[a-z-]+-[0-9a-f]{16}\.zip", entry["bundle"])
 
 
 def test_the_archives_name_does_not_depend_on_compression(target: Path, tmp_path: Path) -> None:
@@ -126,8 +127,8 @@ def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
     assert not (tmp_path / "manifest.json").exists()
 
 
-def staging(target: Path) -> subprocess.Popen[bytes]:
-    """A process that stages two, and says when it has packed one."""
+def start_staging(target: Path) -> subprocess.Popen[bytes]:
+    """Start a process that stages two bundles and prints the name of each packed archive."""
     code = f"""
 from pathlib import Path
 from infra.build import bundles
@@ -138,7 +139,7 @@ def pack(*arguments):
     return archive
 
 original, bundles.pack = bundles.pack, pack
-bundles.stage(Path({str(target)!r}), only={TWO!r})
+bundles.stage(Path({str(target)!r}), only={TWO_NAMES!r})
 """
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
 
@@ -146,31 +147,31 @@ bundles.stage(Path({str(target)!r}), only={TWO!r})
 @pytest.mark.slow
 def test_a_run_after_a_kill_is_complete(tmp_path: Path, manifest: dict[str, Any]) -> None:
     stage(tmp_path, only=["list_tags"])
-    with staging(tmp_path) as killed:
+    with start_staging(tmp_path) as killed:
         assert killed.stdout
         assert b"get-chunk" in killed.stdout.readline()  # the first of two
         killed.send_signal(signal.SIGKILL)
     assert not (tmp_path / "manifest.json").exists()
-    content = stage(tmp_path, only=TWO)["functions"]
-    assert {key: manifest[key] for key in content} == content
-    assert_whole(tmp_path, content)
+    content = stage(tmp_path, only=TWO_NAMES)["functions"]
+    assert content == {key: manifest[key] for key in content}
+    assert_complete(tmp_path, content)
 
 
 @pytest.mark.slow
 def test_concurrent_runs_do_not_interfere(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    with staging(tmp_path) as one, staging(tmp_path) as other:
+    with start_staging(tmp_path) as one, start_staging(tmp_path) as other:
         one.communicate()
         other.communicate()
         assert one.returncode == 0
         assert other.returncode == 0
-    assert_whole(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
+    assert_complete(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
 
 
-def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
-    """All bundles of the manifest are there, each with all that it holds, and nothing else."""
+def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
+    """Assert that exactly the bundles of the manifest exist, and that they are intact."""
     assert json.loads((target / "manifest.json").read_text())["functions"] == manifest
     bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
-    assert {entry["bundle"] for entry in manifest.values()} == bundles
+    assert bundles == {entry["bundle"] for entry in manifest.values()}
     for bundle in bundles:
         with zipfile.ZipFile(target / bundle) as archive:
             assert archive.testzip() is None
@@ -178,14 +179,14 @@ def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
 
 def test_a_bundle_requires_only_what_it_imports(target: Path) -> None:
     chunk, search = (
-        names_in(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
+        requirement_names(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
     )
     assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= chunk
     assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & chunk == set()
     assert {"google-genai", "pystemmer"} <= search
     assert {"mcp", "onnxruntime", "scikit-learn"} & search == set()
-    assert {"mcp", "jinja2", "pyjwt"} <= names_in(target / "gateway" / "requirements.txt")
-    assert "google-cloud-storage" in names_in(target / "ingest" / "requirements.txt")
+    assert {"mcp", "jinja2", "pyjwt"} <= requirement_names(target / "gateway" / "requirements.txt")
+    assert "google-cloud-storage" in requirement_names(target / "ingest" / "requirements.txt")
 
 
 def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None:
@@ -200,7 +201,7 @@ def test_every_requirement_has_its_locked_version_and_hash(target: Path) -> None
 def test_only_a_laptops_bundle_has_the_local_embedder(tmp_path: Path) -> None:
     stage(tmp_path, only=["search_kb"], laptop=True)
     assert (tmp_path / "search-kb" / "shared" / "ai" / "local_embedding.py").exists()
-    assert "onnxruntime" in names_in(tmp_path / "search-kb" / "requirements.txt")
+    assert "onnxruntime" in requirement_names(tmp_path / "search-kb" / "requirements.txt")
 
 
 def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
@@ -209,24 +210,24 @@ def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
 
 
 def test_no_bundle_contains_other_functions(target: Path) -> None:
-    for key, room in [
+    for key, prefix in [
         ("search-kb", "tools/knowledge/search_kb"),
         ("gateway", "gateway"),
         ("index", "jobs/index"),
     ]:
-        files = (target / key / "functions").rglob("*.py")
-        assert {
-            str(path.relative_to(target / key / "functions")).startswith(room) for path in files
-        } == {True}
+        folder = target / key / "functions"
+        files = list(folder.rglob("*.py"))
+        assert files
+        assert all(str(path.relative_to(folder)).startswith(prefix) for path in files)
         assert not (target / key / "infra").exists()
 
 
-def test_an_import_missing_in_pyproject_is_refused() -> None:
+def test_an_import_missing_in_pyproject_is_rejected() -> None:
     with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
         requirements_of({"pytest"})
 
 
-def test_an_import_that_is_not_installed_is_refused() -> None:
+def test_an_import_that_is_not_installed_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="no_such_library is imported, but no installed"):
         requirements_of({"no_such_library"})
 
@@ -235,12 +236,12 @@ def test_the_standard_library_needs_no_requirement() -> None:
     assert requirements_of({"json", "collections.abc", "asyncio"}) == frozenset()
 
 
-def test_a_requirement_missing_in_constraints_is_refused(tmp_path: Path) -> None:
+def test_a_requirement_missing_in_constraints_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"constraints.txt lacks six==.*make lock"):
         lock_requirements({"six"}, tmp_path)
 
 
-def test_a_version_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="uv cannot lock"):
         lock_requirements({"click>=999"}, tmp_path)
 

@@ -1,4 +1,4 @@
-"""Commands with --cloud work on what this checkout has deployment_file, without being told more."""
+"""Commands with --cloud use the deployment of this checkout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VARIABLES = (
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is set, and what gets set is put back afterwards."""
+    """Unset the variables for the test, and restore them afterwards."""
     for name in VARIABLES:
         monkeypatch.setenv(name, "for now")
         monkeypatch.delenv(name)
@@ -72,7 +72,7 @@ def test_the_environment_beats_the_deployment(deployment_file: Path) -> None:
     assert os.environ["EMBEDDING_PROVIDER"] == "openai"
 
 
-def test_another_project_gets_nothing_of_the_deployment(deployment_file: Path) -> None:
+def test_another_project_ignores_the_deployment(deployment_file: Path) -> None:
     os.environ["GOOGLE_CLOUD_PROJECT"] = "another-one"
     with pytest.raises(CommandFailed, match="set EMBEDDING_PROVIDER in the environment"):
         use_deployment(embedding=True, path=deployment_file)
@@ -97,7 +97,7 @@ def test_commands_work_without_the_functions_secrets(
     fields = {"project": project, "settings": settings, "secrets": secrets}
     save_deployment(Deployment.model_validate_json(json.dumps(fields)), path)
     use_deployment(embedding=True, path=path)
-    assert project == Settings().google_cloud_project
+    assert Settings().google_cloud_project == project
 
 
 def test_texts_are_in_terraforms_bucket(deployment_file: Path, project: str) -> None:

@@ -1,4 +1,4 @@
-"""What a build runs is there, and it is given what it needs."""
+"""The commands of a build exist, and the build has what they need."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def seconds(text: str) -> int:
 
 
 def test_the_steps_are_in_order() -> None:
-    tested = ["terraform", "python", "check", "test", "test-slow"]
-    expected = [*tested, "deployment", "stage", "indexes", "release"]
+    checks = ["terraform", "python", "check", "test", "test-slow"]
+    expected = [*checks, "deployment", "stage", "indexes", "release"]
     assert list(STEPS) == expected
 
 
 def test_the_build_follows_the_published_schema() -> None:
-    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    program = shutil.which("check-jsonschema", path=places)
+    search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    program = shutil.which("check-jsonschema", path=search_path)
     if program is None:
         pytest.skip("check-jsonschema is missing")
     command = [program, "--builtin-schema", "vendor.cloudbuild", "cloudbuild.yaml"]
@@ -65,7 +65,7 @@ def test_the_build_finds_the_deployment_and_the_key() -> None:
     assert STEPS["deployment"]["args"] == ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."]
     [secret] = BUILD["availableSecrets"]["secretManager"]
     assert secret["versionName"] == f"projects/$PROJECT_ID/secrets/{SECRET_NAME}/versions/latest"
-    assert [secret["env"]] == STEPS["release"]["secretEnv"]
+    assert STEPS["release"]["secretEnv"] == [secret["env"]]
     assert not any("secretEnv" in step for step in STEPS.values() if step["id"] != "release")
 
 
@@ -79,8 +79,8 @@ def test_the_build_has_the_time_of_all_its_steps() -> None:
 
 
 def test_terraform_creates_the_account_of_builds() -> None:
-    named = re.search(r"serviceAccounts/([a-z-]+)@", BUILD["serviceAccount"])
-    assert named
+    match = re.search(r"serviceAccounts/([a-z-]+)@", BUILD["serviceAccount"])
+    assert match
     configuration = (ROOT / "infra" / "terraform" / "deployer.tf").read_text("utf-8")
-    assert f'"{named[1]}"' in configuration
+    assert f'"{match[1]}"' in configuration
     assert BUILD["options"]["logging"] == "CLOUD_LOGGING_ONLY"

@@ -1,4 +1,4 @@
-"""The steps with the real Terraform configuration; a stand-in for its provider knows no cloud."""
+"""Deploying and destroying with the real Terraform configuration and a fake provider."""
 
 from __future__ import annotations
 
@@ -40,18 +40,20 @@ def provider() -> Iterator[TerraformProvider]:
 
 @pytest.fixture
 def cloud(site: Site, provider: TerraformProvider, tmp_path: Path) -> Cloud:
-    """A deployment of the real configuration that was never deployed."""
+    """A new deployment of the real configuration."""
     copy = Copy.prepared(tmp_path / "copy", provider.environment)
     base = site.cloud()
     terraform = Terraform(
         folder=copy.folder / "infra" / "terraform",
         environment={**base.terraform.environment, **provider.environment},
     )
-    return replace(base, terraform=terraform, stage=staging("0123456789abcdef"), smoke=passed)
+    return replace(
+        base, terraform=terraform, stage=make_stage("0123456789abcdef"), smoke=pass_smoke_test
+    )
 
 
-def staging(digest: str) -> Any:
-    """Stages functions whose bundles end in this."""
+def make_stage(digest: str) -> Any:
+    """Return a function that stages functions whose bundles have this digest."""
 
     def stage(target: Path) -> None:
         (target / "bundles").mkdir(parents=True, exist_ok=True)
@@ -63,24 +65,28 @@ def staging(digest: str) -> Any:
     return stage
 
 
-async def passed(url: str, _: str) -> SmokeReport:
+async def pass_smoke_test(url: str, _: str) -> SmokeReport:
     assert url.startswith("https://carrel-gateway-")
     return SmokeReport(passed=True, lines=["it answers"])
 
 
-async def failed(_url: str, _key: str) -> SmokeReport:
+async def fail_smoke_test(_url: str, _key: str) -> SmokeReport:
     return SmokeReport(passed=False, lines=["it does not answer"])
 
 
-def kinds(cloud: Cloud) -> set[str]:
-    """What sorts of things there are, but for what is only read."""
-    kinds = {address.partition(".")[0] for address in cloud.terraform.addresses()}
-    return kinds - {"data"}
+def resource_kinds(cloud: Cloud) -> set[str]:
+    """Return the kinds of the deployed resources, without data sources."""
+    all_kinds = {address.partition(".")[0] for address in cloud.terraform.addresses()}
+    return all_kinds - {"data"}
 
 
-def bundles_running(cloud: Cloud) -> set[str]:
+def find_deployed_digests(cloud: Cloud) -> set[str]:
     state = json.loads((cloud.terraform.folder / "terraform.tfstate").read_text())
-    [functions] = [e for e in state["resources"] if e["type"] == "google_cloudfunctions2_function"]
+    [functions] = [
+        resource
+        for resource in state["resources"]
+        if resource["type"] == "google_cloudfunctions2_function"
+    ]
     sources = [
         instance["attributes"]["build_config"][0]["source"][0]["storage_source"][0]["object"]
         for instance in functions["instances"]
@@ -97,16 +103,16 @@ def test_the_first_resources_are_in_the_configuration(address: str) -> None:
 
 def test_prerequisites_exist_before_any_function(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:6])
-    assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)} <= kinds(
-        cloud
-    )
-    assert "google_cloudfunctions2_function" not in kinds(cloud)
+    assert {
+        address.partition(".")[0] for address in (*DATABASES, *SECRETS, *GRANTS)
+    } <= resource_kinds(cloud)
+    assert "google_cloudfunctions2_function" not in resource_kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET_NAME}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
 
 
-def database(name: str, place: str = "europe-west1") -> dict[str, str]:
-    return {"name": name, "locationId": place, "type": "FIRESTORE_NATIVE"}
+def database(name: str) -> dict[str, str]:
+    return {"name": name, "locationId": "europe-west1", "type": "FIRESTORE_NATIVE"}
 
 
 def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeGoogleCloud) -> None:
@@ -125,8 +131,8 @@ def test_an_existing_database_must_be_imported_first(cloud: Cloud, google: FakeG
         f"projects/{project}/databases/(default)",
     ]
     assert "Collections of the same names would mix" in message_of(failure)
-    assert not kinds(cloud)
-    # The stand-in imports nothing: what is made is as well known to Terraform as what is imported.
+    assert not resource_kinds(cloud)
+    # The fake provider cannot import, but a database that it creates is in the state, too.
     cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
     run_steps(cloud, FULL_DEPLOY[:6])
     assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
@@ -159,7 +165,7 @@ def test_an_incompatible_database_is_never_imported(
 
 def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    assert "google_cloudfunctions2_function" in kinds(cloud)
+    assert "google_cloudfunctions2_function" in resource_kinds(cloud)
     before = cloud.terraform.addresses()
     run_steps(cloud, INDEXES_ONLY)
     assert cloud.terraform.addresses() == before
@@ -167,17 +173,17 @@ def test_a_build_changes_no_index_after_a_deployment(cloud: Cloud) -> None:
 
 def test_a_failed_release_restores_the_previous_bundles(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
-    worse = replace(cloud, stage=staging("fedcba9876543210"), smoke=failed)
+    failing = replace(cloud, stage=make_stage("fedcba9876543210"), smoke=fail_smoke_test)
     with pytest.raises(CommandFailed) as failure:
-        run_steps(worse, FULL_DEPLOY)
+        run_steps(failing, FULL_DEPLOY)
     assert "The smoke test failed: it does not answer." in message_of(failure)
-    assert bundles_running(cloud) == {"0123456789abcdef"}
+    assert find_deployed_digests(cloud) == {"0123456789abcdef"}
 
 
 def test_destroy_keeps_databases_texts_and_secrets(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=False)
-    assert kinds(cloud) == {
+    assert resource_kinds(cloud) == {
         "google_project_service",
         "google_firestore_database",
         "google_firestore_index",
@@ -198,13 +204,13 @@ def test_a_destroyed_deployment_can_be_deployed_again(cloud: Cloud) -> None:
 def test_destroy_with_data_leaves_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY)
     destroy(cloud, data=True)
-    assert kinds(cloud) == set()
+    assert resource_kinds(cloud) == set()
 
 
 def test_destroying_nothing_does_nothing(cloud: Cloud) -> None:
     run_steps(cloud, FULL_DEPLOY[:3])
     destroy(cloud, data=False)
-    assert kinds(cloud) == set()
+    assert resource_kinds(cloud) == set()
 
 
 @pytest.mark.parametrize(

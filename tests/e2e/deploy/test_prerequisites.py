@@ -33,7 +33,7 @@ def api(address: str) -> GoogleApi:
 
 
 def program(folder: Path, version: str) -> str:
-    """A PATH with a Terraform that says it has this version."""
+    """Return a PATH with a Terraform that reports this version."""
     path = folder / "terraform"
     path.write_text(f"""#!/bin/sh\necho '{{"terraform_version": "{version}"}}'\n""")
     path.chmod(0o755)
@@ -84,7 +84,7 @@ def test_apis_are_enabled_and_awaited(site: Site, google: FakeGoogleCloud) -> No
 
 @NEEDS_TERRAFORM
 def test_a_single_api_is_enabled_without_a_batch(site: Site, google: FakeGoogleCloud) -> None:
-    """A batch is of two or more."""
+    """A batch must contain at least two APIs."""
     project = google.projects[site.project]
     project.services = set(SERVICES) - {"run.googleapis.com"}
     run_steps(site.cloud(), FULL_DEPLOY[:1])
@@ -139,7 +139,7 @@ def test_a_missing_terraform_is_reported(tmp_path: Path) -> None:
         Terraform(environment={"PATH": str(tmp_path)}).version()
 
 
-def test_an_old_terraform_is_refused(tmp_path: Path) -> None:
+def test_an_old_terraform_is_rejected(tmp_path: Path) -> None:
     old = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
     with pytest.raises(
         CommandFailed, match=r"Terraform 1\.8\.5 is too old: 1\.9 or newer is required"

@@ -102,7 +102,7 @@ def test_an_invalid_answer_is_asked_for_again() -> None:
     }.items() <= answers.items()
 
 
-def test_an_invalid_project_option_is_refused_first() -> None:
+def test_an_invalid_project_option_is_rejected_first() -> None:
     code, screen = run_at_terminal("prompts.ask_for_deployment('5')", "", "", "", "")
     assert code == 1
     assert "--project: a project's id has 6 to 30" in screen
@@ -171,7 +171,7 @@ def test_only_the_whole_project_id_confirms_a_teardown(answer: str, code: int) -
     def tear_down() -> None:
         confirm_project("my-carrel-123")
 
-    assert code == CliRunner().invoke(tear_down, input=f"{answer}\n").exit_code
+    assert CliRunner().invoke(tear_down, input=f"{answer}\n").exit_code == code
 
 
 def test_the_example_is_a_valid_deployment() -> None:
@@ -208,7 +208,7 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("{", "Invalid JSON"),
     ],
 )
-def test_an_invalid_file_is_refused_with_the_field(text: str, expected: str) -> None:
+def test_an_invalid_file_is_rejected_with_its_field(text: str, expected: str) -> None:
     with pytest.raises(CommandFailed) as failure:
         parse_deployment(text, "deployment.tfvars.json")
     assert expected in message_of(failure)

@@ -1,4 +1,4 @@
-"""Settings with which no function would start are refused before anything is made."""
+"""Settings with which no function would start are rejected before anything is created."""
 
 from __future__ import annotations
 

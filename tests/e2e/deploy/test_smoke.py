@@ -1,4 +1,4 @@
-"""The smoke test, of a real gateway."""
+"""The smoke test against real gateways."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from pydantic import SecretStr
 
 from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
 from infra.cloud.errors import CommandFailed
 from infra.cloud.smoke import run_smoke_test
 from infra.local.emulator import LOOPBACK
-from shared.accounts.access_key import new_key
-from shared.accounts.keyring import Keyring
-from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
-from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Connection
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
+from tests.e2e.access.conftest import key_maker
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.healthy_deployment import FakeGateway
 from tests.support.knowledge import BAKING, index_all, with_chunks
 from tests.support.ports import free_port
@@ -44,7 +39,7 @@ INDEXED = f"{PROJECT}-indexed"
 
 
 class HealthyFunctions(LoopbackServer):
-    """Healthy functions."""
+    """A server that answers each health check like a healthy function."""
 
     def __init__(self) -> None:
         """Open the port."""
@@ -62,8 +57,8 @@ class _HealthyHandler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway with an empty knowledge base, which requires credentials."""
+def private_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway with an empty knowledge base that requires credentials."""
     log = tmp_path_factory.mktemp("smoke") / "log"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT, "LOCAL_USER": ""}
     with run_gateway(INLINE, environment, log) as running:
@@ -73,23 +68,16 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def key() -> str:
     """A read-only key of that gateway."""
-    return asyncio.run(_create_key(PROJECT))
+    return make_read_only_key(PROJECT)
 
 
-async def _create_key(project: str) -> str:
-    scopes = frozenset({Scope.READ})
-    keyring = Keyring([SecretStr(SECRET)])
-    text, stored = new_key(keyring, "smoke", "test", scopes, created_at=utc_now())
-    connection = Connection(project, "access")
-    try:
-        await AccessStore(connection).keys.add(stored)
-    finally:
-        await connection.aclose()
-    return text
+def make_read_only_key(project: str) -> str:
+    """Store a key that can only read, and return its text."""
+    return key_maker(project)("smoke", frozenset({Scope.READ}))
 
 
-def test_a_working_gateway_passes(closed: Running, key: str) -> None:
-    report = asyncio.run(run_smoke_test(closed.url, key))
+def test_a_working_gateway_passes(private_gateway: Running, key: str) -> None:
+    report = asyncio.run(run_smoke_test(private_gateway.url, key))
     assert report.passed
     assert report.lines[0] == "all parts are healthy"
     assert report.lines[1].endswith("tools are listed")
@@ -118,7 +106,7 @@ async def _index_texts(project: str) -> None:
 
 @pytest.mark.slow
 def test_an_unembedded_base_passes(indexed: str, tmp_path: Path) -> None:
-    key = asyncio.run(_create_key(indexed))
+    key = make_read_only_key(indexed)
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
         report = asyncio.run(run_smoke_test(running.url, key))
     assert report.passed
@@ -126,7 +114,7 @@ def test_an_unembedded_base_passes(indexed: str, tmp_path: Path) -> None:
 
 
 def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
-    key = asyncio.run(_create_key(indexed))
+    key = make_read_only_key(indexed)
     environment = {
         "GOOGLE_CLOUD_PROJECT": indexed,
         "EMBEDDING_PROVIDER": "openai",
@@ -161,7 +149,7 @@ def test_an_unhealthy_part_is_quoted() -> None:
 
 @pytest.mark.slow
 def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
-    key = asyncio.run(_create_key(PROJECT))
+    key = make_read_only_key(PROJECT)
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"
     with run_gateway(source, {"GOOGLE_CLOUD_PROJECT": PROJECT}, tmp_path / "log") as running:
         report = asyncio.run(run_smoke_test(running.url, key))
@@ -169,10 +157,10 @@ def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     assert "get_stats" in report.lines[-1]
 
 
-def test_an_invalid_key_fails_with_the_gateways_error(closed: Running) -> None:
-    report = asyncio.run(run_smoke_test(closed.endpoint, "carrel_no-key"))
+def test_an_invalid_key_fails_with_the_gateways_error(private_gateway: Running) -> None:
+    report = asyncio.run(run_smoke_test(private_gateway.endpoint, "carrel_no-key"))
     assert not report.passed
-    assert f"{closed.endpoint} did not answer as expected (HTTP 401)" in report.lines[-1]
+    assert f"{private_gateway.endpoint} did not answer as expected (HTTP 401)" in report.lines[-1]
 
 
 def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
@@ -194,20 +182,20 @@ def test_a_key_is_never_sent_unencrypted() -> None:
         asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 
-def test_the_command_prints_that_the_test_passed(closed: Running, key: str) -> None:
-    result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": key})
+def test_the_command_prints_that_the_test_passed(private_gateway: Running, key: str) -> None:
+    result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": key})
     assert result.exit_code == 0
     assert result.output.splitlines()[-1] == "The smoke test passed."
     assert key not in result.output
 
 
-def test_the_command_prints_that_the_test_failed(closed: Running) -> None:
-    result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": "carrel_no-key"})
+def test_the_command_prints_that_the_test_failed(private_gateway: Running) -> None:
+    result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": "carrel_no-key"})
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == "The smoke test failed."
 
 
-def test_the_command_without_a_key_says_how_to_create_one(closed: Running) -> None:
-    result = CliRunner().invoke(command, [closed.url], env={"CARREL_KEY": ""})
+def test_the_command_without_a_key_says_how_to_create_one(private_gateway: Running) -> None:
+    result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": ""})
     assert result.exit_code == 1
     assert "carrel keys create" in result.output

@@ -1,4 +1,4 @@
-"""What `make run` installs is what running imports, and it says how far it is."""
+"""`make run` installs every module that a run imports, and reports its progress."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-OURS: Final = ("functions", "infra", "shared")
+OWN_FOLDERS: Final = ("functions", "infra", "shared")
 DEV_ONLY: Final = ROOT / "infra" / "build" / "terraform_check.py"
-"""What `make check` runs, and nothing imports."""
-PIP: Final = """
+"""A module that only `make check` runs and that nothing imports."""
+FAKE_PIP: Final = """
 print("Collecting numpy>=2 (from carrel==0.1.0)")
 print("  Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl.metadata (62 kB)")
 print("Requirement already satisfied: click>=8 in ./lib (from carrel==0.1.0)")
@@ -32,9 +32,7 @@ print("Processing /mirror/scipy-1.17.1-cp311-manylinux_2_28_x86_64.whl (from car
 print("Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)")
 print("Successfully installed numpy-2.4.6")
 """
-"""What pip prints, whether or not its index tells it of dependencies apart from packages."""
-
-
+"""Lines that pip prints, with and without an index that serves metadata apart from packages."""
 CHATTY_PIP: Final = """
 print("Installing collected packages: numpy, scipy", flush=True)
 print("WARNING: one of very many\\n" * 100_000)
@@ -66,8 +64,8 @@ def installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def imported(path: Path) -> Iterator[str]:
-    """All modules that a file imports, those inside functions too."""
+def imported_modules(path: Path) -> Iterator[str]:
+    """Yield all modules that a file imports, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -76,19 +74,19 @@ def imported(path: Path) -> Iterator[str]:
             yield str(node.module)
 
 
-def test_everything_imported_to_run_is_installed_to_run() -> None:
-    files = {path for name in OURS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
-    modules = {module for path in files for module in imported(path)}
+def test_every_imported_module_is_installed() -> None:
+    files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
+    modules = {module for path in files for module in imported_modules(path)}
     assert not any(module.startswith("infra.build.terraform_check") for module in modules)
-    others = {module for module in modules if module.partition(".")[0] not in OURS}
+    external = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
     names = {
-        line.partition(">")[0] for line in requirements_of(others, ("local", "local-embedding"))
+        line.partition(">")[0] for line in requirements_of(external, ("local", "local-embedding"))
     }
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
     assert not {"mypy", "playwright", "pytest"} & names
 
 
-def test_versions_to_run_precede_those_to_test() -> None:
+def test_constraints_of_a_run_precede_those_of_tests() -> None:
     text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines == ["anyio==4", "Click==8", "pytest==9"]
@@ -120,7 +118,9 @@ def test_ctrl_c_ends_an_installation_with_a_message(tmp_path: Path) -> None:
 
 
 def test_each_fetched_package_is_counted_once() -> None:
-    with subprocess.Popen([sys.executable, "-c", PIP], stdout=subprocess.PIPE, text=True) as pip:
+    with subprocess.Popen(
+        [sys.executable, "-c", FAKE_PIP], stdout=subprocess.PIPE, text=True
+    ) as pip:
         steps = list(progress(pip, 90))
     assert steps == [
         ("Fetching packages", 1, 90, ": click"),

@@ -18,5 +18,5 @@ def test_carrel_deploy_enables_all_of_them(state: State) -> None:
     services = {
         resource.values["service"] for resource in state.resources["google_project_service"]
     }
-    # What Terraform never calls itself: who pays.
+    # Terraform itself never calls the billing API.
     assert services == set(SERVICES) - {"cloudbilling.googleapis.com"}

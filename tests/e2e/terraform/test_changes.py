@@ -64,21 +64,23 @@ def test_prerequisites_can_be_created_separately(fresh: Deployment, tmp_path: Pa
 
 
 def test_protected_data_survives_destroy(deployment: Deployment) -> None:
-    ended = deployment.destroy(manifest(), **EVERYTHING)
-    assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in ended.stderr
-    left = {resource.kind for resource in deployment.resources()} - {"google_project_service"}
-    assert {"google_firestore_database", "google_secret_manager_secret"} <= left
-    assert "google_cloudfunctions2_function" not in left
+    result = deployment.destroy(manifest(), **EVERYTHING)
+    assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in result.stderr
+    remaining_kinds = {resource.kind for resource in deployment.resources()} - {
+        "google_project_service"
+    }
+    assert {"google_firestore_database", "google_secret_manager_secret"} <= remaining_kinds
+    assert "google_cloudfunctions2_function" not in remaining_kinds
 
 
 def test_unprotected_data_is_destroyed(deployment: Deployment) -> None:
     deployment.apply(manifest(), **UNPROTECTED)
-    ended = deployment.destroy(manifest(), **UNPROTECTED)
-    assert ended.stderr == ""
-    assert "Destroy complete!" in ended.stdout
+    result = deployment.destroy(manifest(), **UNPROTECTED)
+    assert result.stderr == ""
+    assert "Destroy complete!" in result.stdout
 
 
 def test_without_all_users_the_gateway_has_no_public_invoker(small: Deployment) -> None:
     changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
-    gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
-    assert changes == {gone: ["delete"]}
+    invoker = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
+    assert changes == {invoker: ["delete"]}

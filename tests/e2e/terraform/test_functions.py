@@ -158,17 +158,18 @@ def test_a_function_gets_its_declared_secrets_in_use(state: State) -> None:
         for name in function["secrets"]
         if name in IN_USE
     }
-    taken = {
+    mounted = {
         (account(key), secret["key"])
         for key, function in state.deployed().items()
         for secret in as_list(function["service_config"]["secret_environment_variables"])
     }
-    may_read = {
+    readable = {
         (resource.values["member"], resource.values["secret_id"].rpartition("/")[2])
         for resource in state.resources["google_secret_manager_secret_iam_member"]
         if resource.values["role"] == "roles/secretmanager.secretAccessor"
     }
-    assert expected == taken == may_read
+    assert mounted == expected
+    assert readable == expected
 
 
 def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
@@ -211,6 +212,6 @@ def test_a_configured_bucket_replaces_ours(deployment: Deployment) -> None:
     settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
     deployment.apply(manifest(), **EVERYTHING | {"settings": settings})
     state = State.of(manifest()["functions"], deployment.resources())
-    opened = state.grants("google_storage_bucket_iam_member", "bucket")
-    assert (account("ingest"), "roles/storage.objectViewer", "my-library") in opened
+    grants = state.grants("google_storage_bucket_iam_member", "bucket")
+    assert (account("ingest"), "roles/storage.objectViewer", "my-library") in grants
     assert deployment.outputs()["texts"] == "gs://my-library/notes"

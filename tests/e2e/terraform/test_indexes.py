@@ -143,5 +143,5 @@ def test_databases_are_protected_by_default(
         for resource in deployment.resources()
         if resource.kind == "google_firestore_database"
     }
-    same = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
-    assert databases == {"(default)": same, "access": same}
+    settings = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
+    assert databases == {"(default)": settings, "access": settings}

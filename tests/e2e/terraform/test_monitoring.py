@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-OURS = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
+OWN_METRIC = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
 
 
 def test_log_metrics_are_created_as_declared(state: State) -> None:
@@ -50,7 +50,7 @@ def test_alerts_and_charts_query_existing_metrics(state: State) -> None:
         for resource in state.resources["google_monitoring_alert_policy"]
     ]
     [dashboard] = state.resources["google_monitoring_dashboard"]
-    names = set(OURS.findall(" ".join([*alerts, dashboard.values["dashboard_json"]])))
+    names = set(OWN_METRIC.findall(" ".join([*alerts, dashboard.values["dashboard_json"]])))
     assert names <= {metric["name"] for metric in METRICS}
     assert {"tool_calls_total", "job_runs_total", "set_apart_total"} <= names
 
@@ -60,9 +60,8 @@ def test_every_alert_goes_to_the_configured_address(state: State) -> None:
     assert channel.values["labels"] == {"email_address": "ada@example.com"}
     policies = state.resources["google_monitoring_alert_policy"]
     assert len(policies) == 6
-    assert all(
-        [channel.values["id"]] == policy.values["notification_channels"] for policy in policies
-    )
+    for policy in policies:
+        assert policy.values["notification_channels"] == [channel.values["id"]]
 
 
 def test_a_daily_job_raises_an_alert_after_a_day(state: State) -> None:

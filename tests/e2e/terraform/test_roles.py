@@ -32,7 +32,7 @@ def test_a_tools_effect_decides_its_accounts_role(state: State) -> None:
 def test_jobs_write_only_to_the_first_database(state: State) -> None:
     jobs = {account(key) for key in state.of_kind("job")}
     grants = {grant for grant in state.database_roles() if grant[0] in jobs}
-    assert {(job, "roles/datastore.user", "(default)") for job in jobs} == grants
+    assert grants == {(job, "roles/datastore.user", "(default)") for job in jobs}
 
 
 def test_only_the_gateway_has_access_to_credentials(state: State) -> None:
@@ -76,9 +76,9 @@ def test_each_function_has_its_own_account(state: State) -> None:
         key: function["service_config"]["service_account_email"]
         for key, function in state.deployed().items()
     }
-    assert {
+    assert accounts == {
         key: account(key).removeprefix("serviceAccount:") for key in state.functions
-    } == accounts
+    }
 
 
 def test_project_roles_are_the_declared_ones(state: State) -> None:

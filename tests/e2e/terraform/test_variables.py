@@ -48,7 +48,7 @@ def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, expec
 
 
 @pytest.mark.parametrize(
-    ("wrong", "expected"),
+    ("changes", "expected"),
     [
         ({"project": "My Project"}, "Set project in deployment.tfvars.json"),
         ({"settings": {"OPENAI_API_KEY": "sk-1"}}, "Name OPENAI_API_KEY in secrets"),
@@ -73,10 +73,10 @@ def test_a_missing_variable_says_what_to_set(empty: Deployment, name: str, expec
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_an_invalid_value_says_what_to_set(
-    empty: Deployment, wrong: dict[str, Any], expected: str
+    empty: Deployment, changes: dict[str, Any], expected: str
 ) -> None:
     path = str(empty.folder / "manifest.json")
-    assert expected in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
+    assert expected in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | changes)
 
 
 def test_carrel_deploy_can_parse_the_example() -> None:
@@ -98,7 +98,7 @@ def test_the_example_can_be_deployed(empty: Deployment) -> None:
     assert kinds & {"google_billing_budget", "google_monitoring_alert_policy"} == set()
 
 
-def test_a_value_that_the_provider_refuses_is_reported(fresh: Deployment, tmp_path: Path) -> None:
+def test_a_value_that_the_provider_rejects_is_reported(fresh: Deployment, tmp_path: Path) -> None:
     deployment = fresh.copied(tmp_path)
     file = deployment.folder / "infra" / "terraform" / "databases.tf"
     file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")

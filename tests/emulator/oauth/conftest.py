@@ -1,4 +1,4 @@
-"""An authorization server, and a client that is registered with it."""
+"""Fixtures: an authorization server and a registered client."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    """A server of the test's own."""
-    async with authorization_server(project) as opened:
-        yield opened
+    """The authorization server of one test."""
+    async with authorization_server(project) as running:
+        yield running
 
 
 @pytest.fixture
 async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
-    """A client without a secret."""
+    """A registered client without a secret."""
     return await server.register(token_endpoint_auth_method="none")

@@ -1,4 +1,4 @@
-"""Nobody gets a code without a proof, and a code allows no more than was proved."""
+"""Approvals need a proof, and grant no scopes that the person does not have."""
 
 from __future__ import annotations
 
@@ -66,26 +66,28 @@ async def test_approval_without_proof_is_impossible(
         {"user_id": "ada", "kind": "password", "key_id": "k"},
     ],
 )
-def test_what_proves_nothing_is_no_proof(proof: dict[str, Any]) -> None:
+def test_an_incomplete_proof_is_rejected(proof: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a proof needs a user"):
         Proof(**proof)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, method: str) -> None:
+async def test_no_endpoint_issues_a_code_without_approval(
+    server: AuthorizationServer, method: str
+) -> None:
     client = await server.register()
-    tempting = {
+    forged_fields = {
         "approve": "1",
         "user_id": "ada",
         "decision": "allow",
         "code": "c",
         "prompt": "none",
     }
-    fields = make_parameters(client.client_id) | tempting
+    fields = make_parameters(client.client_id) | forged_fields
     for path in ("/authorize", "/token", "/register", "/revoke"):
-        place = {"params": fields} if method == "GET" else {"data": fields}
-        answer = await server.http.request(method, path, **cast("Any", place))
+        arguments = {"params": fields} if method == "GET" else {"data": fields}
+        answer = await server.http.request(method, path, **cast("Any", arguments))
         assert "code" not in parse_query(answer.headers.get("location", ""))
     assert await server.list_documents("oauth_grants") == []
 
@@ -100,7 +102,7 @@ async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServ
 
 
 @pytest.mark.anyio
-async def test_what_stood_in_the_redirect_address_stays_there(server: AuthorizationServer) -> None:
+async def test_the_query_of_a_redirect_uri_is_preserved(server: AuthorizationServer) -> None:
     request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
     location = await server.approvals.approve(request, PERSON, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
@@ -108,7 +110,7 @@ async def test_what_stood_in_the_redirect_address_stays_there(server: Authorizat
 
 
 @pytest.mark.anyio
-async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
+async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
     location = server.approvals.deny(REQUEST)
     assert parse_query(location) == {
         "error": "access_denied",
@@ -119,31 +121,31 @@ async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
 
 
 @pytest.mark.anyio
-async def test_nobody_hands_on_more_than_they_hold(server: AuthorizationServer) -> None:
+async def test_an_approval_grants_only_scopes_of_the_person(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
     [grant] = await server.list_documents("oauth_grants")
     assert grant["scopes"] == ["carrel:read"]
 
 
 @pytest.mark.anyio
-async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
+async def test_an_approval_without_common_scopes_is_forbidden(
     server: AuthorizationServer,
 ) -> None:
-    asked = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
+    request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
-        await server.approvals.approve(asked, PERSON, frozenset({Scope.READ}))
+        await server.approvals.approve(request, PERSON, frozenset({Scope.READ}))
     assert await server.list_documents("oauth_grants") == []
 
 
 @pytest.mark.anyio
-async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServer) -> None:
+async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> None:
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     [grant] = await server.list_documents("oauth_grants")
     assert grant["proof"]["key_id"] == "0123456789ab"
 
 
-def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
+def test_a_sealed_request_can_be_opened_for_ten_minutes() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     time.advance(minutes=10)
@@ -153,7 +155,7 @@ def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
         unseal(KEYRING, sealed, time)
 
 
-def test_a_sealed_request_that_was_changed_is_refused() -> None:
+def test_a_changed_sealed_request_is_rejected() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
@@ -180,7 +182,7 @@ def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
         code_challenge=st.text(st.characters(exclude_categories=["Cs"])),
     )
 )
-def test_any_request_survives_its_way_through_an_address(request: AuthorizationRequest) -> None:
+def test_any_request_survives_sealing(request: AuthorizationRequest) -> None:
     time = SettableClock(NOON)
     assert unseal(KEYRING, seal(KEYRING, request, time), time) == request
 

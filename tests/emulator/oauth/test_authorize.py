@@ -1,4 +1,4 @@
-"""What `/authorize` sends to the consent page, back to the program, or says to the person."""
+"""Responses of `/authorize`: the consent page, a redirect to the client, or an error page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUBLISHED = "https://claude.example/client.json"
 HTML = {"accept": "text/html,application/xhtml+xml"}
 
 
-async def test_the_person_is_asked_what_the_program_asked_for(server: AuthorizationServer) -> None:
+async def test_the_consent_request_has_the_clients_parameters(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
     request = await server.request_of(client.client_id, scope="carrel:read")
     assert request.client_name == "Reading Room"
@@ -41,7 +41,7 @@ async def test_the_person_is_asked_what_the_program_asked_for(server: Authorizat
 
 
 @pytest.mark.parametrize("scope", [None, "", " "])
-async def test_without_a_scope_all_are_asked_for(
+async def test_a_request_without_a_scope_asks_for_all_scopes(
     server: AuthorizationServer, scope: str | None
 ) -> None:
     client = await server.register()
@@ -49,7 +49,7 @@ async def test_without_a_scope_all_are_asked_for(
     assert request.scopes == FULL_ACCESS
 
 
-async def test_the_only_redirect_address_need_not_be_named(server: AuthorizationServer) -> None:
+async def test_the_only_redirect_uri_can_be_omitted(server: AuthorizationServer) -> None:
     client = await server.register()
     request = await server.request_of(
         client.client_id, redirect_uri=None, resource=None, state=None
@@ -74,7 +74,7 @@ async def test_the_only_redirect_address_need_not_be_named(server: Authorization
         ({"state": "s" * 2_001}, "invalid_request"),
     ],
 )
-async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
+async def test_an_error_is_redirected_to_the_client_with_the_issuer(
     server: AuthorizationServer, change: dict[str, str | None], error: str
 ) -> None:
     client = await server.register()
@@ -91,7 +91,7 @@ async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
     "resource",
     [f"{RESOURCE}/", "HTTPS://CARREL.EXAMPLE/mcp", "https://Carrel.Example:443/mcp"],
 )
-async def test_our_resource_may_be_written_in_other_ways(
+async def test_equivalent_spellings_of_the_resource_are_accepted(
     server: AuthorizationServer, resource: str
 ) -> None:
     client = await server.register()
@@ -111,13 +111,13 @@ async def test_our_resource_may_be_written_in_other_ways(
         "/",
     ],
 )
-async def test_another_resource_is_not_ours(server: AuthorizationServer, resource: str) -> None:
+async def test_another_resource_is_rejected(server: AuthorizationServer, resource: str) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, resource=resource)
     assert parse_query(answer.headers["location"])["error"] == "invalid_target"
 
 
-async def test_an_unknown_program_is_told_so_without_a_redirect(
+async def test_an_unknown_client_gets_an_error_without_redirect(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
@@ -146,7 +146,7 @@ async def test_an_unknown_program_is_told_so_without_a_redirect(
         "none at all",
     ],
 )
-async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
+async def test_an_unregistered_redirect_uri_is_never_used(
     server: AuthorizationServer, redirect_uri: str
 ) -> None:
     client = await server.register()
@@ -158,14 +158,15 @@ async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 @pytest.mark.parametrize("published", [True, False])
-async def test_of_a_loopback_address_the_port_is_free(
+async def test_a_loopback_redirect_uri_may_have_any_port(
     server: AuthorizationServer, host: str, *, published: bool
 ) -> None:
     uri = f"http://{host}/callback"
     registered = (await server.register(redirect_uris=[uri])).client_id
     client_id = server.documents.add(PUBLISHED, uri) if published else registered
-    asked = f"http://{host}:49152/callback"
-    assert (await server.request_of(client_id, redirect_uri=asked)).redirect_uri == asked
+    requested = f"http://{host}:49152/callback"
+    request = await server.request_of(client_id, redirect_uri=requested)
+    assert request.redirect_uri == requested
     for other in (
         f"http://{host}:49152/other",
         f"https://{host}/callback",
@@ -175,16 +176,16 @@ async def test_of_a_loopback_address_the_port_is_free(
         assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
+async def test_a_missing_path_equals_an_empty_path(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
-    for asked in ("http://localhost:3000", "http://localhost:3000/"):
-        request = await server.request_of(client.client_id, redirect_uri=asked)
+    for uri in ("http://localhost:3000", "http://localhost:3000/"):
+        request = await server.request_of(client.client_id, redirect_uri=uri)
         assert request.redirect_uri == "http://localhost:3000/"
 
 
-async def test_an_app_gets_the_answer_through_its_own_scheme(server: AuthorizationServer) -> None:
+async def test_an_app_is_redirected_to_its_own_scheme(server: AuthorizationServer) -> None:
     uri = "cursor://anysphere.cursor-mcp/oauth/callback"
     client = await server.register(redirect_uris=[uri])
     request = await server.request_of(client.client_id, redirect_uri=uri)
@@ -192,11 +193,13 @@ async def test_an_app_gets_the_answer_through_its_own_scheme(server: Authorizati
     assert location.startswith(f"{uri}?error=access_denied&")
 
 
-async def test_what_is_there_twice_or_no_form_is_refused(server: AuthorizationServer) -> None:
+async def test_repeated_parameters_and_other_bodies_are_rejected(
+    server: AuthorizationServer,
+) -> None:
     client = await server.register()
     fields = make_parameters(client.client_id)
-    twice = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
-    assert parse_error(await server.http.get("/authorize", params=twice)) == (
+    repeated = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
+    assert parse_error(await server.http.get("/authorize", params=repeated)) == (
         400,
         "invalid_request",
     )
@@ -205,13 +208,13 @@ async def test_what_is_there_twice_or_no_form_is_refused(server: AuthorizationSe
     assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_a_form_asks_as_well_as_an_address(server: AuthorizationServer) -> None:
+async def test_a_request_may_be_a_form(server: AuthorizationServer) -> None:
     client = await server.register()
     answer = await server.http.post("/authorize", data=make_parameters(client.client_id))
     assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
-async def test_a_browser_shows_words_that_cannot_be_markup(server: AuthorizationServer) -> None:
+async def test_an_error_page_contains_no_foreign_markup(server: AuthorizationServer) -> None:
     client = await server.register()
     hostile = make_parameters("<script>alert(1)</script>")
     for parameters in (
@@ -225,7 +228,7 @@ async def test_a_browser_shows_words_that_cannot_be_markup(server: Authorization
         assert "<script" not in answer.text
 
 
-async def test_only_those_are_counted_who_have_us_look_at_a_document(
+async def test_only_requests_that_fetch_a_document_are_limited(
     server: AuthorizationServer,
 ) -> None:
     client = await server.register()
@@ -252,7 +255,7 @@ async def test_a_published_client_has_safe_redirects_only(
         assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationServer) -> None:
+async def test_a_long_published_name_is_truncated(server: AuthorizationServer) -> None:
     server.documents.add(PUBLISHED, REDIRECT)
     document = server.documents.published[PUBLISHED]
     server.documents.published[PUBLISHED] = document.model_copy(
@@ -261,7 +264,7 @@ async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationSe
     assert (await server.request_of(PUBLISHED)).client_name == "n" * 100
 
 
-async def test_a_document_out_of_reach_is_a_reason_to_try_again(
+async def test_an_unreachable_document_says_to_try_again(
     server: AuthorizationServer,
 ) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
@@ -279,7 +282,7 @@ async def test_a_document_out_of_reach_is_a_reason_to_try_again(
         (RuntimeError("a secret of somebody's"), (500, "server_error")),
     ],
 )
-async def test_what_goes_wrong_here_is_said_without_a_stack(
+async def test_an_internal_error_is_shown_without_details(
     server: AuthorizationServer,
     error: Exception,
     expected: tuple[int, str],

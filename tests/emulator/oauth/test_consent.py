@@ -1,4 +1,4 @@
-"""Deciding on the consent page: nobody gets in without a proof, and never elsewhere than asked."""
+"""Decisions on the consent page. A code needs a proof and goes only to the requested address."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-BACK = "https://claude.example/callback"
+CALLBACK = "https://claude.example/callback"
 
 
 @pytest.fixture
 async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
-    """The pages, where people sign in by key."""
-    opened = SignInApp(settings)
-    yield opened
-    await opened.access.aclose()
+    """The sign-in pages, where people sign in with a key."""
+    app = SignInApp(settings)
+    yield app
+    await app.access.aclose()
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ async def browser(sign_in_app: SignInApp) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def form_in(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
-    """Look at the page, and return its form as it would be sent by Allow."""
+async def load_form(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
+    """Load the page; return its form as the Allow button sends it."""
     page = await browser.get(address)
     assert page.status_code == 200
     return {**hidden_fields(page), "decision": "allow"}
@@ -49,8 +49,8 @@ async def form_in(browser: httpx2.AsyncClient, address: str) -> dict[str, str]:
 async def send(
     browser: httpx2.AsyncClient, form: dict[str, str], **headers: str
 ) -> httpx2.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await browser.post("/consent", data=form, headers=named)
+    http_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await browser.post("/consent", data=form, headers=http_headers)
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,27 @@ async def send(
         {"proof": "true", "approved": "1"},
     ],
 )
-async def test_nobody_gets_a_code_without_a_proof(
+async def test_no_code_is_issued_without_a_proof(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, changes: dict[str, str]
 ) -> None:
     await sign_in_app.make_key()
-    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | changes)
+    answer = await send(browser, await load_form(browser, sign_in_app.consent_path()) | changes)
     assert answer.status_code == 401
     assert "location" not in answer.headers
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_a_key_lets_its_user_in_with_what_was_asked(
+async def test_a_key_grants_its_user_the_requested_scopes(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, key_id = await sign_in_app.make_key()
-    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
+    answer = await send(
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    )
     assert answer.status_code == 303
-    where, _, query = answer.headers["location"].partition("?")
+    address, _, query = answer.headers["location"].partition("?")
     parameters = parse_qs(query)
-    assert where == BACK
+    assert address == CALLBACK
     assert parameters["state"] == ["client's own"]
     assert parameters["iss"] == [sign_in_app.settings.public_url]
     grant_id = parse_code(sign_in_app.keyring, parameters["code"][0], REQUEST.client_id)
@@ -97,21 +99,23 @@ async def test_a_key_lets_its_user_in_with_what_was_asked(
     assert grant.proof.key_id == key_id
 
 
-async def test_a_key_with_blanks_around_it_is_the_same_key(
+async def test_blanks_around_a_key_are_ignored(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
     answer = await send(
-        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": f" {key}\n"}
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": f" {key}\n"}
     )
     assert answer.status_code == 303
 
 
-async def test_a_key_hands_on_no_more_than_it_allows(
+async def test_a_key_grants_no_more_than_its_scopes(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
-    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
+    answer = await send(
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    )
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
     grant_id = parse_code(sign_in_app.keyring, code, REQUEST.client_id)
     grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
@@ -119,87 +123,90 @@ async def test_a_key_hands_on_no_more_than_it_allows(
     assert grant.scopes == frozenset({Scope.READ})
 
 
-async def test_a_key_that_allows_nothing_of_it_is_told_so(
+async def test_a_key_without_a_requested_scope_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key(frozenset({Scope.READ}))
     address = sign_in_app.consent_path(make_request(scopes=frozenset({Scope.WRITE})))
-    answer = await send(browser, await form_in(browser, address) | {"key": key})
+    answer = await send(browser, await load_form(browser, address) | {"key": key})
     assert answer.status_code == 403
     assert "has none of the scopes that the program requests" in answer.text
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_a_wrong_key_is_never_shown_again(
+async def test_a_wrong_key_is_never_quoted(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     answer = await send(
-        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "carrel_secret_typo"}
+        browser,
+        await load_form(browser, sign_in_app.consent_path()) | {"key": "carrel_secret_typo"},
     )
     assert answer.status_code == 401
     assert "secret_typo" not in answer.text
 
 
-async def test_a_wrong_key_is_said_in_plain_words(
+async def test_a_wrong_key_is_explained_without_markup(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    """The page shows the message as it is: marks of code would show as backticks."""
+    """The page shows the message as plain text, in which marks of code would be backticks."""
     answer = await send(
-        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "carrel_typo"}
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": "carrel_typo"}
     )
     assert "This key is not valid" in answer.text
     assert "create another one with carrel keys create." in answer.text
     assert "`" not in answer.text
 
 
-async def test_after_a_wrong_key_the_same_page_takes_the_right_one(
+async def test_the_page_accepts_a_valid_key_after_a_wrong_one(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    again = await send(
-        browser, await form_in(browser, sign_in_app.consent_path()) | {"key": "wrong"}
+    error_page = await send(
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": "wrong"}
     )
-    form = {**hidden_fields(again), "decision": "allow", "key": key}
+    form = {**hidden_fields(error_page), "decision": "allow", "key": key}
     assert (await send(browser, form)).status_code == 303
 
 
-async def test_a_revoked_key_lets_nobody_in(
+async def test_a_revoked_key_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, key_id = await sign_in_app.make_key()
     await AccessStore(sign_in_app.access).keys.revoke(key_id, sign_in_app.clock())
-    answer = await send(browser, await form_in(browser, sign_in_app.consent_path()) | {"key": key})
+    answer = await send(
+        browser, await load_form(browser, sign_in_app.consent_path()) | {"key": key}
+    )
     assert answer.status_code == 401
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_deny_needs_no_key_and_tells_the_program(
+async def test_deny_needs_no_key_and_informs_the_client(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await form_in(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "deny"})
     assert answer.status_code == 303
-    assert answer.headers["location"].startswith(f"{BACK}?error=access_denied&")
+    assert answer.headers["location"].startswith(f"{CALLBACK}?error=access_denied&")
     assert await sign_in_app.count_grants() == 0
     assert sign_in_app.login_limit.attempts == []
 
 
-async def test_an_answer_that_is_neither_is_none(
+async def test_a_form_without_a_decision_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.consent_path())
     answer = await send(browser, form | {"decision": "", "key": key})
     assert answer.status_code == 400
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_tries_are_counted_by_address_and_limited(
+async def test_attempts_are_limited_by_address(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     sign_in_app.login_limit.max_attempts = 1
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.consent_path())
     assert (await send(browser, form | {"key": "wrong"})).status_code == 401
     answer = await send(browser, form | {"key": key})
     assert answer.status_code == 429
@@ -209,25 +216,25 @@ async def test_tries_are_counted_by_address_and_limited(
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_a_form_from_another_browser_is_refused(
+async def test_a_form_from_another_browser_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
     async with sign_in_app.client() as other:
         without_cookie = await send(other, form)
-        await form_in(other, sign_in_app.consent_path())
-        with_its_own = await send(other, form)
+        await load_form(other, sign_in_app.consent_path())
+        with_other_cookie = await send(other, form)
     assert without_cookie.status_code == 403
-    assert with_its_own.status_code == 403
+    assert with_other_cookie.status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
-async def test_a_form_counts_for_the_request_that_it_was_made_for(
+async def test_a_form_is_valid_only_for_its_own_request(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path())
+    form = await load_form(browser, sign_in_app.consent_path())
     other = sign_in_app.sealed(make_request(redirect_uri="https://evil.example/"))
     answer = await send(browser, form | {"key": key, "request": other})
     assert answer.status_code == 403
@@ -235,11 +242,11 @@ async def test_a_form_counts_for_the_request_that_it_was_made_for(
 
 
 @pytest.mark.parametrize("field", ["form", "request"])
-async def test_a_form_without_its_fields_is_refused(
+async def test_a_form_without_its_hidden_fields_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, field: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
     del form[field]
     assert (await send(browser, form)).status_code == 403
     assert await sign_in_app.count_grants() == 0
@@ -255,21 +262,21 @@ async def test_a_form_without_its_fields_is_refused(
         {"sec_fetch_site": "same-site"},
     ],
 )
-async def test_a_form_that_another_site_sent_is_refused(
+async def test_a_form_that_another_site_sent_is_rejected(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
     assert (await send(browser, form, **headers)).status_code == 403
     assert await sign_in_app.count_grants() == 0
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:8080"])
-async def test_a_form_from_the_page_itself_is_taken(
+async def test_a_form_from_the_page_itself_is_accepted(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient, origin: str
 ) -> None:
     key, _ = await sign_in_app.make_key()
-    form = await form_in(browser, sign_in_app.consent_path()) | {"key": key}
+    form = await load_form(browser, sign_in_app.consent_path()) | {"key": key}
     answer = await send(browser, form, origin=origin, sec_fetch_site="same-origin")
     assert answer.status_code == 303
 
@@ -277,17 +284,17 @@ async def test_a_form_from_the_page_itself_is_taken(
 async def test_a_form_may_name_its_character_set(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
-    form = await form_in(browser, sign_in_app.consent_path()) | {"decision": "deny"}
-    named = "application/x-www-form-urlencoded;charset=UTF-8"
-    assert (await send(browser, form, content_type=named)).status_code == 303
+    form = await load_form(browser, sign_in_app.consent_path()) | {"decision": "deny"}
+    content_type = "application/x-www-form-urlencoded;charset=UTF-8"
+    assert (await send(browser, form, content_type=content_type)).status_code == 303
 
 
-async def test_a_request_that_waited_too_long_says_to_start_again(
+async def test_an_expired_request_says_to_start_again(
     sign_in_app: SignInApp, browser: httpx2.AsyncClient
 ) -> None:
     key, _ = await sign_in_app.make_key()
     address = sign_in_app.consent_path()
-    form = await form_in(browser, address) | {"key": key}
+    form = await load_form(browser, address) | {"key": key}
     sign_in_app.clock.advance(minutes=11)
     for answer in (await browser.get(address), await send(browser, form)):
         assert answer.status_code == 400

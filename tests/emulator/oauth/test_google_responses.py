@@ -1,4 +1,4 @@
-"""What Google answers, or somebody in its place: what is believed, and how an outage looks."""
+"""Responses of Google or an impostor: which are trusted, and how an outage is reported."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def google() -> Iterator[FakeGoogle]:
-    """Google, with everything in order."""
+    """A fake Google that works."""
     with FakeGoogle() as server:
         yield server
 
 
 @pytest.fixture
-def with_google(settings: Settings, google: FakeGoogle) -> Settings:
-    """The settings of an owner who lets Ada in."""
+def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
+    """Settings that let Ada sign in with Google."""
     return admit_ada(settings, google)
 
 
@@ -67,11 +67,11 @@ def with_google(settings: Settings, google: FakeGoogle) -> Settings:
         {"sub": None},
     ],
 )
-async def test_a_token_with_a_wrong_claim_lets_nobody_in(
-    with_google: Settings, google: FakeGoogle, claims: dict[str, Any]
+async def test_a_token_with_a_wrong_claim_is_rejected(
+    google_settings: Settings, google: FakeGoogle, claims: dict[str, Any]
 ) -> None:
     google.account = Account(claims=claims)
-    answer, grants = await sign_in(with_google)
+    answer, grants = await sign_in(google_settings)
     assert answer.status_code in (401, 403)
     assert grants == 0
 
@@ -89,23 +89,23 @@ async def test_a_token_with_a_wrong_claim_lets_nobody_in(
         Account(token="bnVsbA.e30.e30"),
     ],
 )
-async def test_a_token_that_google_did_not_sign_lets_nobody_in(
-    with_google: Settings, google: FakeGoogle, account: Account
+async def test_a_token_that_google_did_not_sign_is_rejected(
+    google_settings: Settings, google: FakeGoogle, account: Account
 ) -> None:
     google.account = account
-    answer, grants = await sign_in(with_google)
+    answer, grants = await sign_in(google_settings)
     assert answer.status_code == 401
     assert grants == 0
 
 
 @pytest.mark.parametrize(("minutes", "status"), [(0.5, 303), (-0.5, 303), (62, 401), (-2, 401)])
 async def test_clocks_may_differ_by_a_minute(
-    with_google: Settings, google: FakeGoogle, minutes: float, status: int
+    google_settings: Settings, google: FakeGoogle, minutes: float, status: int
 ) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         google.now = sign_in_app.clock().timestamp() - 60 * minutes
-        way = await press_continue(sign_in_app, browser)
-        answer = await browser.get(await visit_google(way.headers["location"]))
+        redirect = await press_continue(sign_in_app, browser)
+        answer = await browser.get(await visit_google(redirect.headers["location"]))
     assert answer.status_code == status
 
 
@@ -113,14 +113,14 @@ async def test_clocks_may_differ_by_a_minute(
 @pytest.mark.parametrize(
     "body", [None, b"<html>down</html>", b"[]", b"{}", b" " * (MAX_RESPONSE_BYTES + 1)]
 )
-async def test_while_google_is_down_the_page_says_only_that(
-    with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
+async def test_an_outage_of_google_is_reported_without_details(
+    google_settings: Settings, google: FakeGoogle, path: str, body: bytes | None
 ) -> None:
     if body is None:
         google.statuses[path] = 500
     else:
         google.bodies[path] = body
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         answer = await press_continue(sign_in_app, browser)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "30"
@@ -128,46 +128,46 @@ async def test_while_google_is_down_the_page_says_only_that(
     assert google.issuer not in answer.text
 
 
-async def test_another_issuer_in_the_place_of_google_is_not_believed(
-    with_google: Settings, google: FakeGoogle
+async def test_a_discovery_document_of_another_issuer_is_rejected(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
     document = google.discovery() | {"issuer": "https://evil.example"}
     google.bodies[DISCOVERY] = json.dumps(document).encode()
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         assert (await press_continue(sign_in_app, browser)).status_code == 503
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
-async def test_a_token_endpoint_out_of_order_lets_nobody_in(
-    with_google: Settings, google: FakeGoogle, status: int
+async def test_a_broken_token_endpoint_is_an_outage(
+    google_settings: Settings, google: FakeGoogle, status: int
 ) -> None:
     google.statuses[TOKEN] = status
-    answer, grants = await sign_in(with_google)
+    answer, grants = await sign_in(google_settings)
     assert answer.status_code == 503
     assert grants == 0
     assert "GOOGLE_CLIENT_SECRET" in answer.text
 
 
-async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: FakeGoogle) -> None:
+async def test_a_slow_google_is_an_outage(google_settings: Settings, google: FakeGoogle) -> None:
     google.delay = 0.5
-    sign_in_app = SignInApp(with_google)
+    sign_in_app = SignInApp(google_settings)
     provider = OpenIdProvider(google.issuer, sign_in_app.clock, timeout=0.1)
     with pytest.raises(Unavailable, match="Google does not answer"):
         await GoogleSignIn(
-            with_google, sign_in_app.keyring, sign_in_app.clock, provider
+            google_settings, sign_in_app.keyring, sign_in_app.clock, provider
         ).authorization_url("sealed", "m")
 
 
-async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:
-    settings = with_google.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
+async def test_an_unreachable_issuer_is_an_outage(google_settings: Settings) -> None:
+    settings = google_settings.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
     async with open_sign_in_app(settings) as (sign_in_app, browser):
         assert (await press_continue(sign_in_app, browser)).status_code == 503
 
 
-async def test_what_google_publishes_is_read_once_an_hour(
-    with_google: Settings, google: FakeGoogle
+async def test_googles_configuration_is_read_once_an_hour(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         for _ in range(3):
             await press_continue(sign_in_app, browser)
         assert google.requests == [DISCOVERY, KEYS]
@@ -176,12 +176,12 @@ async def test_what_google_publishes_is_read_once_an_hour(
     assert google.requests == [DISCOVERY, KEYS] * 2
 
 
-async def test_a_key_that_google_has_just_made_is_fetched(
-    with_google: Settings, google: FakeGoogle
-) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
+async def test_a_new_signing_key_is_fetched(google_settings: Settings, google: FakeGoogle) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        callback_url = await visit_google(
+            (await press_continue(sign_in_app, browser)).headers["location"]
+        )
         google.change_key("key-2")
-        answer = await browser.get(back)
+        answer = await browser.get(callback_url)
     assert answer.status_code == 303
     assert google.requests.count(KEYS) == 2

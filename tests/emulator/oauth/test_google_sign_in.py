@@ -1,4 +1,4 @@
-"""Signing in with Google: who comes in, and which ways back do not count."""
+"""Sign-in with Google: who may sign in, and which callbacks are rejected."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def google() -> Iterator[FakeGoogle]:
-    """Google, with everything in order."""
+    """A fake Google that works."""
     with FakeGoogle() as server:
         yield server
 
 
 @pytest.fixture
-def with_google(settings: Settings, google: FakeGoogle) -> Settings:
-    """The settings of an owner who lets Ada in."""
+def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
+    """Settings that let Ada sign in with Google."""
     return admit_ada(settings, google)
 
 
-async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        way = await press_continue(sign_in_app, browser)
-        answer = await browser.get(await visit_google(way.headers["location"]))
-        assert way.status_code == 303
+async def test_an_allowed_person_signs_in_with_their_email(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        redirect = await press_continue(sign_in_app, browser)
+        answer = await browser.get(await visit_google(redirect.headers["location"]))
+        assert redirect.status_code == 303
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
@@ -62,11 +62,11 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
     assert grant.proof == Proof(user_id=ADA, kind="google", email=ADA)
 
 
-async def test_google_is_asked_for_the_email_and_to_select_an_account(
-    with_google: Settings, google: FakeGoogle
+async def test_google_gets_a_request_for_email_and_account_choice(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
-    await sign_in(with_google)
-    await sign_in(with_google)
+    await sign_in(google_settings)
+    await sign_in(google_settings)
     first, second = google.authorization_requests
     expected = {
         "client_id": CLIENT_ID,
@@ -81,15 +81,15 @@ async def test_google_is_asked_for_the_email_and_to_select_an_account(
     assert not {first[name] for name in ("state", "nonce", "code_challenge")} & set(second.values())
 
 
-async def test_the_page_offers_google_and_no_field_for_a_key(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+async def test_the_page_offers_google_and_no_field_for_a_key(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         page = await browser.get(sign_in_app.consent_path())
     assert "Continue with Google" in page.text
     assert 'name="key"' not in page.text
 
 
-async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+async def test_a_key_is_ignored_where_google_is_configured(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         key, _ = await sign_in_app.make_key()
         form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
@@ -97,10 +97,10 @@ async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings
     assert urlsplit(answer.headers["location"]).path == "/o/oauth2/v2/auth"
 
 
-async def test_deny_tells_the_program_without_asking_google(
-    with_google: Settings, google: FakeGoogle
+async def test_deny_informs_the_client_without_google(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         form = hidden_fields(await browser.get(sign_in_app.consent_path()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
@@ -120,20 +120,18 @@ async def test_deny_tells_the_program_without_asking_google(
         ("ada@example.com.evil.example", {}, 403),
     ],
 )
-async def test_of_a_domain_come_in_whom_google_counts_to_it(
-    with_google: Settings, google: FakeGoogle, email: str, claims: dict[str, Any], status: int
+async def test_only_googles_accounts_of_an_allowed_domain_sign_in(
+    google_settings: Settings, google: FakeGoogle, email: str, claims: dict[str, Any], status: int
 ) -> None:
     google.account = Account(email, claims)
-    settings = with_google.model_copy(update={"allowed_domains": ("SCHOOL.example",)})
+    settings = google_settings.model_copy(update={"allowed_domains": ("SCHOOL.example",)})
     answer, grants = await sign_in(settings)
     assert answer.status_code == status
-    assert int(status == 303) == grants
+    assert grants == int(status == 303)
 
 
-async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
-    with_google: Settings, google: FakeGoogle
-) -> None:
-    settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
+async def test_a_lookalike_email_is_rejected(google_settings: Settings, google: FakeGoogle) -> None:
+    settings = google_settings.model_copy(update={"allowed_domains": ("school.example",)})
     kelvin = "\u212aate@school.example"  # in lower case, it is kate
     google.account = Account(claims={"email": kelvin, "hd": "school.example"})
     answer, grants = await sign_in(settings)
@@ -141,19 +139,19 @@ async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
     assert grants == 0
 
 
-async def test_who_is_not_on_the_list_reads_which_account_was_refused(
-    with_google: Settings, google: FakeGoogle
+async def test_a_rejected_person_sees_which_account_was_used(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
     google.account = Account("Eve@example.com")
-    answer, _ = await sign_in(with_google)
+    answer, _ = await sign_in(google_settings)
     assert "eve@example.com is not allowed to sign in here" in answer.text
     assert '<a href="/consent?request=' in answer.text
 
 
-async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
-    with_google: Settings, google: FakeGoogle
+async def test_without_a_list_the_page_says_what_to_set(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
-    async with open_sign_in_app(with_google.model_copy(update={"allowed_emails": ()})) as (
+    async with open_sign_in_app(google_settings.model_copy(update={"allowed_emails": ()})) as (
         sign_in_app,
         browser,
     ):
@@ -163,95 +161,103 @@ async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
     assert google.requests == []
 
 
-async def test_a_sign_in_that_another_browser_began_is_refused(
-    with_google: Settings, google: FakeGoogle
+async def test_a_sign_in_that_another_browser_began_is_rejected(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        way = await press_continue(sign_in_app, browser)
-        back = await visit_google(way.headers["location"])
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        redirect = await press_continue(sign_in_app, browser)
+        callback_url = await visit_google(redirect.headers["location"])
         async with sign_in_app.client() as stranger:
-            without_cookie = await stranger.get(back)
+            without_cookie = await stranger.get(callback_url)
             await stranger.get(sign_in_app.consent_path())
-            with_its_own = await stranger.get(back)
+            with_other_cookie = await stranger.get(callback_url)
         assert await sign_in_app.count_grants() == 0
     assert without_cookie.status_code == 403
-    assert with_its_own.status_code == 403
-    assert "started in another browser" in with_its_own.text
+    assert with_other_cookie.status_code == 403
+    assert "started in another browser" in with_other_cookie.text
     assert TOKEN not in google.requests
 
 
 @pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
-async def test_a_state_that_we_did_not_make_is_refused(with_google: Settings, state: str) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+async def test_a_forged_state_is_rejected(google_settings: Settings, state: str) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         await browser.get(sign_in_app.consent_path())
         answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
     assert answer.status_code in (400, 403)
 
 
-async def test_the_code_of_another_sign_in_is_refused(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        mine = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
+async def test_the_code_of_another_sign_in_is_rejected(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        own_callback = await visit_google(
+            (await press_continue(sign_in_app, browser)).headers["location"]
+        )
         async with sign_in_app.client() as other:
-            theirs = await visit_google(
+            other_callback = await visit_google(
                 (await press_continue(sign_in_app, other)).headers["location"]
             )
-        stolen = httpx2.URL(theirs).params["code"]
-        answer = await browser.get(httpx2.URL(mine).copy_set_param("code", stolen))
+        stolen = httpx2.URL(other_callback).params["code"]
+        answer = await browser.get(httpx2.URL(own_callback).copy_set_param("code", stolen))
         assert await sign_in_app.count_grants() == 0
     assert answer.status_code == 401
 
 
-async def test_coming_back_twice_counts_once(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
-        first, second = [await browser.get(back) for _ in range(2)]
+async def test_a_repeated_callback_is_rejected(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        callback_url = await visit_google(
+            (await press_continue(sign_in_app, browser)).headers["location"]
+        )
+        first, second = [await browser.get(callback_url) for _ in range(2)]
         assert await sign_in_app.count_grants() == 1
     assert first.status_code == 303
     assert second.status_code == 401
 
 
-async def test_who_gives_up_at_google_may_try_again(
-    with_google: Settings, google: FakeGoogle
+async def test_a_cancelled_google_sign_in_can_be_repeated(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
     google.account = Account(refusal={"error": "access_denied"})
-    answer, grants = await sign_in(with_google)
+    answer, grants = await sign_in(google_settings)
     assert answer.status_code == 403
     assert grants == 0
     assert "You did not finish signing in with Google." in answer.text
     assert '<a href="/consent?request=' in answer.text
 
 
-async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
-        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
+async def test_a_late_callback_says_to_start_again(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
+        callback_url = await visit_google(
+            (await press_continue(sign_in_app, browser)).headers["location"]
+        )
         sign_in_app.clock.advance(minutes=11)
-        answer = await browser.get(back)
+        answer = await browser.get(callback_url)
     assert answer.status_code == 400
     assert "Start again from the program" in answer.text
 
 
-async def test_going_and_coming_back_count_as_tries(with_google: Settings) -> None:
-    async with open_sign_in_app(with_google) as (sign_in_app, browser):
+async def test_redirects_and_callbacks_count_as_attempts(google_settings: Settings) -> None:
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         sign_in_app.login_limit.max_attempts = 1
-        back = await visit_google((await press_continue(sign_in_app, browser)).headers["location"])
-        answer = await browser.get(back)
+        callback_url = await visit_google(
+            (await press_continue(sign_in_app, browser)).headers["location"]
+        )
+        answer = await browser.get(callback_url)
         assert await sign_in_app.count_grants() == 0
     assert answer.status_code == 429
     assert answer.headers["retry-after"] == "60"
 
 
-async def test_an_address_that_can_name_no_user_is_refused(
-    with_google: Settings, google: FakeGoogle
+async def test_an_email_that_is_no_valid_user_id_is_rejected(
+    google_settings: Settings, google: FakeGoogle
 ) -> None:
     google.account = Account("o'hara@example.com")
-    settings = with_google.model_copy(update={"allowed_emails": ("o'hara@example.com",)})
+    settings = google_settings.model_copy(update={"allowed_emails": ("o'hara@example.com",)})
     answer, grants = await sign_in(settings)
     assert answer.status_code == 400
     assert grants == 0
 
 
-def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:
-    settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
+def test_a_refresh_checks_the_current_lists(google_settings: Settings) -> None:
+    settings = google_settings.model_copy(update={"allowed_domains": ("school.example",)})
     sign_in_app = SignInApp(settings)
     google = GoogleSignIn(settings, sign_in_app.keyring, sign_in_app.clock)
     proofs = [

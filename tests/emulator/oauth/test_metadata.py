@@ -1,4 +1,4 @@
-"""What programs read of us, and that the official client signs somebody in by nothing else."""
+"""Metadata of the authorization server. The official client needs nothing else for sign-in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])
-async def test_programs_read_what_we_are_able_to_do(server: AuthorizationServer, end: str) -> None:
+async def test_server_metadata_lists_endpoints_and_capabilities(
+    server: AuthorizationServer, end: str
+) -> None:
     answer = await server.http.get(f"/.well-known/oauth-authorization-server{end}")
     expected = {
         "issuer": ISSUER,
@@ -61,7 +63,7 @@ async def test_programs_read_what_we_are_able_to_do(server: AuthorizationServer,
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])
-async def test_programs_read_whose_tokens_the_endpoint_takes(
+async def test_resource_metadata_names_the_authorization_server(
     server: AuthorizationServer, end: str
 ) -> None:
     answer = await server.http.get(f"/.well-known/oauth-protected-resource{end}")
@@ -76,42 +78,42 @@ async def test_programs_read_whose_tokens_the_endpoint_takes(
     assert str(ProtectedResourceMetadata.model_validate_json(answer.content).resource) == RESOURCE
 
 
-async def test_web_pages_may_read_it_too(server: AuthorizationServer) -> None:
-    page = {"origin": "https://page.example"}
-    make_parameters = page | {
+async def test_web_pages_may_read_metadata(server: AuthorizationServer) -> None:
+    origin = {"origin": "https://page.example"}
+    preflight = origin | {
         "access-control-request-method": "GET",
         "access-control-request-headers": "mcp-protocol-version",
     }
     path = "/.well-known/oauth-protected-resource/mcp"
     for answer in (
-        await server.http.get(path, headers=page),
-        await server.http.options(path, headers=make_parameters),
+        await server.http.get(path, headers=origin),
+        await server.http.options(path, headers=preflight),
     ):
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == "*"
 
 
 class Browser:
-    """A person who opens what the program shows them, and approves."""
+    """A fake browser of a person who approves every request."""
 
     def __init__(self, server: AuthorizationServer) -> None:
-        """Sit in front of this server."""
+        """Approve requests to this server."""
         self._server = server
         self._location = ""
 
     async def open(self, url: str) -> None:
-        """Follow the program's link, and approve."""
+        """Open an authorization URL and approve the request."""
         parameters = parse_query(url)
-        asked = await self._server.request_of(parameters.pop("client_id"), **parameters)
-        self._location = await self._server.approvals.approve(asked, PERSON, FULL_ACCESS)
+        request = await self._server.request_of(parameters.pop("client_id"), **parameters)
+        self._location = await self._server.approvals.approve(request, PERSON, FULL_ACCESS)
 
-    async def back(self) -> AuthorizationCodeResult:
-        """What the program finds in the address where the browser ended."""
+    async def read_redirect(self) -> AuthorizationCodeResult:
+        """Return the parameters of the redirect to the client."""
         return AuthorizationCodeResult.model_validate(parse_query(self._location))
 
 
-def guard(server: AuthorizationServer) -> None:
-    """Put an endpoint into the server that answers whoever has a token."""
+def add_protected_endpoint(server: AuthorizationServer) -> None:
+    """Add an endpoint to the server that requires an access token."""
 
     async def answer(request: Request) -> JSONResponse:
         try:
@@ -128,28 +130,28 @@ def guard(server: AuthorizationServer) -> None:
 async def test_the_official_client_signs_in_refreshes_and_calls(
     server: AuthorizationServer, *, published: bool
 ) -> None:
-    guard(server)
+    add_protected_endpoint(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)
-    kept, browser = Memory(), Browser(server)
+    storage, browser = Memory(), Browser(server)
     provider = OAuthClientProvider(
         RESOURCE,
         OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT)]),
-        kept,
+        storage,
         browser.open,
-        browser.back,
+        browser.read_redirect,
         client_metadata_url=document if published else None,
     )
     transport = httpx2.ASGITransport(server.app)
-    async with httpx2.AsyncClient(transport=transport, auth=provider) as program:
-        first = await program.post(RESOURCE)
+    async with httpx2.AsyncClient(transport=transport, auth=provider) as http:
+        first = await http.post(RESOURCE)
         assert first.json() == {"user": PERSON.user_id}
-        before = kept.tokens
+        first_tokens = storage.tokens
         provider.context.token_expiry_time = 1.0
-        second = await program.post(RESOURCE)
+        second = await http.post(RESOURCE)
         assert second.json() == {"user": PERSON.user_id}
-    assert before
-    assert kept.tokens
-    assert before.refresh_token != kept.tokens.refresh_token
-    assert kept.client
-    assert (document == kept.client.client_id) == published
+    assert first_tokens
+    assert storage.tokens
+    assert storage.tokens.refresh_token != first_tokens.refresh_token
+    assert storage.client
+    assert (storage.client.client_id == document) == published
     assert bool(await server.list_documents("oauth_clients")) == (not published)

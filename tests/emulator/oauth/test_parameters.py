@@ -1,4 +1,4 @@
-"""Every form is read by the same rules, whether a program sends it or a person."""
+"""All endpoints parse forms by the same rules."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ PATHS = ["/authorize", "/token", "/revoke", "/consent"]
 async def endpoints(
     settings: Settings, project: str
 ) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
-    """Whom to ask at each path."""
-    async with authorization_server(project) as programs, SignInApp(settings).client() as people:
-        yield {path: people if path == "/consent" else programs.http for path in PATHS}
+    """The HTTP client of each path."""
+    async with authorization_server(project) as server, SignInApp(settings).client() as browser:
+        yield {path: browser if path == "/consent" else server.http for path in PATHS}
 
 
 async def send(
@@ -54,7 +54,7 @@ async def send(
         (FORM, b"&".join(b"a%d=b" % number for number in range(101)), "are not valid"),
     ],
 )
-async def test_what_is_no_plain_form_is_refused_in_words(
+async def test_an_invalid_form_is_rejected_with_a_hint(
     endpoints: dict[str, httpx2.AsyncClient],
     path: str,
     content_type: str,
@@ -67,7 +67,7 @@ async def test_what_is_no_plain_form_is_refused_in_words(
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_form_that_is_too_large_is_not_read(
+async def test_a_form_that_is_too_large_is_rejected(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
     answer = await send(endpoints, path, b"state=" + b"s" * 65_536)
@@ -75,7 +75,7 @@ async def test_a_form_that_is_too_large_is_not_read(
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_an_empty_value_is_none_and_twenty_parameters_are_fine(
+async def test_empty_values_and_twenty_parameters_are_accepted(
     endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
     many = b"&".join(b"a%d=b" % number for number in range(20))
@@ -92,7 +92,7 @@ async def test_a_query_is_read_by_the_same_rules(
     assert "is repeated" in answer.text
 
 
-async def test_a_body_that_drips_in_is_not_waited_for() -> None:
+async def test_a_slow_body_times_out() -> None:
     sent: list[Message] = []
     parts = iter([{"type": "http.request", "body": b"a", "more_body": True}])
 

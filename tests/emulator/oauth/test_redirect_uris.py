@@ -1,4 +1,4 @@
-"""Where codes may be sent: whoever asks, at whichever door, gets the same verdict."""
+"""Redirect URIs to which codes may be sent. Every endpoint accepts and rejects the same ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ UNSAFE = [
     f"cursor://x/{'a' * 2_000}",
     "/back",
 ]
-MISREAD = [
+MALFORMED = [
     "http://@localhost/callback",
     "https:///back",
     "https:back",
@@ -81,26 +81,26 @@ MISREAD = [
     "https://*.example.com\N{FULLWIDTH SOLIDUS}back",
     "",
 ]
-"""Unsafe as well; the SDK makes others of some of them before we see them registered."""
+"""URIs that are unsafe, too. The SDK changes some of them before a registration is checked."""
 
 
 @pytest.mark.parametrize("uri", SAFE)
-def test_codes_may_go_to_sites_loopback_addresses_and_apps(uri: str) -> None:
+def test_sites_loopback_addresses_and_apps_are_accepted(uri: str) -> None:
     assert parse_redirect_uri(uri)
 
 
-@pytest.mark.parametrize("uri", [*UNSAFE, *MISREAD])
-def test_codes_may_go_nowhere_else(uri: str) -> None:
+@pytest.mark.parametrize("uri", [*UNSAFE, *MALFORMED])
+def test_unsafe_and_malformed_uris_are_rejected(uri: str) -> None:
     assert not parse_redirect_uri(uri)
 
 
 @pytest.mark.anyio
-async def test_safe_addresses_can_be_registered_published_and_shown(
+async def test_safe_uris_can_be_registered_published_and_shown(
     server: AuthorizationServer,
 ) -> None:
-    for some in (SAFE[:10], SAFE[10:]):
-        client = await server.register(redirect_uris=some)
-        assert [str(uri) for uri in client.redirect_uris or []] == some
+    for uris in (SAFE[:10], SAFE[10:]):
+        client = await server.register(redirect_uris=uris)
+        assert [str(uri) for uri in client.redirect_uris or []] == uris
     document = {"client_id": URL, "redirect_uris": SAFE}
     assert parse_client(json.dumps(document).encode(), URL)
     assert all(Destination.of(uri).label for uri in SAFE)
@@ -108,7 +108,7 @@ async def test_safe_addresses_can_be_registered_published_and_shown(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("uri", UNSAFE)
-async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer, uri: str) -> None:
+async def test_unsafe_uris_are_rejected_everywhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
     assert parse_error(answer)[0] == 400
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
@@ -118,7 +118,7 @@ async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer,
         Destination.of(uri)
 
 
-def test_on_the_persons_own_machine_the_port_is_free() -> None:
+def test_a_loopback_uri_may_have_any_port() -> None:
     registered = ["http://localhost/callback", "http://127.0.0.1:9000/callback"]
     assert is_registered("http://localhost:53112/callback", registered)
     assert is_registered("http://localhost/callback", registered)
@@ -140,11 +140,11 @@ def test_on_the_persons_own_machine_the_port_is_free() -> None:
         "http://localhost.evil.example/callback",
     ],
 )
-def test_nothing_but_the_port_is_free(uri: str) -> None:
+def test_a_loopback_uri_may_differ_only_in_its_port(uri: str) -> None:
     assert not is_registered(uri, ["http://localhost/callback", "http://127.0.0.1/callback"])
 
 
-def test_elsewhere_a_redirect_matches_to_the_letter() -> None:
+def test_other_uris_must_match_exactly() -> None:
     registered = ["https://app.example/back"]
     assert is_registered("https://app.example/back", registered)
     assert not is_registered("https://app.example:443/back", registered)

@@ -1,4 +1,4 @@
-"""Programs register, get what they may have, and are forgotten unless they sign somebody in."""
+"""Registration of clients, and the expiry of registrations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.authorization_server import AuthorizationServer
 
 
-async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
+async def registration_error(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
     assert await server.list_documents("oauth_clients") == []
@@ -28,7 +28,7 @@ async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, st
 
 
 @pytest.mark.anyio
-async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationServer) -> None:
+async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationServer) -> None:
     client = await server.register()
     assert client.token_endpoint_auth_method == "client_secret_post"
     assert client.client_secret_expires_at == 0
@@ -42,24 +42,24 @@ async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationSer
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("asked", "given"),
+    ("requested", "granted"),
     [
         ("none", "none"),
         ("client_secret_post", "client_secret_post"),
         ("client_secret_basic", "client_secret_post"),
     ],
 )
-async def test_a_program_learns_how_to_authenticate(
-    server: AuthorizationServer, asked: str, given: str
+async def test_a_client_learns_its_authentication_method(
+    server: AuthorizationServer, requested: str, granted: str
 ) -> None:
-    client = await server.register(token_endpoint_auth_method=asked)
-    assert client.token_endpoint_auth_method == given
-    assert (client.client_secret is not None) == (given != "none")
+    client = await server.register(token_endpoint_auth_method=requested)
+    assert client.token_endpoint_auth_method == granted
+    assert (client.client_secret is not None) == (granted != "none")
     await server.sign_in(client)
 
 
 @pytest.mark.anyio
-async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationServer) -> None:
+async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer) -> None:
     grant_types = ["authorization_code", "implicit", "client_credentials"]
     client = await server.register(
         grant_types=grant_types, scope="openid", response_types=["code", "x"]
@@ -88,29 +88,31 @@ async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationSe
         ({"response_types": ["token"]}, "invalid_client_metadata"),
     ],
 )
-async def test_what_nobody_gets_is_refused(
+async def test_unsupported_metadata_is_rejected(
     server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
-    assert await refused(server, **metadata) == (400, error)
+    assert await registration_error(server, **metadata) == (400, error)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'{"redirect_uris": "\\ud800"}', b"\xff"]
 )
-async def test_what_is_no_registration_is_refused(server: AuthorizationServer, body: bytes) -> None:
+async def test_an_invalid_registration_body_is_rejected(
+    server: AuthorizationServer, body: bytes
+) -> None:
     answer = await server.http.post("/register", content=body)
     assert parse_error(answer) == (400, "invalid_client_metadata")
 
 
 @pytest.mark.anyio
-async def test_a_body_that_is_too_large_is_not_read(server: AuthorizationServer) -> None:
+async def test_a_body_that_is_too_large_is_rejected(server: AuthorizationServer) -> None:
     answer = await server.http.post("/register", content=b" " * 65_537)
     assert answer.status_code == 413
 
 
 @pytest.mark.anyio
-async def test_registering_is_limited_by_address(server: AuthorizationServer) -> None:
+async def test_registration_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
     assert parse_error(answer) == (429, "temporarily_unavailable")
@@ -120,7 +122,7 @@ async def test_registering_is_limited_by_address(server: AuthorizationServer) ->
 
 
 @pytest.mark.anyio
-async def test_an_unused_registration_is_forgotten_after_a_day(server: AuthorizationServer) -> None:
+async def test_an_unused_registration_expires_after_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     server.clock.advance(hours=23, minutes=59)
     await server.request_of(client.client_id)
@@ -147,17 +149,17 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(
 @pytest.mark.anyio
 async def test_a_registration_in_use_is_written_once_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
-    ends = []
+    expiries = []
     for hours in (1, 1, 23):
         await server.sign_in(client)
         [stored] = await server.list_documents("oauth_clients")
-        ends.append(stored["expires_at"])
+        expiries.append(stored["expires_at"])
         server.clock.advance(hours=hours)
-    assert ends[0] == ends[1] == ends[2]
+    assert len(set(expiries)) == 1
     server.clock.advance(seconds=1)
     await server.sign_in(client)
     [stored] = await server.list_documents("oauth_clients")
-    assert ends[0] < stored["expires_at"]
+    assert stored["expires_at"] > expiries[0]
 
 
 @pytest.mark.anyio
@@ -174,7 +176,7 @@ async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
 
 
 @pytest.mark.anyio
-async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
+async def test_clients_survive_a_rotation_of_the_secrets(project: str) -> None:
     async with authorization_server(project, "o" * 32) as old:
         client = await old.register()
         code = await old.issue_code(client.client_id)

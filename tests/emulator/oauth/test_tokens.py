@@ -1,4 +1,4 @@
-"""What codes and refresh tokens are good for: once, for one program, while the person may."""
+"""Codes and refresh tokens are valid once, for one client, while the person has access."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID = (400, "invalid_grant")
+INVALID_GRANT = (400, "invalid_grant")
 
 
-async def test_a_code_becomes_tokens_for_the_person_who_approved(
+async def test_a_code_is_exchanged_for_tokens_of_the_person(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     tokens = await server.sign_in(client)
@@ -48,7 +48,7 @@ async def test_a_code_becomes_tokens_for_the_person_who_approved(
     assert await server.accepts_token(tokens.access_token)
 
 
-async def test_nothing_stored_opens_anything(
+async def test_no_code_or_token_is_stored(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
@@ -85,7 +85,7 @@ async def test_nothing_stored_opens_anything(
         ),
     ],
 )
-async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
+async def test_an_invalid_token_request_leaves_the_code_valid(
     server: AuthorizationServer,
     client: OAuthClientInformationFull,
     change: dict[str, str],
@@ -96,64 +96,66 @@ async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
     parse_tokens(await server.exchange(client, code, resource=RESOURCE))
 
 
-async def test_a_code_is_good_for_five_minutes(
+async def test_a_code_is_valid_for_five_minutes(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     early, late = [await server.issue_code(client.client_id) for _ in range(2)]
     server.clock.advance(minutes=4, seconds=59)
     parse_tokens(await server.exchange(client, early))
     server.clock.advance(seconds=1)
-    assert parse_error(await server.exchange(client, late)) == INVALID
+    assert parse_error(await server.exchange(client, late)) == INVALID_GRANT
 
 
-async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
+async def test_a_reused_code_ends_the_sign_in_at_once(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
     tokens = parse_tokens(await server.exchange(client, code))
-    assert parse_error(await server.exchange(client, code, code_verifier="w" * 43)) == INVALID
+    assert parse_error(await server.exchange(client, code, code_verifier="w" * 43)) == INVALID_GRANT
     assert await server.accepts_token(tokens.access_token)
-    assert parse_error(await server.exchange(client, code)) == INVALID
-    assert parse_error(await server.refresh(client, tokens.refresh_token)) == INVALID
+    assert parse_error(await server.exchange(client, code)) == INVALID_GRANT
+    assert parse_error(await server.refresh(client, tokens.refresh_token)) == INVALID_GRANT
     assert not await server.accepts_token(tokens.access_token)
 
 
-async def test_a_code_used_at_once_by_many_gives_tokens_that_end(
+async def test_concurrent_uses_of_a_code_end_the_sign_in(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
-    won = [answer for answer in answers if answer.status_code == 200]
-    assert len(won) == 1
-    assert [parse_error(answer) for answer in answers if answer not in won] == [INVALID] * 5
-    assert not await server.accepts_token(parse_tokens(won[0]).access_token)
+    successes = [answer for answer in answers if answer.status_code == 200]
+    assert len(successes) == 1
+    assert [parse_error(answer) for answer in answers if answer not in successes] == [
+        INVALID_GRANT
+    ] * 5
+    assert not await server.accepts_token(parse_tokens(successes[0]).access_token)
 
 
-async def test_codes_and_tokens_belong_to_one_program(
+async def test_codes_and_tokens_belong_to_one_client(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     other = await server.register(token_endpoint_auth_method="none")
     code = await server.issue_code(client.client_id)
-    assert parse_error(await server.exchange(other, code)) == INVALID
+    assert parse_error(await server.exchange(other, code)) == INVALID_GRANT
     tokens = parse_tokens(await server.exchange(client, code))
-    assert parse_error(await server.refresh(other, tokens.refresh_token)) == INVALID
+    assert parse_error(await server.refresh(other, tokens.refresh_token)) == INVALID_GRANT
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_a_changed_code_or_token_opens_and_ends_nothing(
+async def test_a_corrupted_code_or_token_has_no_effect(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
-    refused = {(400, "invalid_grant"), (400, "invalid_request")}
+    expected_errors = {(400, "invalid_grant"), (400, "invalid_request")}
     for text in list(corruptions(code))[::7]:
-        assert parse_error(await server.exchange(client, text)) in refused
+        assert parse_error(await server.exchange(client, text)) in expected_errors
     tokens = parse_tokens(await server.exchange(client, code))
     for text in list(corruptions(tokens.refresh_token or ""))[::7]:
-        assert parse_error(await server.refresh(client, text)) in refused
+        assert parse_error(await server.refresh(client, text)) in expected_errors
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_a_program_with_a_secret_has_to_show_it(server: AuthorizationServer) -> None:
+async def test_a_client_with_a_secret_must_send_it(server: AuthorizationServer) -> None:
     client = await server.register()
     code = await server.issue_code(client.client_id)
     other = await server.register()
@@ -163,7 +165,7 @@ async def test_a_program_with_a_secret_has_to_show_it(server: AuthorizationServe
     parse_tokens(await server.exchange(client, code))
 
 
-async def test_an_unknown_program_gets_nothing(
+async def test_an_unknown_client_gets_no_tokens(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
@@ -194,7 +196,7 @@ async def test_each_refresh_gives_the_next_refresh_token(
     assert third.scope == first.scope
 
 
-async def test_a_refresh_may_ask_for_less_and_never_for_more(
+async def test_a_refresh_may_request_fewer_scopes_but_not_more(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id, scope="carrel:read")
@@ -202,13 +204,13 @@ async def test_a_refresh_may_ask_for_less_and_never_for_more(
     answer = await server.refresh(client, token, scope="carrel:read carrel:write")
     assert parse_error(answer) == (400, "invalid_scope")
     both = await server.sign_in(client)
-    less = parse_tokens(await server.refresh(client, both.refresh_token, scope="carrel:read"))
-    assert less.scope == "carrel:read"
-    more = parse_tokens(await server.refresh(client, less.refresh_token))
-    assert more.scope == "carrel:read carrel:write"
+    narrowed = parse_tokens(await server.refresh(client, both.refresh_token, scope="carrel:read"))
+    assert narrowed.scope == "carrel:read"
+    restored = parse_tokens(await server.refresh(client, narrowed.refresh_token))
+    assert restored.scope == "carrel:read carrel:write"
 
 
-async def test_sessions_that_refresh_at_once_all_get_the_same_token(
+async def test_concurrent_refreshes_return_the_same_token(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.sign_in(client)).refresh_token
@@ -226,8 +228,8 @@ async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
     token = (await server.sign_in(client)).refresh_token
     newest = parse_tokens(await server.refresh(client, token))
     server.clock.advance(seconds=61)
-    assert parse_error(await server.refresh(client, token)) == INVALID
-    assert parse_error(await server.refresh(client, newest.refresh_token)) == INVALID
+    assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
+    assert parse_error(await server.refresh(client, newest.refresh_token)) == INVALID_GRANT
     assert not await server.accepts_token(newest.access_token)
 
 
@@ -237,23 +239,23 @@ async def test_a_token_before_the_last_ends_the_sign_in_at_once(
     first = await server.sign_in(client)
     second = parse_tokens(await server.refresh(client, first.refresh_token))
     third = parse_tokens(await server.refresh(client, second.refresh_token))
-    assert parse_error(await server.refresh(client, first.refresh_token)) == INVALID
-    assert parse_error(await server.refresh(client, third.refresh_token)) == INVALID
+    assert parse_error(await server.refresh(client, first.refresh_token)) == INVALID_GRANT
+    assert parse_error(await server.refresh(client, third.refresh_token)) == INVALID_GRANT
     assert not await server.accepts_token(third.access_token)
 
 
-async def test_the_end_of_one_sign_in_leaves_the_others(
+async def test_the_end_of_one_sign_in_does_not_end_others(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    kept = await server.sign_in(client)
+    other = await server.sign_in(client)
     code = await server.issue_code(client.client_id)
     for _ in range(2):
         await server.exchange(client, code)
-    assert await server.accepts_token(kept.access_token)
-    parse_tokens(await server.refresh(client, kept.refresh_token))
+    assert await server.accepts_token(other.access_token)
+    parse_tokens(await server.refresh(client, other.refresh_token))
 
 
-async def test_what_ended_long_ago_is_forgotten_when_something_ends(
+async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     assert ACCESS_TOKEN_LIFETIME < MAX_TOKEN_REMAINDER
@@ -261,7 +263,7 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
-    server.clock.advance(hours=5)  # whose clock is wrong forgets nothing too early
+    server.clock.advance(hours=5)  # a wrong local clock deletes nothing too early
     code = await server.issue_code(client.client_id)
     for _ in range(2):
         await server.exchange(client, code)
@@ -271,31 +273,31 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
 
 
-async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
+async def test_an_unused_sign_in_ends_after_thirty_days(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.sign_in(client)).refresh_token
     server.clock.advance(days=29, hours=23)
     token = parse_tokens(await server.refresh(client, token)).refresh_token
     server.clock.advance(days=30)
-    assert parse_error(await server.refresh(client, token)) == INVALID
+    assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
 
 
-async def test_a_repeated_parameter_or_no_form_is_refused(
+async def test_a_repeated_parameter_or_no_form_is_rejected(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.issue_code(client.client_id)
     fields = {"grant_type": ["authorization_code", "refresh_token"], "client_id": client.client_id}
-    for sent in (
+    for request in (
         server.http.post("/token", data=fields),
         server.http.post("/token", json={"code": code}),
         server.http.post("/token", files={"code": (None, code)}),
         server.http.post("/token"),
     ):
-        assert parse_error(await sent) == (400, "invalid_request")
+        assert parse_error(await request) == (400, "invalid_request")
 
 
-async def test_a_bug_of_ours_is_said_without_a_stack(
+async def test_an_internal_error_is_reported_without_details(
     server: AuthorizationServer,
     client: OAuthClientInformationFull,
     capsys: pytest.CaptureFixture[str],
@@ -307,7 +309,7 @@ async def test_a_bug_of_ours_is_said_without_a_stack(
     assert "a secret" not in answer.text + "".join(capsys.readouterr())
 
 
-async def test_a_database_that_does_not_answer_is_said_in_time(
+async def test_an_unreachable_database_is_reported_in_time(
     project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with authorization_server(project) as alive:
