@@ -134,12 +134,12 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
         await connection.aclose()
 
 
-def test_the_audit_has_the_workspace_but_no_text(closed: Running, library: Library) -> None:
+def test_the_audit_has_the_workspace_but_no_text(private_gateway: Running, library: Library) -> None:
     key = key_maker(library.project)("anna")
 
     def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
         headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
-        return post(closed.endpoint, call(NAME, arguments), headers)
+        return post(private_gateway.endpoint, call(NAME, arguments), headers)
 
     text = f"The {MARK} is here.\n\nA comet."
     by_key = ask_as("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
