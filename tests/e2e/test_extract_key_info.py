@@ -134,7 +134,9 @@ async def read_audit(project: str) -> list[dict[str, Any]]:
         await connection.aclose()
 
 
-def test_the_audit_has_the_workspace_but_no_text(private_gateway: Running, library: Library) -> None:
+def test_the_audit_has_the_workspace_but_no_text(
+    private_gateway: Running, library: Library
+) -> None:
     key = key_maker(library.project)("anna")
 
     def ask_as(identity: str, **arguments: Any) -> httpx2.Response:
