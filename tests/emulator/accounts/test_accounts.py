@@ -1,4 +1,4 @@
-"""Accounts in Firestore: what the owner does to them."""
+"""Accounts in Firestore: credits, budgets and revocations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=CallEntr
 
 @pytest.fixture
 def store(access: Connection, meter: Meter) -> AccessStore:
-    """The collections, counting what they cost."""
+    """The collections, with a meter of their reads and writes."""
     return AccessStore(access, meter)
 
 
-async def test_a_user_of_whom_nothing_is_known_has_an_empty_account(store: AccessStore) -> None:
-    assert Account(user_id=ANNA) == await store.accounts.get(ANNA)
+async def test_an_unknown_user_has_an_empty_account(store: AccessStore) -> None:
+    assert await store.accounts.get(ANNA) == Account(user_id=ANNA)
 
 
 async def test_a_credit_opens_an_account(store: AccessStore) -> None:
@@ -40,21 +40,21 @@ async def test_a_credit_opens_an_account(store: AccessStore) -> None:
     assert await store.accounts.get(ANNA) == expected
 
 
-async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Connection) -> None:
+async def test_credits_add_up_and_each_is_recorded(store: AccessStore, access: Connection) -> None:
     for amount in (500, -200, 50):
         await store.accounts.credit(ANNA, amount, NOON)
     assert (await store.accounts.get(ANNA)).balance == 350
-    noted = [credit.get("amount") async for credit in _credits(access).stream()]
-    assert sorted(noted) == [-200, 50, 500]
+    amounts = [credit.get("amount") async for credit in _credits(access).stream()]
+    assert sorted(amounts) == [-200, 50, 500]
 
 
-async def test_credits_at_once_are_all_kept(access: Connection) -> None:
+async def test_concurrent_credits_are_all_kept(access: Connection) -> None:
     stores = [AccessStore(access) for _ in range(8)]
     await asyncio.gather(*(store.accounts.credit(ANNA, 1, NOON) for store in stores))
     assert (await stores[0].accounts.get(ANNA)).balance == 8
 
 
-async def test_a_credit_whose_answer_was_lost_is_given_once(
+async def test_a_credit_with_a_lost_answer_is_given_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
@@ -62,7 +62,7 @@ async def test_a_credit_whose_answer_was_lost_is_given_once(
     commit = api.commit
 
     async def commit_twice(**request: Any) -> Any:
-        """Let the commit land and its answer not, so that Google's client sends it once more."""
+        """Commit twice, as Google's client does when the answer to the first commit is lost."""
         await commit(**request)
         return await commit(**request)
 
@@ -71,14 +71,14 @@ async def test_a_credit_whose_answer_was_lost_is_given_once(
     assert (await store.accounts.get(ANNA)).balance == 150
 
 
-async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> None:
+async def test_more_than_the_balance_cannot_be_withdrawn(store: AccessStore) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
     with pytest.raises(InvalidInput, match="cannot be withdrawn"):
         await store.accounts.credit(ANNA, -101, NOON)
     assert (await store.accounts.get(ANNA)).balance == 100
 
 
-async def test_what_a_lost_call_held_can_be_taken_back(
+async def test_an_expired_hold_can_be_withdrawn(
     store: AccessStore,
 ) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
@@ -89,7 +89,7 @@ async def test_what_a_lost_call_held_can_be_taken_back(
 
 
 @pytest.mark.parametrize("amount", [0, 5_000_000, None])
-async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None) -> None:
+async def test_a_budget_can_be_set_and_removed(store: AccessStore, amount: int | None) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
     await store.accounts.set_budget(ANNA, 7)
     await store.accounts.set_budget(ANNA, amount)
@@ -98,19 +98,19 @@ async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None
     assert account == expected
 
 
-async def test_a_budget_below_zero_is_refused(store: AccessStore) -> None:
+async def test_a_negative_budget_is_rejected(store: AccessStore) -> None:
     with pytest.raises(InvalidInput, match="0 or more"):
         await store.accounts.set_budget(ANNA, -1)
 
 
-async def test_revoking_ends_what_was_made_until_now_and_nothing_later(store: AccessStore) -> None:
+async def test_revocation_ends_only_earlier_credentials(store: AccessStore) -> None:
     await store.accounts.revoke(ANNA, NOON)
     account = await store.accounts.get(ANNA)
     moments = [NOON - timedelta(seconds=1), NOON, NOON + timedelta(microseconds=1)]
     assert [account.accepts(moment) for moment in moments] == [False, False, True]
 
 
-async def test_money_and_rights_are_kept_apart(store: AccessStore) -> None:
+async def test_balance_budget_and_revocation_are_independent(store: AccessStore) -> None:
     await store.accounts.credit(ANNA, 100, NOON)
     await store.accounts.revoke(ANNA, NOON)
     await store.calls.reserve(BILL, "one", NOON)

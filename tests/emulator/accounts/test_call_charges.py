@@ -51,12 +51,12 @@ async def access(access: Connection) -> Connection:
 
 @pytest.fixture
 def store(access: Connection, meter: Meter) -> AccessStore:
-    """The collections, counting what they cost."""
+    """The collections, with a meter of their reads and writes."""
     return AccessStore(access, meter)
 
 
 async def money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
-    """Anna's balance, and what of it is available."""
+    """Return Anna's balance and the part of it that is available."""
     account = await store.accounts.get(ANNA)
     return account.balance, account.available(now)
 
@@ -74,7 +74,7 @@ async def test_a_reservation_is_two_round_trips(store: AccessStore, meter: Meter
     assert await money(store) == (100, 70)
 
 
-async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) -> None:
+async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert await store.calls.settle(PAID, 20, SOON) == 20
     assert await money(store) == (80, 80)
@@ -88,9 +88,7 @@ async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) ->
     assert await store.calls.get("c1") == expected
 
 
-async def test_a_record_of_before_there_were_notes_is_read(
-    store: AccessStore, access: Connection
-) -> None:
+async def test_a_record_without_notes_can_be_read(store: AccessStore, access: Connection) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     written = access.client.document("calls/c1")
     assert (await written.get()).get("notes") == {}
@@ -100,7 +98,7 @@ async def test_a_record_of_before_there_were_notes_is_read(
     assert read.bill == BILL
 
 
-async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
+async def test_a_settled_record_has_the_task_of_the_result(
     store: AccessStore, access: Connection
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -110,7 +108,7 @@ async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
     assert stored.get("notes") == NOTES
 
 
-async def test_a_record_goes_after_ninety_days(store: AccessStore, access: Connection) -> None:
+async def test_a_record_expires_after_ninety_days(store: AccessStore, access: Connection) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     stored = await access.client.document("calls/c1").get()
     assert stored.get("expires_at") == NOON + timedelta(days=90)
@@ -131,15 +129,15 @@ async def test_a_call_that_is_not_covered_writes_nothing(store: AccessStore, met
     assert meter.documents_written == 0
 
 
-async def test_a_call_that_was_paid_is_sent_again_for_nothing(store: AccessStore) -> None:
+async def test_a_paid_call_is_repeated_for_free(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.SETTLED
     assert await money(store) == (70, 70)
 
 
-async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStore) -> None:
-    """Nobody knows whether its answer is still kept, or whether it will be done once more."""
+async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> None:
+    """The stored answer may have expired, so that the call may run again."""
     later = SOON + PAID_LIFETIME
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
@@ -152,7 +150,7 @@ async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStor
     assert await money(store, later) == (50, 50)
 
 
-async def test_a_call_settled_by_its_old_answer_takes_money_again(
+async def test_a_call_settled_by_a_stored_answer_is_reserved_again(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -160,7 +158,7 @@ async def test_a_call_settled_by_its_old_answer_takes_money_again(
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.RESERVED
 
 
-async def test_a_call_that_was_cancelled_is_reserved_anew(store: AccessStore) -> None:
+async def test_a_cancelled_call_is_reserved_again(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.cancel(FAILED, "one", NOON)
     record = await store.calls.reserve(BILL, "two", SOON)
@@ -170,7 +168,7 @@ async def test_a_call_that_was_cancelled_is_reserved_anew(store: AccessStore) ->
     assert await money(store) == (100, 70)
 
 
-async def test_the_same_call_at_once_from_two_gateways_is_charged_once(access: Connection) -> None:
+async def test_concurrent_repeats_at_two_gateways_are_charged_once(access: Connection) -> None:
     gateways = [AccessStore(access) for _ in range(2)]
 
     async def run(gateway: AccessStore, holder: str) -> int:
@@ -182,7 +180,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(access: C
     assert await money(gateways[0]) == (70, 70)
 
 
-async def test_the_same_call_at_once_holds_its_money_once(access: Connection) -> None:
+async def test_concurrent_repeats_hold_the_price_once(access: Connection) -> None:
     gateways = [AccessStore(access) for _ in range(6)]
     await asyncio.gather(
         *(gateway.calls.reserve(BILL, str(name), NOON) for name, gateway in enumerate(gateways))
@@ -190,8 +188,8 @@ async def test_the_same_call_at_once_holds_its_money_once(access: Connection) ->
     assert await money(gateways[0]) == (100, 70)
 
 
-async def test_a_shared_hold_is_given_back_when_none_wants_it_any_more(store: AccessStore) -> None:
-    """Else a call could be had for nothing, beside a faulty one of the same name."""
+async def test_a_shared_hold_outlives_a_cancelled_call(store: AccessStore) -> None:
+    """Else a call would be free beside a failing one with the same id."""
     await store.calls.reserve(BILL, "faulty", NOON)
     await store.calls.reserve(BILL, "good", NOON)
     assert not await store.calls.cancel(FAILED, "faulty", SOON)
@@ -200,7 +198,7 @@ async def test_a_shared_hold_is_given_back_when_none_wants_it_any_more(store: Ac
     assert await money(store) == (70, 70)
 
 
-async def test_a_shared_hold_that_nobody_wants_is_given_back(store: AccessStore) -> None:
+async def test_a_shared_hold_ends_with_its_last_holder(store: AccessStore) -> None:
     for holder in ("one", "two"):
         await store.calls.reserve(BILL, holder, NOON)
     cancelled = [await store.calls.cancel(FAILED, holder, SOON) for holder in ("two", "one")]
@@ -208,7 +206,7 @@ async def test_a_shared_hold_that_nobody_wants_is_given_back(store: AccessStore)
     assert await money(store) == (100, 100)
 
 
-async def test_nobody_cancels_what_another_holds(store: AccessStore) -> None:
+async def test_a_hold_of_another_call_cannot_be_cancelled(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert not await store.calls.cancel(FAILED, "stranger", SOON)
     assert await money(store) == (100, 70)
@@ -222,8 +220,8 @@ async def test_a_paid_call_cannot_be_cancelled(store: AccessStore) -> None:
     assert await state(store) is PaymentState.SETTLED
 
 
-async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: AccessStore) -> None:
-    """It never settles; nothing else tells of it."""
+async def test_a_killed_gateway_blocks_the_money_for_an_hour(store: AccessStore) -> None:
+    """The gateway never settles the call, and nothing else reports its end."""
     await store.calls.reserve(replace(BILL, price=100), "killed", NOON)
     with pytest.raises(PaymentRequired):
         await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
@@ -231,7 +229,7 @@ async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: Acce
     assert await money(store, LATE) == (100, 70)
 
 
-async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
+async def test_an_unknown_outcome_is_settled_by_a_repeated_call(
     store: AccessStore,
 ) -> None:
     unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
@@ -246,7 +244,7 @@ async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
     assert await money(store) == (70, 70)
 
 
-async def test_a_call_sent_again_before_its_hold_expires_is_charged(
+async def test_a_call_repeated_before_its_hold_expires_is_charged(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -254,7 +252,7 @@ async def test_a_call_sent_again_before_its_hold_expires_is_charged(
     assert await store.calls.settle(PAID, 30, LATE + timedelta(seconds=1)) == 30
 
 
-async def test_a_call_sent_again_after_its_hold_expired_is_charged(store: AccessStore) -> None:
+async def test_a_call_repeated_after_its_hold_expired_is_charged(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     record = await store.calls.reserve(BILL, "two", LATE)
     assert record.attempt == 2
@@ -263,7 +261,7 @@ async def test_a_call_sent_again_after_its_hold_expired_is_charged(store: Access
     assert await money(store, LATE) == (70, 70)
 
 
-async def test_what_is_known_too_late_changes_no_paid_call(store: AccessStore) -> None:
+async def test_a_late_entry_does_not_change_a_paid_call(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.settle(PAID, 30, SOON)
     await store.calls.update_entry(FAILED, SOON)
@@ -273,7 +271,7 @@ async def test_what_is_known_too_late_changes_no_paid_call(store: AccessStore) -
     assert record.bill.entry.outcome == "ok"
 
 
-async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connection) -> None:
+async def test_concurrent_calls_never_exceed_the_balance(access: Connection) -> None:
     gateways = [AccessStore(access) for _ in range(20)]
 
     async def run(number: int, gateway: AccessStore) -> int:
@@ -291,7 +289,7 @@ async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connecti
     assert await money(gateways[0]) == (10, 10)
 
 
-async def test_a_month_costs_no_more_than_its_budget(store: AccessStore) -> None:
+async def test_a_monthly_budget_is_never_exceeded(store: AccessStore) -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     await store.accounts.set_budget(ANNA, 50)
     await store.calls.reserve(BILL, "one", NOON)
@@ -308,28 +306,26 @@ async def test_a_free_call_that_wrote_is_recorded_without_an_account(
     store = AccessStore(access)
     free = replace(PAID, user_id="ben", price=0)
     await store.calls.record(free, SOON)
-    assert CallRecord(bill=free) == await store.calls.get("c1")
+    assert await store.calls.get("c1") == CallRecord(bill=free)
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
 @pytest.mark.parametrize("later", [replace(SUCCESS, documents_written=0, replayed=True), REFUSED])
-async def test_a_free_call_that_was_done_keeps_its_record(
-    store: AccessStore, later: CallEntry
-) -> None:
-    """Sent again, it is answered from memory; that is no news of what was done."""
+async def test_a_completed_free_call_keeps_its_record(store: AccessStore, later: CallEntry) -> None:
+    """A repeated call is answered from the stored answer, so its entry says nothing new."""
     free = replace(PAID, price=0)
     await store.calls.record(free, NOON)
     await store.calls.record(replace(free, entry=later), SOON)
-    assert CallRecord(bill=free) == await store.calls.get("c1")
+    assert await store.calls.get("c1") == CallRecord(bill=free)
 
 
-async def test_a_lost_free_call_is_known_once_it_is_sent_again(
+async def test_a_lost_free_call_is_recorded_when_repeated(
     store: AccessStore,
 ) -> None:
     free = replace(PAID, price=0)
     await store.calls.record(replace(free, entry=replace(BEFORE, outcome="UNAVAILABLE")), NOON)
     await store.calls.record(free, SOON)
-    assert CallRecord(bill=free) == await store.calls.get("c1")
+    assert await store.calls.get("c1") == CallRecord(bill=free)
 
 
 async def test_an_external_service_leaves_only_records_here(
@@ -362,7 +358,7 @@ def lose_answers(access: Connection, monkeypatch: pytest.MonkeyPatch, *, heard: 
     monkeypatch.setattr(api, "commit", commit_twice)
 
 
-async def test_a_call_whose_answers_were_lost_is_charged_once(
+async def test_a_call_with_lost_answers_is_charged_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_answers(access, monkeypatch, heard=True)
@@ -374,7 +370,7 @@ async def test_a_call_whose_answers_were_lost_is_charged_once(
     assert await money(store) == (70, 70)
 
 
-async def test_a_cancellation_whose_answer_was_lost_gives_back_once(
+async def test_a_cancellation_with_a_lost_answer_refunds_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)

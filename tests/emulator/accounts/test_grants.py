@@ -1,4 +1,4 @@
-"""Grants and registrations in the database, and what each costs."""
+"""Grants and registrations in Firestore, and the cost of their operations."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ async def store(settings: Settings, meter: Meter) -> AsyncIterator[AccessStore]:
     await connection.aclose()
 
 
-def counted(meter: Meter) -> tuple[int, int, int]:
-    """Documents read, documents written, round trips."""
+def read_costs(meter: Meter) -> tuple[int, int, int]:
+    """Return the numbers of documents read, documents written and round trips."""
     return meter.documents_read, meter.documents_written, meter.round_trips
 
 
-async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
+async def test_a_grant_is_read_as_it_was_stored(store: AccessStore) -> None:
     used = replace(GRANT, generation=3, rotated_at=NOON, ended_at=NOON)
     await store.grants.add(used)
     assert await store.grants.get(GRANT.grant_id) == used
@@ -75,20 +75,18 @@ async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
 
 async def test_a_change_costs_a_read_and_a_write(store: AccessStore, meter: Meter) -> None:
     await store.grants.add(GRANT)
-    before = counted(meter)
+    before = read_costs(meter)
     after = await store.grants.change(GRANT.grant_id, lambda g: g.exchange_code(NOON))
     assert await store.grants.get(GRANT.grant_id) == after
     assert before == (0, 1, 1)
-    assert counted(meter) == (2, 2, 4)
+    assert read_costs(meter) == (2, 2, 4)
 
 
-async def test_a_decision_that_changes_nothing_writes_nothing(
-    store: AccessStore, meter: Meter
-) -> None:
+async def test_a_change_without_effect_writes_nothing(store: AccessStore, meter: Meter) -> None:
     await store.grants.add(GRANT)
     assert await store.grants.change(GRANT.grant_id, lambda grant: grant) == GRANT
     assert await store.grants.change("none", lambda grant: grant) is None
-    assert counted(meter) == (2, 1, 3)
+    assert read_costs(meter) == (2, 1, 3)
 
 
 async def test_a_grant_ends_together_with_its_access_tokens(
@@ -96,9 +94,9 @@ async def test_a_grant_ends_together_with_its_access_tokens(
 ) -> None:
     await store.grants.add(GRANT)
     await store.accounts.credit(GRANT.user_id, 5, NOON)
-    before = counted(meter)
+    before = read_costs(meter)
     await store.grants.change(GRANT.grant_id, lambda grant: grant.end(NOON))
-    assert counted(meter) == (before[0] + 2, before[1] + 2, before[2] + 3)
+    assert read_costs(meter) == (before[0] + 2, before[1] + 2, before[2] + 3)
     account = await store.accounts.get(GRANT.user_id)
     [until] = account.ended_grants.values()
     assert (
@@ -110,25 +108,27 @@ async def test_a_grant_ends_together_with_its_access_tokens(
     assert not account.accepts(NOON, GRANT.grant_id)
 
 
-async def test_of_changes_at_once_each_sees_the_one_before(store: AccessStore) -> None:
+async def test_concurrent_changes_are_all_applied(store: AccessStore) -> None:
     await store.grants.add(GRANT)
-    await asyncio.gather(*(store.grants.change(GRANT.grant_id, _one_more) for _ in range(5)))
+    await asyncio.gather(
+        *(store.grants.change(GRANT.grant_id, _increment_generation) for _ in range(5))
+    )
     grant = await store.grants.get(GRANT.grant_id)
     assert (grant.generation if grant else None) == 5
 
 
-def _one_more(grant: Grant) -> Grant:
+def _increment_generation(grant: Grant) -> Grant:
     return replace(grant, generation=grant.generation + 1)
 
 
-async def test_a_registration_comes_back_as_it_was(store: AccessStore, meter: Meter) -> None:
+async def test_a_registration_is_read_as_it_was_stored(store: AccessStore, meter: Meter) -> None:
     await store.clients.add(CLIENT)
     assert await store.clients.get(CLIENT.client_id) == CLIENT
     assert await store.clients.get("none") is None
-    assert counted(meter) == (2, 1, 3)
+    assert read_costs(meter) == (2, 1, 3)
 
 
-async def test_a_registration_is_kept_only_if_it_is_there(store: AccessStore) -> None:
+async def test_only_an_existing_registration_is_extended(store: AccessStore) -> None:
     later = NOON + timedelta(days=90)
     await store.clients.add(CLIENT)
     await store.clients.extend(CLIENT.client_id, later)

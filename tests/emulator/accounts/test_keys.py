@@ -1,4 +1,4 @@
-"""Access keys in Firestore: found, listed, ended."""
+"""Access keys in Firestore: listing and revocation."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def store(access: Connection) -> AccessStore:
     return AccessStore(access)
 
 
-def made(number: int, user: str = "anna") -> AccessKey:
-    """A key that was made so many minutes after noon; the later it is, the earlier its id."""
+def make_key(number: int, user: str = "anna") -> AccessKey:
+    """Make a key created `number` minutes after noon. Later keys have smaller ids."""
     moment = NOON + timedelta(minutes=number)
     return replace(KEY, key_id=f"{10_000 - number:012}", user_id=user, created_at=moment)
 
@@ -51,12 +51,10 @@ async def add_many(access: Connection, keys: list[AccessKey]) -> None:
     await batch.commit()
 
 
-async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
-    access: Connection, store: AccessStore
-) -> None:
-    """Whatever order their ids are in."""
-    keys = [made(number) for number in range(MAX_LISTED_KEYS)]
-    newest = replace(made(MAX_LISTED_KEYS), key_id="f" * 12)
+async def test_a_long_list_of_keys_omits_the_oldest(access: Connection, store: AccessStore) -> None:
+    """The order of their ids does not matter."""
+    keys = [make_key(number) for number in range(MAX_LISTED_KEYS)]
+    newest = replace(make_key(MAX_LISTED_KEYS), key_id="f" * 12)
     await asyncio.gather(
         *(add_many(access, keys[at : at + 250]) for at in range(0, len(keys), 250))
     )
@@ -67,32 +65,32 @@ async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
     assert listed[-1] == keys[1]
 
 
-async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> None:
-    for key in (made(1), made(3), made(2), made(4, user="ben")):
+async def test_keys_of_a_user_are_listed_newest_first(store: AccessStore) -> None:
+    for key in (make_key(1), make_key(3), make_key(2), make_key(4, user="ben")):
         await store.keys.add(key)
-    assert await store.keys.list_keys("anna") == [made(3), made(2), made(1)]
+    assert await store.keys.list_keys("anna") == [make_key(3), make_key(2), make_key(1)]
 
 
-async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
+async def test_a_key_is_revoked_despite_a_concurrent_change(
     access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.keys.add(KEY)
     api = access.client._firestore_api  # noqa: SLF001 - where the network begins
-    commit, tries = api.commit, []
+    commit, attempts = api.commit, []
 
-    async def refuse_once(**request: Any) -> Any:
-        tries.append(request)
-        if len(tries) == 1:
+    async def abort_once(**request: Any) -> Any:
+        attempts.append(request)
+        if len(attempts) == 1:
             raise Aborted("too much contention")  # type: ignore[no-untyped-call]
         return await commit(**request)
 
-    monkeypatch.setattr(api, "commit", refuse_once)
+    monkeypatch.setattr(api, "commit", abort_once)
     await store.keys.revoke(KEY.key_id, NOON)
     stored = await store.keys.get(KEY.key_id)
     assert stored
     assert stored.revoked_at == NOON
 
 
-async def test_what_is_no_key_is_not_revoked(store: AccessStore) -> None:
+async def test_an_unknown_key_cannot_be_revoked(store: AccessStore) -> None:
     with pytest.raises(NotFound, match="There is no key"):
         await store.keys.revoke(KEY.key_id, NOON)

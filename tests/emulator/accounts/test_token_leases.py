@@ -24,7 +24,7 @@ TWENTY = Rate(20, timedelta(minutes=1))
 
 @pytest.fixture
 def limits(access: Connection, meter: Meter) -> Limits:
-    """The limits, counting what they cost."""
+    """The limits, with a meter of their reads and writes."""
     return AccessStore(access, meter).limits
 
 
@@ -49,13 +49,13 @@ async def test_an_empty_bucket_costs_no_write(limits: Limits, meter: Meter) -> N
     assert meter.documents_written == written
 
 
-async def test_buckets_of_different_callers_do_not_meet(limits: Limits) -> None:
+async def test_different_callers_have_different_buckets(limits: Limits) -> None:
     for _ in range(8):
         await limits.lease("read-1", TWENTY, NOON)
     assert await limits.lease("read-2", TWENTY, NOON) == TokenLease(3, NOON)
 
 
-async def test_leases_at_once_take_no_token_twice(access: Connection) -> None:
+async def test_concurrent_leases_take_no_token_twice(access: Connection) -> None:
     instances = [AccessStore(access).limits for _ in range(10)]
     leases = await asyncio.gather(
         *(instance.lease("read-1", TWENTY, NOON) for instance in instances)

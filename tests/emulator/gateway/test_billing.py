@@ -1,4 +1,4 @@
-"""What calls cost, where the accounts are ours."""
+"""Billing with the gateway's own accounts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def access(project: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def billing(access: Connection, clock: SettableClock) -> LedgerBilling:
-    """Billing by our accounts."""
+    """Billing with the gateway's own accounts."""
     return LedgerBilling(access, clock)
 
 
@@ -59,7 +59,7 @@ async def state(access: Connection) -> PaymentState | None:
     return record.state if record else None
 
 
-async def test_a_call_is_charged_what_it_cost(billing: LedgerBilling, access: Connection) -> None:
+async def test_a_call_is_charged_its_cost(billing: LedgerBilling, access: Connection) -> None:
     reservation = await billing.reserve(BILL)
     assert await billing.settle(reservation, 20, SUCCESS) == 20
     assert await balance(access) == 80
@@ -74,7 +74,7 @@ async def test_a_call_that_has_done_nothing_is_not_charged(
     assert await state(access) == PaymentState.CANCELLED
 
 
-async def test_an_unknown_outcome_keeps_the_money_set_aside(
+async def test_an_unknown_outcome_keeps_the_money_on_hold(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), UNKNOWN)
@@ -84,28 +84,32 @@ async def test_an_unknown_outcome_keeps_the_money_set_aside(
     assert await state(access) is PaymentState.RESERVED
 
 
-async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
+async def test_a_repeated_paid_call_costs_nothing(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
-    again = await billing.reserve(BILL)
-    assert not again.record.is_open
-    assert await billing.settle(again, 30, REPLAYED) == 0
-    await billing.cancel(again, UNKNOWN)
-    await billing.leave_open(again, UNKNOWN)
+    repeated = await billing.reserve(BILL)
+    assert not repeated.record.is_open
+    assert await billing.settle(repeated, 30, REPLAYED) == 0
+    await billing.cancel(repeated, UNKNOWN)
+    await billing.leave_open(repeated, UNKNOWN)
     assert await balance(access) == 70
     assert await state(access) == PaymentState.SETTLED
 
 
-@pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (SUCCESS, 40)])
-async def test_a_call_sent_again_long_after_costs_what_is_done_anew(
-    billing: LedgerBilling, access: Connection, clock: SettableClock, answer: CallEntry, left: int
+@pytest.mark.parametrize(("answer", "expected"), [(REPLAYED, 70), (SUCCESS, 40)])
+async def test_a_call_repeated_much_later_costs_its_new_work(
+    billing: LedgerBilling,
+    access: Connection,
+    clock: SettableClock,
+    answer: CallEntry,
+    expected: int,
 ) -> None:
-    """Answers are kept for days, records for months: a key that outlived its answer is no gift."""
+    """Records outlive answers. A call whose answer has expired runs again and must be paid."""
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
-    assert await balance(access) == left
+    assert await balance(access) == expected
 
 
 async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
@@ -116,7 +120,7 @@ async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
     assert await balance(access) == 70
 
 
-async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
+async def test_concurrent_calls_are_limited_by_the_balance(
     access: Connection, clock: SettableClock
 ) -> None:
     gateways = [LedgerBilling(access, clock) for _ in range(20)]
@@ -125,13 +129,15 @@ async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
         *(gateway.reserve(bill) for gateway, bill in zip(gateways, bills, strict=True)),
         return_exceptions=True,
     )
-    let_in = [answer for answer in answers if isinstance(answer, Reservation)]
+    reservations = [answer for answer in answers if isinstance(answer, Reservation)]
     denied = [answer for answer in answers if isinstance(answer, PaymentRequired)]
-    assert len(let_in) == 3
+    assert len(reservations) == 3
     assert len(denied) == 17
 
 
-async def test_nobody_pays_for_the_anonymous(billing: LedgerBilling, access: Connection) -> None:
+async def test_an_anonymous_call_with_a_price_must_sign_in(
+    billing: LedgerBilling, access: Connection
+) -> None:
     with pytest.raises(Unauthorized, match=r"try_out costs \$0\.00003 per call. Sign in first"):
         await billing.reserve(replace(BILL, user_id=None))
     assert await state(access) is None
@@ -145,7 +151,7 @@ async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
-async def test_a_free_call_that_is_sent_again_keeps_its_record(
+async def test_a_repeated_free_call_keeps_its_record(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.settle(await billing.reserve(FREE), 0, SUCCESS)
@@ -175,10 +181,10 @@ async def test_a_free_call_that_wrote_nothing_leaves_nothing(
     assert await state(access) is None
 
 
-async def test_a_bill_that_cannot_be_written_is_logged_only(
+async def test_a_bill_that_cannot_be_written_is_only_logged(
     billing: LedgerBilling, access: Connection, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Here the account has become nonsense: any error at all is only logged."""
+    """Any error is only logged, such as that of a corrupt account."""
     reservation = await billing.reserve(BILL)
     await access.client.document(f"accounts/{ANNA}").update({"held": "nonsense"})
     assert await billing.settle(reservation, 30, SUCCESS) == 0
@@ -188,7 +194,7 @@ async def test_a_bill_that_cannot_be_written_is_logged_only(
     assert all(ANNA not in line and '"call_id": "c1"' in line for line in lines)
 
 
-def test_arguments_are_told_by_name_and_size_only() -> None:
+def test_arguments_are_recorded_by_name_and_size_only() -> None:
     arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
     expected = {"query": 17, "limit": 2, "(unknown)": 10}
     assert argument_sizes(arguments, {"query": {}, "limit": {}}) == expected

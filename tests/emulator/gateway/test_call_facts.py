@@ -1,4 +1,4 @@
-"""What a tool tells of a call: in the log and the audit, and not to clients."""
+"""Audit facts of a tool are in the log and the audit, and are not sent to clients."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.anyio
 
 WRITING = make_tool("write_down", effect=Effect.WRITE)
 NOTES = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}
-TOLD = Receipt(documents_read=3, task="essay", notes=NOTES)
+RECEIPT_WITH_FACTS = Receipt(documents_read=3, task="essay", notes=NOTES)
 ARGUMENTS = {"idempotency_key": "k"}
 
 
-class Teller:
-    """A dispatcher whose every call comes back with this receipt."""
+class FixedReceipt:
+    """A dispatcher that answers every call with the same receipt."""
 
     def __init__(self, receipt: Receipt) -> None:
-        """Answer with it."""
+        """Answer with this receipt."""
         self._receipt = receipt
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
@@ -48,13 +48,13 @@ class Teller:
         return CallAnswer(result=called, receipt=self._receipt)
 
     async def health(self) -> dict[str, str]:
-        """Say that all is well."""
+        """Report no parts."""
         return {}
 
 
 @pytest.fixture
 async def access(project: str) -> AsyncIterator[Access]:
-    """What decides about callers."""
+    """The access control of the gateway."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
     opened = Access(settings)
     yield opened
@@ -64,9 +64,9 @@ async def access(project: str) -> AsyncIterator[Access]:
 async def line_and_record(
     access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str], user: str = "anna"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the log and the database say of a user's call in the task `thesis`."""
+    """Make a call in the task `thesis`; return its log entry and its record."""
     anna = Visitor(Caller.of(user, task="thesis"), None)
-    await access.pipeline(Teller(receipt)).call(WRITING, ARGUMENTS, anna)
+    await access.pipeline(FixedReceipt(receipt)).call(WRITING, ARGUMENTS, anna)
     [line] = capsys.readouterr().err.splitlines()
     store = AccessStore(access.connection)
     name = call_id(WRITING, ARGUMENTS, anna)
@@ -74,10 +74,10 @@ async def line_and_record(
     return json.loads(line), stored.to_dict() or {}
 
 
-async def test_the_log_and_the_audit_hold_the_facts_and_the_task(
+async def test_the_log_and_the_audit_have_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, record = await line_and_record(access, TOLD, capsys)
+    line, record = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
     assert line["task"] == hash_task("essay", "anna", access.keyring)
     assert line["notes"] == NOTES
     assert record["task"] == "essay"
@@ -94,14 +94,14 @@ async def test_without_facts_the_task_is_that_of_the_credential(
     assert record["notes"] == {}
 
 
-async def test_the_log_holds_no_name_of_a_task(
+async def test_the_log_has_no_name_of_a_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line, _ = await line_and_record(access, TOLD, capsys)
+    line, _ = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
     assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
 
 
-async def test_no_two_tasks_have_one_hash_in_the_log(
+async def test_different_tasks_have_different_hashes_in_the_log(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [
@@ -111,20 +111,20 @@ async def test_no_two_tasks_have_one_hash_in_the_log(
     assert lines[0]["task"] != lines[1]["task"]
 
 
-async def test_the_hash_of_a_task_is_another_under_another_secret(
+async def test_the_hash_of_a_task_depends_on_the_secret(
     access: Access, project: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads the log cannot try names of tasks."""
+    """A reader of the log cannot guess names of tasks."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("t" * 32),))
     other = Access(settings)
-    line, _ = await line_and_record(access, TOLD, capsys)
-    other_line, _ = await line_and_record(other, TOLD, capsys)
+    line, _ = await line_and_record(access, RECEIPT_WITH_FACTS, capsys)
+    other_line, _ = await line_and_record(other, RECEIPT_WITH_FACTS, capsys)
     await other.aclose()
     assert line["task"] != other_line["task"]
 
 
-async def test_clients_do_not_see_what_was_noted() -> None:
-    async with Client(make_server(Teller(TOLD)), mode="2026-07-28") as client:
+async def test_clients_do_not_see_audit_facts() -> None:
+    async with Client(make_server(FixedReceipt(RECEIPT_WITH_FACTS)), mode="2026-07-28") as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         read = await client.read_resource("carrel://book/b")
     for meta in (called.meta, read.meta):

@@ -1,4 +1,4 @@
-"""From a credential to the caller, against the database."""
+"""Identification of callers by their credentials."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def store(access: Access) -> AccessStore:
     return AccessStore(access.connection)
 
 
-async def key_of(
+async def create_key(
     access: Access,
     user: str,
     *,
@@ -62,23 +62,23 @@ async def key_of(
     return text, key
 
 
-async def caller_with(access: Access, text: str, identity: str | None = None) -> Caller:
+async def identify_caller(access: Access, text: str, identity: str | None = None) -> Caller:
     visitor = await access.callers.identify(Credential(text, identity), ADDRESS)
     assert visitor.rate_limit_key == f"user:{visitor.caller.user_id}"
     return visitor.caller
 
 
-async def test_a_key_decides_the_user_and_what_they_may_do(access: Access) -> None:
-    text, _ = await key_of(access, "anna", scopes=frozenset({Scope.READ}))
-    caller = await caller_with(access, text)
+async def test_a_key_decides_the_user_and_the_scopes(access: Access) -> None:
+    text, _ = await create_key(access, "anna", scopes=frozenset({Scope.READ}))
+    caller = await identify_caller(access, text)
     assert caller.user_id == "anna"
     assert caller.tier == Tier.REGISTERED
     assert caller.scopes == frozenset({Scope.READ})
 
 
 async def test_the_part_before_a_key_names_a_task_not_a_user(access: Access) -> None:
-    text, _ = await key_of(access, "anna")
-    caller = await caller_with(access, text, "ben@example.com")
+    text, _ = await create_key(access, "anna")
+    caller = await identify_caller(access, text, "ben@example.com")
     assert caller.user_id == "anna"
     assert caller.task
     assert caller.task.startswith("ben-example-com")
@@ -94,31 +94,31 @@ async def test_a_key_of_another_deployment_is_not_valid(access: Access, project:
     other = Access(
         Settings(google_cloud_project=project, access_secrets=[SecretStr("t" * 32)]), access.clock
     )
-    text, _ = await key_of(access, "anna")
+    text, _ = await create_key(access, "anna")
     with pytest.raises(Unauthorized):
         await other.callers.verify_key(text)
 
 
 async def test_a_revoked_key_is_not_valid(access: Access, store: AccessStore) -> None:
-    text, key = await key_of(access, "anna")
-    assert await caller_with(access, text)
+    text, key = await create_key(access, "anna")
+    assert await identify_caller(access, text)
     await store.keys.revoke(key.key_id, NOON)
     with pytest.raises(Unauthorized, match="revoked"):
-        await caller_with(access, text)
+        await identify_caller(access, text)
 
 
 async def test_an_expired_key_is_not_valid(access: Access, time: SettableClock) -> None:
-    text, _ = await key_of(access, "anna", expires_at=NOON + timedelta(days=1))
-    assert await caller_with(access, text)
+    text, _ = await create_key(access, "anna", expires_at=NOON + timedelta(days=1))
+    assert await identify_caller(access, text)
     time.now += timedelta(days=1)
     with pytest.raises(Unauthorized, match="expired"):
-        await caller_with(access, text)
+        await identify_caller(access, text)
 
 
-async def test_another_text_with_the_id_of_a_key_is_not_valid(
+async def test_a_text_that_does_not_match_the_key_is_not_valid(
     access: Access, store: AccessStore
 ) -> None:
-    text, key = await key_of(access, "anna")
+    text, key = await create_key(access, "anna")
     other, _ = new_key(access.keyring, "ben", "x", FULL_ACCESS, created_at=NOON)
     await store.database.commit(
         [
@@ -129,53 +129,51 @@ async def test_another_text_with_the_id_of_a_key_is_not_valid(
         ]
     )
     with pytest.raises(Unauthorized):
-        await caller_with(access, text)
+        await identify_caller(access, text)
 
 
 async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
     access: Access, store: AccessStore, time: SettableClock
 ) -> None:
-    text, _ = await key_of(access, "anna")
+    text, _ = await create_key(access, "anna")
     token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
-    others, _ = await key_of(access, "ben")
+    others, _ = await create_key(access, "ben")
     for credential in (text, token, others):
-        assert await caller_with(access, credential)
+        assert await identify_caller(access, credential)
     time.now += timedelta(minutes=1)
     await store.accounts.revoke("anna", time.now)
     for credential in (text, token):
         with pytest.raises(Unauthorized):
-            await caller_with(access, credential)
-    assert await caller_with(access, others)
+            await identify_caller(access, credential)
+    assert await identify_caller(access, others)
 
 
 async def test_a_key_made_after_the_user_was_revoked_is_valid(
     access: Access, store: AccessStore
 ) -> None:
     await store.accounts.revoke("anna", NOON - timedelta(seconds=1))
-    text, _ = await key_of(access, "anna")
-    assert await caller_with(access, text)
+    text, _ = await create_key(access, "anna")
+    assert await identify_caller(access, text)
 
 
-async def test_a_tokens_sign_in_that_was_ended_takes_the_token_with_it(
-    access: Access, store: AccessStore
-) -> None:
+async def test_a_token_ends_with_its_sign_in(access: Access, store: AccessStore) -> None:
     one, other = (
         access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id=grant)
         for grant in ("g-1", "g-2")
     )
     await store.database.commit([await store.accounts.end_grant_write("anna", "g-1")])
     with pytest.raises(Unauthorized, match="has ended"):
-        await caller_with(access, one)
-    assert await caller_with(access, other)
+        await identify_caller(access, one)
+    assert await identify_caller(access, other)
 
 
 async def test_a_keys_last_use_is_written_once_an_hour(
     access: Access, store: AccessStore, time: SettableClock
 ) -> None:
-    text, key = await key_of(access, "anna")
+    text, key = await create_key(access, "anna")
     for minutes in (0, 30, 90):
         time.now = NOON + timedelta(minutes=minutes)
-        await caller_with(access, text)
+        await identify_caller(access, text)
     stored = await store.keys.get(key.key_id)
     assert stored
     assert stored.used_at == NOON + timedelta(minutes=90)
@@ -184,7 +182,7 @@ async def test_a_keys_last_use_is_written_once_an_hour(
 async def test_concurrent_calls_with_a_key_write_its_use_once(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, _ = await key_of(access, "anna")
+    text, _ = await create_key(access, "anna")
     api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
     commit, commits = api.commit, []
 
@@ -193,18 +191,18 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
         return await commit(**request)
 
     monkeypatch.setattr(api, "commit", count)
-    await asyncio.gather(*(caller_with(access, text) for _ in range(30)))
+    await asyncio.gather(*(identify_caller(access, text) for _ in range(30)))
     assert len(commits) == 1
 
 
 @pytest.mark.parametrize("error", [Aborted, NotFound, ServiceUnavailable, RuntimeError])
-async def test_a_key_is_valid_though_its_use_cannot_be_stored(
+async def test_a_key_is_valid_if_its_use_cannot_be_stored(
     access: Access,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     error: Callable[[str], Exception],
 ) -> None:
-    text, _ = await key_of(access, "anna")
+    text, _ = await create_key(access, "anna")
     api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
 
     async def break_down(**_request: Any) -> Any:
@@ -212,16 +210,16 @@ async def test_a_key_is_valid_though_its_use_cannot_be_stored(
 
     monkeypatch.setattr(api, "commit", break_down)
     for _ in range(2):
-        assert (await caller_with(access, text)).user_id == "anna"
+        assert (await identify_caller(access, text)).user_id == "anna"
     assert capfd.readouterr().err.count("key_use_not_noted") == 1
 
 
-async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
+async def test_a_caller_without_a_credential_must_sign_in(access: Access) -> None:
     with pytest.raises(Unauthorized, match="Sign in first"):
         await access.callers.identify(None, ADDRESS)
 
 
-async def test_with_public_access_strangers_are_counted_by_address() -> None:
+async def test_anonymous_callers_are_limited_by_address() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], public_access=True)
     visitor = await Access(settings).callers.identify(None, ADDRESS)
     assert visitor.caller == Caller()
@@ -237,12 +235,12 @@ async def test_the_local_user_needs_no_credential_and_has_no_limits() -> None:
     assert visitor.rate_limit_key is None
 
 
-async def test_on_a_laptop_a_credential_is_verified_all_the_same() -> None:
+async def test_a_local_gateway_verifies_credentials() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
     with pytest.raises(Unauthorized):
         await Access(settings).callers.identify(Credential("nonsense"), ADDRESS)
 
 
-def test_a_local_user_anywhere_but_on_loopback_is_refused() -> None:
+def test_a_local_user_needs_a_loopback_url() -> None:
     with pytest.raises(InvalidInput, match="LOCAL_USER opens everything"):
         Settings(local_user="local", public_url="https://carrel.example")

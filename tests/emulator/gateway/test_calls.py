@@ -1,4 +1,4 @@
-"""Calls on their way to a tool, as the gateway's own access lets them through."""
+"""Calls through the gateway's own access control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRICED = make_tool("look_up", price=1_000)
 
 @pytest.fixture
 async def access(project: str) -> AsyncIterator[Access]:
-    """What decides about callers, at noon."""
+    """The access control of the gateway, at noon."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
     opened = Access(settings, SettableClock(NOON))
     yield opened
@@ -38,11 +38,11 @@ async def access(project: str) -> AsyncIterator[Access]:
 
 @pytest.fixture
 def dispatcher() -> FakeDispatcher:
-    """Answers all calls."""
+    """A dispatcher that answers all calls."""
     return FakeDispatcher(lambda *_: {})
 
 
-async def test_a_call_is_written_down_by_the_gateways_clock(
+async def test_a_call_is_recorded_with_the_gateways_clock(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna, arguments = Visitor(Caller.of("anna"), None), {"idempotency_key": "k"}
@@ -54,7 +54,7 @@ async def test_a_call_is_written_down_by_the_gateways_clock(
     assert record.bill.entry.outcome == "ok"
 
 
-async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
+async def test_an_anonymous_call_with_a_price_must_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     stranger = Visitor(Caller(), None)
@@ -65,7 +65,7 @@ async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
     assert dispatcher.calls == []
 
 
-async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
+async def test_a_user_without_funds_is_not_asked_to_sign_in(
     access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)

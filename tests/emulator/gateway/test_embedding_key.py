@@ -1,4 +1,4 @@
-"""From the key that a caller shows to the tool that embeds with it, and nowhere else."""
+"""The key of a caller is passed to the tool that embeds with it, and nowhere else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ADDRESS = "1.2.3.4"
-CALLERS = {
+CALLER_KEY_SETTINGS = {
     "embedding_provider": "openai",
     "openai_key_of_caller": True,
     "openai_api_key": SecretStr("of the deployment"),
@@ -36,37 +36,37 @@ TOOL = make_tool("try_out")
 
 
 @asynccontextmanager
-async def opened(project: str, **settings: Any) -> AsyncIterator[Access]:
-    """What decides about callers."""
+async def open_access(project: str, **settings: Any) -> AsyncIterator[Access]:
+    """Open the access control of the gateway."""
     secrets = (SecretStr("s" * 32),)
     access = Access(Settings(google_cloud_project=project, access_secrets=secrets, **settings))
     yield access
     await access.aclose()
 
 
-async def key_of(access: Access) -> str:
-    """The text of a key of Anna's."""
+async def create_key(access: Access) -> str:
+    """Create a key of Anna and return its text."""
     text, key = new_key(access.keyring, "anna", "laptop", FULL_ACCESS, created_at=access.clock())
     await AccessStore(access.connection).keys.add(key)
     return text
 
 
-async def visitor_with(access: Access, text: str, task: str | None = None) -> Visitor:
+async def identify_visitor(access: Access, text: str, task: str | None = None) -> Visitor:
     return await access.callers.identify(Credential(text, task), ADDRESS)
 
 
-async def test_a_key_that_holds_is_the_key_to_embed_with(project: str) -> None:
-    async with opened(project, **CALLERS) as access:
-        text = await key_of(access)
+async def test_a_valid_key_is_the_embedding_key(project: str) -> None:
+    async with open_access(project, **CALLER_KEY_SETTINGS) as access:
+        text = await create_key(access)
         for task in (None, "thesis"):
-            visitor = await visitor_with(access, text, task)
+            visitor = await identify_visitor(access, text, task)
             assert visitor.embedding_key
             assert visitor.embedding_key.get_secret_value() == text
             assert text not in f"{visitor} {visitor!r}"
 
 
-async def test_who_signs_in_has_no_key_and_neither_has_a_stranger(project: str) -> None:
-    async with opened(project, public_access=True, **CALLERS) as access:
+async def test_callers_without_a_key_have_no_embedding_key(project: str) -> None:
+    async with open_access(project, public_access=True, **CALLER_KEY_SETTINGS) as access:
         token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
         for credential in (Credential(token), None):
             visitor = await access.callers.identify(credential, ADDRESS)
@@ -81,11 +81,11 @@ async def test_who_signs_in_has_no_key_and_neither_has_a_stranger(project: str) 
         {"embedding_provider": "vertex", "openai_key_of_caller": True},
     ],
 )
-async def test_unless_configured_no_key_is_passed_on(
+async def test_no_key_is_passed_on_unless_configured(
     project: str, settings: dict[str, Any]
 ) -> None:
-    async with opened(project, **settings) as access:
-        visitor = await visitor_with(access, await key_of(access))
+    async with open_access(project, **settings) as access:
+        visitor = await identify_visitor(access, await create_key(access))
         with ToolServer() as server:
             await send(access, server.url, visitor)
     assert visitor.embedding_key is None
@@ -93,7 +93,7 @@ async def test_unless_configured_no_key_is_passed_on(
 
 
 async def send(access: Access, url: str, visitor: Visitor) -> None:
-    """Call a tool whose function is there."""
+    """Call a tool whose function has this URL."""
     dispatcher = HttpDispatcher({TOOL.name: url})
     await access.pipeline(dispatcher).call(TOOL, {}, visitor)
     await dispatcher.aclose()
@@ -102,13 +102,13 @@ async def send(access: Access, url: str, visitor: Visitor) -> None:
 @pytest.mark.parametrize(
     "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["well", "broken", "cut"]
 )
-async def test_a_tools_function_is_sent_the_key_and_the_log_never(
+async def test_a_key_is_sent_to_the_function_and_never_logged(
     project: str, capfd: pytest.CaptureFixture[str], reply: Reply
 ) -> None:
-    async with opened(project, **CALLERS) as access:
-        text = await key_of(access)
+    async with open_access(project, **CALLER_KEY_SETTINGS) as access:
+        text = await create_key(access)
         with ToolServer(reply) as server:
-            await send(access, server.url, await visitor_with(access, text))
+            await send(access, server.url, await identify_visitor(access, text))
     assert json.loads(server.bodies[0])["embedding_key"] == text
     logged = capfd.readouterr().err
     assert '"message": "tool_call"' in logged

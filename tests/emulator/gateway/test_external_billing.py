@@ -1,4 +1,4 @@
-"""A billing service outside: what it is asked, and what becomes of its failures."""
+"""External billing: the requests to the service, and the handling of its failures."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of our records."""
+    """The database of the gateway's records."""
     connection = Connection(project, "access")
     yield connection
     await connection.aclose()
@@ -68,7 +68,7 @@ async def access(project: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def service() -> Iterator[FakeBilling]:
-    """The billing service."""
+    """A fake billing service."""
     with FakeBilling() as running:
         yield running
 
@@ -77,16 +77,16 @@ def service() -> Iterator[FakeBilling]:
 async def billing(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> AsyncIterator[ExternalBilling]:
-    """Billing by the service."""
-    async with billing_at(service.url, access, clock) as opened:
+    """Billing with that service."""
+    async with open_billing(service.url, access, clock) as opened:
         yield opened
 
 
 @asynccontextmanager
-async def billing_at(
+async def open_billing(
     url: str, access: Connection, clock: SettableClock, *, seconds: float = 60.0
 ) -> AsyncIterator[ExternalBilling]:
-    """Billing by the service at an address."""
+    """Open billing with the service at a URL."""
     opened = ExternalBilling(url, SecretStr(TOKEN), access, clock, timeout=seconds)
     yield opened
     await opened.aclose()
@@ -112,7 +112,7 @@ async def test_a_call_is_reserved_and_settled_at_the_service(
     assert await state(access) is PaymentState.SETTLED
 
 
-async def test_the_service_is_asked_in_its_own_terms(
+async def test_requests_have_the_documented_form(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 20, SUCCESS)
@@ -133,7 +133,7 @@ async def test_the_service_is_asked_in_its_own_terms(
     assert first.authorization == f"Bearer {TOKEN}"
 
 
-async def test_a_call_that_has_done_nothing_is_given_back(
+async def test_a_cancelled_call_is_refunded(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
@@ -142,7 +142,7 @@ async def test_a_call_that_has_done_nothing_is_given_back(
     assert await state(access) is PaymentState.CANCELLED
 
 
-async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
+async def test_a_call_repeated_after_a_cancel_has_a_new_id(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
@@ -151,7 +151,7 @@ async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
     assert keys(service.asked) == ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"]
 
 
-async def test_an_unknown_outcome_tells_the_service_nothing(
+async def test_an_unknown_outcome_sends_no_request(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), FAILED)
@@ -159,7 +159,7 @@ async def test_an_unknown_outcome_tells_the_service_nothing(
     assert await state(access) is PaymentState.RESERVED
 
 
-async def test_an_unknown_outcome_sent_again_is_charged_once(
+async def test_a_repeated_unknown_outcome_is_charged_once(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.leave_open(await billing.reserve(BILL), FAILED)
@@ -169,7 +169,7 @@ async def test_an_unknown_outcome_sent_again_is_charged_once(
     assert service.holds == {}
 
 
-async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
+async def test_a_repeated_paid_call_sends_no_request(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
@@ -177,7 +177,7 @@ async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
     assert service.operations == ["reserve", "settle"]
 
 
-async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
+async def test_a_stored_answer_of_a_paid_call_costs_nothing(
     billing: ExternalBilling, service: FakeBilling, clock: SettableClock
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
@@ -187,11 +187,11 @@ async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
     assert service.holds == {}
 
 
-async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
+async def test_concurrent_repeats_at_two_gateways_are_charged_once(
     service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
     async def run() -> None:
-        async with billing_at(service.url, access, clock) as gateway:
+        async with open_billing(service.url, access, clock) as gateway:
             await gateway.settle(await gateway.reserve(BILL), 30, SUCCESS)
 
     await asyncio.gather(run(), run())
@@ -199,7 +199,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
     assert service.balance == 970
 
 
-async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
+async def test_a_failed_repeat_keeps_the_hold_of_a_good_one(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)
@@ -209,7 +209,7 @@ async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
     assert service.holds == {}
 
 
-async def test_a_free_call_asks_the_service_nothing(
+async def test_a_free_call_sends_no_request(
     billing: ExternalBilling, service: FakeBilling, access: Connection
 ) -> None:
     free = replace(BILL, price=0, writes=True)
@@ -231,29 +231,36 @@ async def test_a_user_who_cannot_pay_can_pay_later(
     assert await billing.settle(await billing.reserve(BILL), 30, SUCCESS) == 30
 
 
-@pytest.mark.parametrize("stumble", [BROKEN, DROPPED, DONE_AND_DROPPED])
-async def test_a_stumble_of_the_service_is_no_failure_and_charges_once(
-    billing: ExternalBilling, service: FakeBilling, stumble: Reply
+@pytest.mark.parametrize("failure", [BROKEN, DROPPED, DONE_AND_DROPPED])
+async def test_a_single_failure_is_retried_and_charged_once(
+    billing: ExternalBilling, service: FakeBilling, failure: Reply
 ) -> None:
-    service.script.append(stumble)
+    service.script.append(failure)
     reservation = await billing.reserve(BILL)
-    service.script.append(stumble)
+    service.script.append(failure)
     assert await billing.settle(reservation, 30, SUCCESS) == 30
     assert service.spent == 30
     assert service.balance == 970
     assert keys(service.asked) == ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2
 
 
-DOWN = [
+OUTAGES = [
     (BROKEN, BROKEN),
     (DROPPED, DROPPED),
     (BROKEN, DROPPED),
     (DROPPED, BROKEN),
 ]
-NONSENSE = [(GARBAGE,), (DEEP,), (OTHER_STATE,), (MOVED,), (Reply(body=b""),), (Reply(204, b""),)]
+INVALID_ANSWERS = [
+    (GARBAGE,),
+    (DEEP,),
+    (OTHER_STATE,),
+    (MOVED,),
+    (Reply(body=b""),),
+    (Reply(204, b""),),
+]
 
 
-@pytest.mark.parametrize("script", [*DOWN, *NONSENSE])
+@pytest.mark.parametrize("script", [*OUTAGES, *INVALID_ANSWERS])
 async def test_an_invalid_answer_of_the_service_is_unavailable(
     billing: ExternalBilling, service: FakeBilling, script: tuple[Reply, ...]
 ) -> None:
@@ -261,7 +268,7 @@ async def test_an_invalid_answer_of_the_service_is_unavailable(
     with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
         await billing.reserve(BILL)
     assert len(service.asked) == len(script)
-    assert says_nothing_of(service, caught.value)
+    assert hides_service(service, caught.value)
 
 
 async def test_a_service_that_is_slow_is_unavailable(
@@ -269,7 +276,7 @@ async def test_a_service_that_is_slow_is_unavailable(
 ) -> None:
     service.script.append(SLOW)
     service.on_hang = partial(monotonic.turn_soon, 60)
-    async with billing_at(service.url, access, clock) as billing:
+    async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
             await billing.reserve(BILL)
     assert len(service.asked) == 1
@@ -279,7 +286,7 @@ async def test_a_service_that_is_slow_is_unavailable(
 async def test_an_unreachable_service_is_unavailable(
     access: Connection, clock: SettableClock
 ) -> None:
-    async with billing_at(f"http://127.0.0.1:{free_port()}", access, clock) as billing:
+    async with open_billing(f"http://127.0.0.1:{free_port()}", access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached"):
             await billing.reserve(BILL)
 
@@ -288,18 +295,18 @@ async def test_an_unreachable_service_is_unavailable(
     ("header", "wait"),
     [("17", 17), ("0", 1), ("999999", 3_600), ("9" * 30, 5), ("-3", 5), ("soon", 5), ("²", 5)],
 )
-async def test_a_service_that_is_busy_says_when_to_come_again(
+async def test_a_busy_service_says_when_to_retry(
     billing: ExternalBilling, service: FakeBilling, header: str, wait: int
 ) -> None:
     service.script.append(Reply(429, headers={"Retry-After": header}))
     with pytest.raises(Unavailable, match=f"busy. Try again in {wait} s") as caught:
         await billing.reserve(BILL)
     assert caught.value.retry_after == wait
-    assert says_nothing_of(service, caught.value)
+    assert hides_service(service, caught.value)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
-async def test_a_service_that_refuses_our_request_is_a_fault_of_ours(
+async def test_a_rejected_request_is_a_platform_fault(
     billing: ExternalBilling,
     service: FakeBilling,
     status: int,
@@ -308,7 +315,7 @@ async def test_a_service_that_refuses_our_request_is_a_fault_of_ours(
     service.script.append(Reply(status))
     with pytest.raises(PlatformFault) as caught:
         await billing.reserve(BILL)
-    assert says_nothing_of(service, caught.value)
+    assert hides_service(service, caught.value)
     logged = json.loads(capfd.readouterr().err)
     assert logged["message"] == "billing_refused"
     assert logged["status"] == status
@@ -318,19 +325,19 @@ async def test_a_rejection_leaks_nothing(billing: ExternalBilling, service: Fake
     service.script.append(DENIED)
     with pytest.raises(PaymentRequired) as caught:
         await billing.reserve(BILL)
-    assert says_nothing_of(service, caught.value)
+    assert hides_service(service, caught.value)
 
 
-async def test_a_reservation_that_was_not_heard_of_is_found_again(
+async def test_a_reservation_with_a_lost_answer_is_found_again(
     service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
-    """The service had set the money aside: the same call, sent again, takes no more of it."""
+    """The service has reserved the money, so a repeated call reserves no more."""
     service.script.append(replace(SLOW, done=True))
     service.on_hang = partial(monotonic.turn_soon, 60)
-    async with billing_at(service.url, access, clock) as billing:
+    async with open_billing(service.url, access, clock) as billing:
         with pytest.raises(Unavailable):
             await billing.reserve(BILL)
-    async with billing_at(service.url, access, clock) as billing:
+    async with open_billing(service.url, access, clock) as billing:
         await billing.settle(await billing.reserve(BILL), 30, SUCCESS)
     assert service.spent == 30
     assert service.balance == 970
@@ -338,7 +345,7 @@ async def test_a_reservation_that_was_not_heard_of_is_found_again(
 
 
 @pytest.mark.parametrize("script", [(BROKEN, BROKEN), (GARBAGE,), (Reply(404),), (DENIED,)])
-async def test_a_call_that_was_done_fails_by_no_failure_to_settle_it(
+async def test_a_failure_to_settle_does_not_fail_the_call(
     billing: ExternalBilling,
     service: FakeBilling,
     access: Connection,
@@ -359,7 +366,7 @@ async def test_a_call_that_was_done_fails_by_no_failure_to_settle_it(
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
 
 
-async def test_a_failure_to_cancel_fails_nothing(
+async def test_a_failure_to_cancel_is_only_logged(
     billing: ExternalBilling, service: FakeBilling, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reservation = await billing.reserve(BILL)
@@ -384,7 +391,7 @@ async def test_a_failing_service_opens_the_circuit_breaker(
 
 
 @pytest.mark.parametrize("answer", [DENIED, Reply(429), Reply(404)])
-async def test_a_service_that_refuses_is_well(
+async def test_a_rejection_does_not_open_the_circuit_breaker(
     service: FakeBilling, access: Connection, clock: SettableClock, answer: Reply
 ) -> None:
     breaker = CircuitBreaker("The billing service", failures=2)
@@ -397,10 +404,10 @@ async def test_a_service_that_refuses_is_well(
     await billing.aclose()
 
 
-async def test_a_caller_who_leaves_says_nothing_of_the_service(
+async def test_a_cancelled_call_does_not_count_as_a_failure(
     service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
-    """Nor does the one who leaves as the probe keep all others out."""
+    """A cancelled call counts as no failure, and a cancelled probe does not block later calls."""
     seconds = [0.0]
     breaker = CircuitBreaker("The billing service", clock=lambda: seconds[0], failures=1)
     service.script.extend([GARBAGE, SLOW])
@@ -418,7 +425,7 @@ async def test_a_caller_who_leaves_says_nothing_of_the_service(
     await billing.aclose()
 
 
-def says_nothing_of(service: FakeBilling, error: CarrelError) -> bool:
-    """Whether an error tells nothing of the service's answer or address."""
+def hides_service(service: FakeBilling, error: CarrelError) -> bool:
+    """Return whether an error discloses nothing of the service's answer and address."""
     text = json.dumps(error.to_wire())
     return all(secret not in text for secret in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))

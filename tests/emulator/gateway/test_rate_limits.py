@@ -1,4 +1,4 @@
-"""How often callers may call, through one instance and through many."""
+"""Rate limits of callers, with one and with several instances."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LAPTOP = Visitor(Caller.of("local"), None)
 
 
 class Buckets:
-    """What `Limits` does in Firestore, in memory, one lease after another."""
+    """An in-memory substitute for `Limits`."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, TokenBucket] = {}
@@ -68,14 +68,14 @@ def clock() -> SettableClock:
 async def instance(
     settings: Settings, clock: SettableClock
 ) -> AsyncIterator[Callable[[], CallLimits]]:
-    """Makes gateways over one database."""
+    """A function that makes instances with one database."""
     connection = Connection(settings.google_cloud_project, settings.access_database)
     yield lambda: CallLimits(settings, connection, clock)
     await connection.aclose()
 
 
-async def passed(limits: CallLimits, visitor: Visitor, effect: Effect, calls: int) -> int:
-    """How many of so many calls at once are let through."""
+async def count_accepted(limits: CallLimits, visitor: Visitor, effect: Effect, calls: int) -> int:
+    """Make concurrent calls and return the number of accepted ones."""
     answers = await asyncio.gather(
         *(limits.take(visitor, effect) for _ in range(calls)), return_exceptions=True
     )
@@ -86,20 +86,20 @@ async def passed(limits: CallLimits, visitor: Visitor, effect: Effect, calls: in
 async def test_each_class_of_calls_has_its_limit(instance: Callable[[], CallLimits]) -> None:
     limits = instance()
     cases = [(ANNA, Effect.READ), (ANNA, Effect.WRITE), (ANNA, Effect.DESTROY), (BEN, Effect.READ)]
-    assert [await passed(limits, *case, 70) for case in cases] == [60, 20, 0, 60]
+    assert [await count_accepted(limits, *case, 70) for case in cases] == [60, 20, 0, 60]
 
 
-async def test_who_did_not_sign_in_has_one_limit_for_all_by_address(
+async def test_anonymous_callers_have_one_limit_by_address(
     instance: Callable[[], CallLimits],
 ) -> None:
     limits = instance()
-    assert await passed(limits, STRANGER, Effect.READ, 9) == 9
-    assert await passed(limits, STRANGER, Effect.WRITE, 9) == 1
-    assert await passed(limits, NEIGHBOUR, Effect.READ, 1) == 1
+    assert await count_accepted(limits, STRANGER, Effect.READ, 9) == 9
+    assert await count_accepted(limits, STRANGER, Effect.WRITE, 9) == 1
+    assert await count_accepted(limits, NEIGHBOUR, Effect.READ, 1) == 1
 
 
-async def test_on_a_laptop_nobody_counts(instance: Callable[[], CallLimits]) -> None:
-    assert await passed(instance(), LAPTOP, Effect.WRITE, 500) == 500
+async def test_a_local_gateway_has_no_limits(instance: Callable[[], CallLimits]) -> None:
+    assert await count_accepted(instance(), LAPTOP, Effect.WRITE, 500) == 500
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ async def test_on_a_laptop_nobody_counts(instance: Callable[[], CallLimits]) -> 
         (STRANGER, Effect.READ, "anonymous", "10 calls without signing in per minute.", 6),
     ],
 )
-async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR0913, PLR0917
+async def test_a_rejection_names_the_limit_and_the_delay(  # noqa: PLR0913, PLR0917
     instance: Callable[[], CallLimits],
     visitor: Visitor,
     effect: Effect,
@@ -125,51 +125,55 @@ async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR
     wait: int,
 ) -> None:
     limits = instance()
-    await passed(limits, visitor, effect, 60)
+    await count_accepted(limits, visitor, effect, 60)
     with pytest.raises(RateLimited, match=f"Rate limit reached: {message}") as caught:
         await limits.take(visitor, effect)
     assert caught.value.details == {"limit": kind}
     assert caught.value.retry_after == wait
 
 
-async def test_who_waits_as_long_as_told_is_let_through(
+async def test_a_call_after_the_delay_is_accepted(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     limits = instance()
-    await passed(limits, ANNA, Effect.WRITE, 20)
+    await count_accepted(limits, ANNA, Effect.WRITE, 20)
     clock.now += timedelta(seconds=2)
-    assert await passed(limits, ANNA, Effect.WRITE, 1) == 0
+    assert await count_accepted(limits, ANNA, Effect.WRITE, 1) == 0
     clock.now += timedelta(seconds=1)
-    assert await passed(limits, ANNA, Effect.WRITE, 2) == 1
+    assert await count_accepted(limits, ANNA, Effect.WRITE, 2) == 1
 
 
-async def test_logins_and_registrations_are_counted_by_address(
+async def test_logins_and_registrations_are_limited_by_address(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     limits = instance()
 
-    async def let_in(kind: str, address: str) -> int:
+    async def count_accepted_attempts(kind: str, address: str) -> int:
         attempts = (limits.take_for_address(kind, address) for _ in range(30))
         answers = await asyncio.gather(*attempts, return_exceptions=True)
         return answers.count(None)
 
-    assert [await let_in(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)] == [10, 20]
-    assert await let_in(LOGINS, "2001:db8::/64") == 10
+    assert [
+        await count_accepted_attempts(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)
+    ] == [10, 20]
+    assert await count_accepted_attempts(LOGINS, "2001:db8::/64") == 10
     with pytest.raises(RateLimited, match="10 sign-in attempts per 10 minutes from one address"):
         await limits.take_for_address(LOGINS, "192.0.2.1")
     clock.now += timedelta(minutes=10)
-    assert [await let_in(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)] == [10, 3]
+    assert [
+        await count_accepted_attempts(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)
+    ] == [10, 3]
 
 
 async def test_many_instances_together_keep_the_limit(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
-    """All at once, then a minute later again: N + N * T and a block per instance."""
+    """At most N + N * T calls and a block per instance are accepted in T minutes."""
     instances = [instance() for _ in range(5)]
     rounds = []
     for _ in range(3):
         counts = await asyncio.gather(
-            *(passed(instance, ANNA, Effect.READ, 40) for instance in instances)
+            *(count_accepted(instance, ANNA, Effect.READ, 40) for instance in instances)
         )
         rounds.append(sum(counts))
         clock.now += MINUTE
@@ -179,15 +183,15 @@ async def test_many_instances_together_keep_the_limit(
 async def test_an_instance_spends_its_lease_of_an_empty_bucket(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
-    """This is the block per instance of the guarantee."""
+    """The guarantee allows one block per instance."""
     one, other = instance(), instance()
-    assert await passed(one, ANNA, Effect.READ, 1) == 1
+    assert await count_accepted(one, ANNA, Effect.READ, 1) == 1
     clock.now += MINUTE
-    assert await passed(other, ANNA, Effect.READ, 70) == 60
-    assert await passed(one, ANNA, Effect.READ, 70) == 9
+    assert await count_accepted(other, ANNA, Effect.READ, 70) == 60
+    assert await count_accepted(one, ANNA, Effect.READ, 70) == 9
 
 
-async def test_calls_at_once_share_a_lease(clock: SettableClock) -> None:
+async def test_concurrent_calls_share_a_lease(clock: SettableClock) -> None:
     store = Buckets()
     buckets = LeasedBuckets(store.lease, clock)
     waits = await asyncio.gather(*(buckets.take("a", Rate(60, MINUTE)) for _ in range(10)))
@@ -206,7 +210,7 @@ async def test_a_flood_costs_the_database_nothing(clock: SettableClock) -> None:
     assert store.leases == 7
 
 
-async def test_a_lease_that_lies_idle_is_given_up(clock: SettableClock) -> None:
+async def test_an_idle_lease_expires(clock: SettableClock) -> None:
     store = Buckets()
     buckets = LeasedBuckets(store.lease, clock)
     for pause in (IDLE_TIMEOUT, IDLE_TIMEOUT, IDLE_TIMEOUT + timedelta(seconds=1)):
@@ -256,15 +260,15 @@ STEPS = st.lists(
 async def test_no_interleaving_of_instances_breaks_the_guarantee(
     capacity: int, steps: list[tuple[float, list[int]]]
 ) -> None:
-    """In any T minutes: N + N * T, and a block per instance."""
+    """At most N + N * T calls and a block per instance are accepted in any T minutes."""
     clock, store, rate = SettableClock(NOON), Buckets(), Rate(capacity, MINUTE)
     instances = [LeasedBuckets(store.lease, clock) for _ in range(4)]
-    let_through: list[datetime] = []
+    accepted_at: list[datetime] = []
     for pause, calls in steps:
         clock.now += timedelta(seconds=pause)
         waits = await asyncio.gather(*(instances[index].take("a", rate) for index in calls))
         assert all(wait is None or wait > timedelta(0) for wait in waits)
-        let_through += [clock.now] * waits.count(None)
-    for first, start in enumerate(let_through):
-        for count, end in enumerate(let_through[first:], start=1):
+        accepted_at += [clock.now] * waits.count(None)
+    for first, start in enumerate(accepted_at):
+        for count, end in enumerate(accepted_at[first:], start=1):
             assert count <= capacity * (1 + (end - start) / MINUTE) + 4 * rate.block_size

@@ -34,23 +34,23 @@ NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
 INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
 LISTED = Links(items="books", uri=BOOK.uri, name="title", listed=True)
 
-both_eras = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
+both_modes = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
 
 
 def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError((tool, arguments))
 
 
-async def refused(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPError:
-    """The error of a read."""
+async def read_error(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPError:
+    """Read a resource, and return the error."""
     async with Client(make_server(dispatcher), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource(uri)
     return caught.value
 
 
-@both_eras
-async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) -> None:
+@both_modes
+async def test_a_resource_is_its_tools_result_as_compact_json(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda _, arguments: {**arguments, "title": "Käse"})
     async with Client(make_server(dispatcher), mode=mode) as client:
         read = await client.read_resource("carrel://book/b-1")
@@ -64,14 +64,14 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
     assert (read.meta or {})[RECEIPT]["documents_read"] == 7
 
 
-async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
+async def test_a_resource_can_be_cached_privately() -> None:
     async with Client(make_server(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
     assert read.ttl_ms == 300_000
     assert read.cache_scope == "private"
 
 
-@both_eras
+@both_modes
 @pytest.mark.parametrize(
     "uri",
     [
@@ -84,9 +84,9 @@ async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
         "x" * 9_000,
     ],
 )
-async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: str) -> None:
+async def test_an_unknown_uri_is_not_found_and_calls_no_tool(mode: str, uri: str) -> None:
     dispatcher = FakeDispatcher(unused)
-    error = await refused(dispatcher, uri, mode)
+    error = await read_error(dispatcher, uri, mode)
     assert error.code == NOT_FOUND[mode]
     assert error.data == {"uri": uri[:2_000]}
     assert f"Valid URIs look like: {BOOK.uri}, {SHELF.uri}" in error.message
@@ -94,27 +94,27 @@ async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: st
     assert dispatcher.calls == []
 
 
-@both_eras
-async def test_what_its_tool_does_not_find_is_not_found_in_its_words(mode: str) -> None:
+@both_modes
+async def test_a_missing_resource_has_the_message_of_its_tool(mode: str) -> None:
     dispatcher = FakeDispatcher(
         lambda *_: NotFound("There is no book b-1: list_books has those there are.")
     )
-    error = await refused(dispatcher, "carrel://book/b-1", mode)
+    error = await read_error(dispatcher, "carrel://book/b-1", mode)
     assert error.code == NOT_FOUND[mode]
     assert error.data == {"uri": "carrel://book/b-1"}
     assert error.message == "There is no book b-1: list_books has those there are."
 
 
-@both_eras
-async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
-    error = await refused(
+@both_modes
+async def test_an_id_that_its_tool_rejects_is_not_found(mode: str) -> None:
+    error = await read_error(
         FakeDispatcher(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode
     )
     assert error.code == NOT_FOUND[mode]
     assert error.data == {"uri": "carrel://book/ü"}
 
 
-@both_eras
+@both_modes
 @pytest.mark.parametrize(
     ("failure", "code"),
     [
@@ -123,20 +123,20 @@ async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
         (PlatformFault("It failed on our side.", details={"call_id": "c-1"}), INTERNAL_ERROR),
     ],
 )
-async def test_another_failure_is_an_error_with_all_that_the_tool_said(
+async def test_another_failure_is_an_error_with_the_tools_details(
     mode: str, failure: CarrelError, code: int
 ) -> None:
-    error = await refused(FakeDispatcher(lambda *_: failure), "carrel://book/b-1", mode)
+    error = await read_error(FakeDispatcher(lambda *_: failure), "carrel://book/b-1", mode)
     assert error.code == code
     assert error.message == failure.message
     assert error.data == failure.to_wire()
 
 
-@both_eras
+@both_modes
 @pytest.mark.parametrize(
     "ask", [lambda client: client.read_resource("carrel://book/b-2"), Client.list_resources]
 )
-async def test_a_rate_limit_says_when_to_come_again(
+async def test_a_rate_limit_says_when_to_retry(
     project: str, mode: str, ask: Callable[[Client], Awaitable[object]]
 ) -> None:
     settings = Settings(
@@ -155,11 +155,11 @@ async def test_a_rate_limit_says_when_to_come_again(
     assert caught.value.data["retry_after"] == 60
 
 
-@both_eras
+@both_modes
 async def test_templates_say_what_can_be_read(mode: str) -> None:
     async with Client(make_server(FakeDispatcher(unused)), mode=mode) as client:
         listed = (await client.list_resource_templates()).resource_templates
-    assert [
+    assert [template.model_dump(exclude_none=True) for template in listed] == [
         {
             "name": template.name,
             "title": template.title,
@@ -168,10 +168,10 @@ async def test_templates_say_what_can_be_read(mode: str) -> None:
             "mime_type": "application/json",
         }
         for template in (BOOK, SHELF)
-    ] == [template.model_dump(exclude_none=True) for template in listed]
+    ]
 
 
-@both_eras
+@both_modes
 async def test_without_resources_the_lists_are_empty(mode: str) -> None:
     server = make_server(FakeDispatcher(unused), Catalog([make_tool("try_out")]))
     async with Client(server, mode=mode) as client:
@@ -181,7 +181,7 @@ async def test_without_resources_the_lists_are_empty(mode: str) -> None:
             await client.read_resource("carrel://book/a")
 
 
-async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
+async def test_an_internal_tool_is_neither_callable_nor_named() -> None:
     dispatcher = FakeDispatcher(unused)
     async with Client(make_server(dispatcher), mode=MODERN) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -192,7 +192,7 @@ async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
     assert dispatcher.calls == []
 
 
-async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
+async def test_a_tools_result_equals_its_resource() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"title": "Käse", "like": []})
     async with Client(make_server(dispatcher), mode=MODERN) as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
