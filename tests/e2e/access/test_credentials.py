@@ -35,7 +35,7 @@ def challenge(response: httpx2.Response) -> dict[str, str]:
 
 
 def list_tools(running: Running, headers: dict[str, str | None] | None = None) -> set[str]:
-    listed = post(running.endpoint, message("tools/list"), headers).json()["result"]["list_tools"]
+    listed = post(running.endpoint, message("tools/list"), headers).json()["result"]["tools"]
     return {tool["name"] for tool in listed}
 
 
