@@ -89,7 +89,7 @@ KILLED: Final = -9
 
 
 @contextmanager
-def running(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def start_job(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run `carrel jobs run NAME` in a process that ends with the block."""
     with subprocess.Popen(
         [*CARREL, name],
@@ -104,10 +104,12 @@ def running(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Po
             process.kill()
 
 
-async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], bool]) -> None:
+async def run_and_kill(
+    name: str, environment: Mapping[str, str], hangs: Callable[[], bool]
+) -> None:
     """Run a job until it waits for a response that does not come, and kill it."""
     async with asyncio.timeout(WAIT):
-        with running(name, environment) as process:
+        with start_job(name, environment) as process:
             while not hangs():
                 assert process.poll() is None, f"{name} ended before it was killed"
                 with suppress(subprocess.TimeoutExpired):
@@ -115,7 +117,7 @@ async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], 
     assert process.returncode == KILLED
 
 
-async def completed(job: Job, app: App) -> Report:
+async def run_to_end(job: Job, app: App) -> Report:
     """Run a job to its end, as soon as the killed run's lease has expired."""
     async with asyncio.timeout(WAIT):
         while isinstance(outcome := await run_job(job, app), AlreadyRunning):
@@ -165,11 +167,11 @@ async def test_killed_and_repeated_jobs_end_in_the_pinned_state(
         settings = settings_of(project, library, models)
         for job in ORDER:
             if job.name in ANSWERS:
-                hangs = hold(library, models, ANSWERS[job.name])
-                await killed(job.name, environment_of(settings), hangs)
-                let_go(library, models)
+                hangs = hold_after(library, models, ANSWERS[job.name])
+                await run_and_kill(job.name, make_environment(settings), hangs)
+                release(library, models)
             async with opened(settings, utc_now) as app:
-                assert (await completed(job, app)).failures == []
+                assert (await run_to_end(job, app)).failures == []
         async with opened(settings, utc_now) as app:
             actual = digests(await state_of(job_context(app)))
     assert not (difference := differences(pinned(), actual)), difference
@@ -185,14 +187,14 @@ async def test_repeated_repair_completes_a_killed_one(
         await Ingestion(ctx.database).save(
             [with_chunks(source) for source in sources[:3]], ctx.clock()
         )
-        await completed(INDEX, app)
+        await run_to_end(INDEX, app)
         for _ in range(4):
             await damage(ctx, chance)
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
         with killable_children() as dying:
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
-        report = await completed(REPAIR, app)
+        report = await run_to_end(REPAIR, app)
         assert report.counts["mended"] > 0
         await assert_exact(ctx)
 
@@ -209,17 +211,17 @@ async def test_embedding_of_materials_resumes_after_a_kill(
             await extract_result(app, QUERY, materials=text)
             model.script.extend([openai.Reply()] * 3)
             model.usual, begun = openai.HANG, len(model.calls) + 3
-            environment = environment_of(killing)
-            await killed(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
+            environment = make_environment(killing)
+            await run_and_kill(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
             model.usual = openai.Reply()
-            report = await completed(INGEST_MATERIALS, app)
+            report = await run_to_end(INGEST_MATERIALS, app)
             assert (report.counts["ready"], report.counts["embedded"] <= UNSTORED) == (1, True)
             result = await extract_result(app, QUERY, document=content_id(text))
             assert result == expected | {"known": True}
             assert await stored_contents(calm) == await stored_contents(app)
 
 
-def environment_of(settings: Settings) -> dict[str, str]:
+def make_environment(settings: Settings) -> dict[str, str]:
     """Return the environment of a process of this deployment."""
     fields = settings.model_dump(exclude_unset=True)
     return {
@@ -228,7 +230,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def hold(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[], bool]:
+def hold_after(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[], bool]:
     """Let this many responses pass. Return a function that tells whether one more is awaited."""
     begun = len(models.calls) + answers
     library.script.extend([readwise.Reply()] * answers + [readwise.HANG])
@@ -237,7 +239,7 @@ def hold(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[]
     return lambda: not library.script or len(models.calls) > begun
 
 
-def let_go(library: FakeReadwise, models: WordVertex) -> None:
+def release(library: FakeReadwise, models: WordVertex) -> None:
     """Let responses pass again."""
     library.script.clear()
     models.script.clear()

@@ -59,14 +59,16 @@ def server() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Context]]:
+async def make_context(
+    settings: Settings, server: FakeVertex
+) -> AsyncIterator[Callable[..., Context]]:
     """A function that makes the context of a run with a language model, at another time."""
     generator = generator_of(server)
     yield lambda moment=NOON: call_context(settings, generator, moment)
     await generator.aclose()
 
 
-def usual(number: int) -> dict[str, Any]:
+def numbered_reply(number: int) -> dict[str, Any]:
     return {
         **card_reply(f"Notes on Bread\n\n{note_text(number)}"),
         "model": MODEL,
@@ -74,31 +76,33 @@ def usual(number: int) -> dict[str, Any]:
     }
 
 
-async def runs(model: Callable[..., Context], count: int) -> tuple[Report, datetime]:
+async def run_hourly(make_context: Callable[..., Context], count: int) -> tuple[Report, datetime]:
     """Run the job this often, an hour apart. Return the last report and its time."""
     moment, report = NOON, Report()
     for number in range(count):
         moment = NOON + timedelta(hours=number)
-        report = await cards(model(moment), ample())
+        report = await cards(make_context(moment), ample())
     return report, moment
 
 
 async def test_each_chunk_gets_the_models_card(
-    model: Callable[..., Context],
+    make_context: Callable[..., Context],
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, source_of_notes(10))
     report = await cards(ctx, ample())
     assert report == Report(Counter({"cards": 10, "by language model": 10}))
-    assert {note_text(number): usual(number) for number in range(10)} == await cards_of(ctx)
+    assert {note_text(number): numbered_reply(number) for number in range(10)} == await cards_of(
+        ctx
+    )
     for data in (await chunks(ctx)).values():
         assert set(data["pending"]) == {"embed", "index", "extract"}
 
 
 async def test_report_counts_the_models_tokens(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, source_of_notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
@@ -107,9 +111,9 @@ async def test_report_counts_the_models_tokens(
 
 
 async def test_interrupted_run_reports_its_tokens(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, source_of_notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
@@ -122,9 +126,9 @@ async def test_interrupted_run_reports_its_tokens(
     "probed", [answered(card_reply(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
 )
 async def test_tokens_of_the_probe_are_counted(
-    model: Callable[..., Context], server: FakeVertex, probed: Reply
+    make_context: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, source_of_notes(1))
     server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
     server.troubles[PROBE] = probed
@@ -137,17 +141,17 @@ async def test_tokens_of_the_probe_are_counted(
     assert (ctx.meter.input_tokens, ctx.meter.output_tokens) == expected
 
 
-async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Context]) -> None:
-    await store_and_prepare(model(), source_of_notes(20))
-    ctx = model()
+async def test_a_chunk_costs_a_read_and_a_write(make_context: Callable[..., Context]) -> None:
+    await store_and_prepare(make_context(), source_of_notes(20))
+    ctx = make_context()
     await cards(ctx, ample())
     assert (ctx.meter.documents_read, ctx.meter.documents_written) == (21, 20)
 
 
 async def test_a_run_with_nothing_to_do_costs_one_read(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     assert await cards(ctx, ample()) == Report()
     assert (ctx.meter.documents_read, ctx.meter.documents_written) == (1, 0)
     assert server.calls == []
@@ -176,26 +180,26 @@ async def test_text_without_a_sentence_loses_its_card(
 
 
 async def test_short_text_is_not_sent_to_the_model(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, BAKING)
     assert (await cards(ctx, ample())).counts == {"cards": 3, "extractive": 3}
     assert server.calls == []
 
 
 async def test_only_a_changed_text_gets_a_new_card(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(2))
-    await cards(model(), ample())
+    await store_and_prepare(make_context(), source_of_notes(2))
+    await cards(make_context(), ample())
     server.calls.clear()
     changed = Section(f"{note_text(1)} It is eaten warm.")
     sections = (source_of_notes(2).sections[0], changed)
     await store_and_prepare(
-        model(), replace(source_of_notes(2), sections=sections, title="Bread", tags=("new",))
+        make_context(), replace(source_of_notes(2), sections=sections, title="Bread", tags=("new",))
     )
-    ctx = model(LATER)
+    ctx = make_context(LATER)
     assert (await cards(ctx, ample())).counts == {"cards": 1, "by language model": 1}
     assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
     times = {text: card["generated_at"] for text, card in (await cards_of(ctx)).items()}
@@ -203,9 +207,9 @@ async def test_only_a_changed_text_gets_a_new_card(
 
 
 async def test_chunk_edited_during_the_run_gets_a_new_card(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    ctx = model()
+    ctx = make_context()
     await store_and_prepare(ctx, source_of_notes(1))
     ((name, _),) = (await chunks(ctx)).items()
     requested, rewritten = threading.Event(), threading.Event()
@@ -226,20 +230,21 @@ async def test_chunk_edited_during_the_run_gets_a_new_card(
 
 
 async def test_outage_stops_the_run_and_defers_no_chunk(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(12))
+    await store_and_prepare(make_context(), source_of_notes(12))
     for number in range(5):
         server.script.extend([Reply()] * number)
         server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
         with pytest.raises(Unavailable):
-            await cards(model(), ample())
+            await cards(make_context(), ample())
     assert all(
-        (data["tries"], data["parked"]) == ({}, {}) for data in (await chunks(model())).values()
+        (data["tries"], data["parked"]) == ({}, {})
+        for data in (await chunks(make_context())).values()
     )
     server.usual = Reply()
-    await cards(model(), ample())
-    assert len(await cards_of(model())) == 12
+    await cards(make_context(), ample())
+    assert len(await cards_of(make_context())) == 12
 
 
 @pytest.mark.parametrize(
@@ -251,52 +256,52 @@ async def test_outage_stops_the_run_and_defers_no_chunk(
     ],
 )
 async def test_misconfigured_model_defers_no_chunk(
-    model: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
+    make_context: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(3))
+    await store_and_prepare(make_context(), source_of_notes(3))
     server.usual = reply
     with pytest.raises(error):
-        await cards(model(), ample())
-    assert await cards_of(model()) == {}
-    assert all(data["tries"] == {} for data in (await chunks(model())).values())
+        await cards(make_context(), ample())
+    assert await cards_of(make_context()) == {}
+    assert all(data["tries"] == {} for data in (await chunks(make_context())).values())
 
 
 @pytest.mark.parametrize("reply", [blocked(), refusal(400, "INVALID_ARGUMENT")])
 async def test_refused_text_gets_an_extractive_card_at_once(
-    model: Callable[..., Context], server: FakeVertex, reply: Reply
+    make_context: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(10))
+    await store_and_prepare(make_context(), source_of_notes(10))
     server.troubles[ODD] = reply
-    report = await cards(model(), ample())
+    report = await cards(make_context(), ample())
     assert report.counts == {"cards": 10, "by language model": 9, "extractive": 1}
     assert report.failures == []
-    assert (await cards_of(model()))[note_text(3)]["model"] == "extractive"
+    assert (await cards_of(make_context()))[note_text(3)]["model"] == "extractive"
 
 
 async def test_overlong_summary_is_reported_and_retried(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(1))
+    await store_and_prepare(make_context(), source_of_notes(1))
     server.script.append(answered(LONG))
-    await cards(model(), ample())
-    assert (await cards_of(model()))[note_text(0)]["model"] == MODEL
+    await cards(make_context(), ample())
+    assert (await cards_of(make_context()))[note_text(0)]["model"] == MODEL
     message = server.calls[1].body["contents"][-1]["parts"][0]["text"]
     assert "summary: String should have at most 400 characters" in message
 
 
 async def test_repeated_bad_answers_end_in_an_extractive_card(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(10))
+    await store_and_prepare(make_context(), source_of_notes(10))
     server.troubles[ODD] = answered(LONG)
-    report, _ = await runs(model, 4)
+    report, _ = await run_hourly(make_context, 4)
     assert len(report.failures) == 1
     assert "answered twice" in report.failures[0].reason
-    odd = (await chunks_by_content(model()))[note_text(3)]
+    odd = (await chunks_by_content(make_context()))[note_text(3)]
     assert (odd["tries"], "card" in odd["pending"]) == ({"card": 4}, True)
-    report = await cards(model(NOON + timedelta(hours=5)), ample())
+    report = await cards(make_context(NOON + timedelta(hours=5)), ample())
     assert (report.failures, report.counts) == ([], {"cards": 1, "extractive": 1})
-    assert len(await cards_of(model())) == 10
+    assert len(await cards_of(make_context())) == 10
 
 
 async def test_text_that_always_fails_is_dead_lettered(
@@ -305,7 +310,7 @@ async def test_text_that_always_fails_is_dead_lettered(
     generator = generator_of(server)
     await store_and_prepare(call_context(settings), source_of_notes(10))
     server.troubles[ODD] = refusal(503, retry_after="3600")
-    report, moment = await runs(lambda moment: call_context(settings, generator, moment), 5)
+    report, moment = await run_hourly(lambda moment: call_context(settings, generator, moment), 5)
     ctx = call_context(settings, generator, moment + timedelta(days=1))
     assert len(report.failures) == 1
     assert len(await cards_of(ctx)) == 9
@@ -320,34 +325,34 @@ async def test_text_that_always_fails_is_dead_lettered(
     await generator.aclose()
 
 
-async def test_run_without_time_makes_no_card(model: Callable[..., Context]) -> None:
-    await store_and_prepare(model(), source_of_notes(3))
-    report = await cards(model(), nothing())
+async def test_run_without_time_makes_no_card(make_context: Callable[..., Context]) -> None:
+    await store_and_prepare(make_context(), source_of_notes(3))
+    report = await cards(make_context(), nothing())
     assert (report.counts, report.finished) == ({}, False)
 
 
-async def test_run_out_of_time_keeps_its_cards(model: Callable[..., Context]) -> None:
-    await store_and_prepare(model(), source_of_notes(12))
+async def test_run_out_of_time_keeps_its_cards(make_context: Callable[..., Context]) -> None:
+    await store_and_prepare(make_context(), source_of_notes(12))
     done: list[int] = []
-    report = await cards(model(), one_step(done.append))
+    report = await cards(make_context(), one_step(done.append))
     assert (report.counts["cards"], report.finished) == (8, False)
-    assert await count_pending(model()) == 4
-    assert (await cards(model(), ample())).counts == {"cards": 4, "by language model": 4}
+    assert await count_pending(make_context()) == 4
+    assert (await cards(make_context(), ample())).counts == {"cards": 4, "by language model": 4}
 
 
 async def test_probe_is_long_enough_for_the_model(
-    model: Callable[..., Context], server: FakeVertex
+    make_context: Callable[..., Context], server: FakeVertex
 ) -> None:
-    await store_and_prepare(model(), source_of_notes(1))
+    await store_and_prepare(make_context(), source_of_notes(1))
     server.troubles[ODD.replace("3", "0")] = blocked()
-    ctx = model()
+    ctx = make_context()
     await cards(ctx, ample())
     assert server.calls[-1].text.endswith(PROBE)
     assert ctx.meter.output_tokens > 0
 
 
 async def test_renew_queues_cards_of_another_model(
-    model: Callable[..., Context], settings: Settings
+    make_context: Callable[..., Context], settings: Settings
 ) -> None:
     plain = call_context(settings)
     await store_and_prepare(plain, source_of_notes(3), BAKING)
@@ -358,11 +363,14 @@ async def test_renew_queues_cards_of_another_model(
     )
     await set_fields(plain, f"chunks/{name}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
-    assert (await JOB.renew(model()), await count_pending(plain)) == (2, 2)
-    assert (await cards(model(LATER), ample())).counts == {"cards": 2, "by language model": 2}
+    assert (await JOB.renew(make_context()), await count_pending(plain)) == (2, 2)
+    assert (await cards(make_context(LATER), ample())).counts == {
+        "cards": 2,
+        "by language model": 2,
+    }
     made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
     assert Counter(made_by.values()) == Counter({MODEL: 2, "extractive": 3, BY_HAND: 1})
-    assert await JOB.renew(model()) == 0
+    assert await JOB.renew(make_context()) == 0
     assert (await JOB.renew(plain), made_by[note_text(2)]) == (2, BY_HAND)
 
 

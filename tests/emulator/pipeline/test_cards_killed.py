@@ -50,7 +50,7 @@ asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 """
 
 
-async def state(ctx: Context) -> dict[str, Any]:
+async def chunk_contents(ctx: Context) -> dict[str, Any]:
     """Return all chunks, without the times at which they were written."""
     stored = await chunks(ctx)
     for data in stored.values():
@@ -72,7 +72,7 @@ async def run(settings: Settings, server: FakeVertex) -> Report:
     return report
 
 
-def killed(settings: Settings, server: FakeVertex, environment: dict[str, str]) -> None:
+def run_and_kill(settings: Settings, server: FakeVertex, environment: dict[str, str]) -> None:
     """Run the job in another process until it waits for the model, and kill it."""
     project = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project}
     waiting = threading.Event()
@@ -100,7 +100,7 @@ async def test_next_run_completes_one_killed_during_a_model_call(
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG
-        killed(settings, server, dict(os.environ))
+        run_and_kill(settings, server, dict(os.environ))
         made = sum(
             "knowledge_card" in data for data in (await chunks(call_context(settings))).values()
         )
@@ -109,4 +109,4 @@ async def test_next_run_completes_one_killed_during_a_model_call(
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
     assert PASSAGES - made == report.counts["cards"]
-    assert await state(call_context(calm)) == await state(call_context(settings))
+    assert await chunk_contents(call_context(calm)) == await chunk_contents(call_context(settings))

@@ -30,18 +30,18 @@ TOO_LONG = "x" * 1_100_000
 """A text longer than a document may be."""
 
 
-async def waiting(ctx: Context) -> list[PendingChunk]:
+async def pending_chunks(ctx: Context) -> list[PendingChunk]:
     await Ingestion(ctx.database).save([with_chunks(NOTES)], NOON)
     return await ChunkQueue(ctx.database).pending("card", NOON, 20)
 
 
-def beside(ctx: Context, name: str, text: str) -> Write:
+def extra_write(ctx: Context, name: str, text: str) -> Write:
     reference = ctx.database.document("notes", name)
     return lambda batch: batch.set(reference, {"text": text})
 
 
 async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
-    chunks = await waiting(ctx)
+    chunks = await pending_chunks(ctx)
     odd = chunks[3].chunk_id
     made = [
         StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
@@ -55,17 +55,18 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
 
 
 async def test_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
-    chunks = await waiting(ctx)
+    chunks = await pending_chunks(ctx)
     text = "x" * (MAX_COMMIT_BYTES // 6)
     made = [
-        StepResult(chunk, {"mark": 1}, (beside(ctx, chunk.chunk_id, text),)) for chunk in chunks
+        StepResult(chunk, {"mark": 1}, (extra_write(ctx, chunk.chunk_id, text),))
+        for chunk in chunks
     ]
     assert len(chunks) == await ChunkQueue(ctx.database).complete("card", made)
     assert {chunk.chunk_id for chunk in chunks} == set(await documents(ctx, "notes"))
 
 
 async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> None:
-    chunks = await waiting(ctx)
+    chunks = await pending_chunks(ctx)
     odd = chunks[0].chunk_id
 
     async def make(chunk: PendingChunk) -> StepResult:
@@ -85,7 +86,7 @@ async def test_run_defers_rejected_results_and_stores_the_rest(ctx: Context) -> 
 
 async def test_oversized_commit_is_split(ctx: Context) -> None:
     text = "x" * (MAX_COMMIT_BYTES // 6)
-    writes = [beside(ctx, str(n), text) for n in range(10)]
+    writes = [extra_write(ctx, str(n), text) for n in range(10)]
     assert await ctx.database.commit_skipping_conflicts(writes) == 10
     with pytest.raises(PlatformFault):
-        await ctx.database.commit_skipping_conflicts([*writes, beside(ctx, "odd", TOO_LONG)])
+        await ctx.database.commit_skipping_conflicts([*writes, extra_write(ctx, "odd", TOO_LONG)])

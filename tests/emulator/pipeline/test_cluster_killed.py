@@ -64,14 +64,14 @@ async def three_clusters(ctx: Context) -> None:
     )
 
 
-async def another_cluster(ctx: Context) -> None:
+async def base_to_recluster(ctx: Context) -> None:
     """Make a base to be clustered again: one cluster is new, one has lost half of its chunks."""
     await three_clusters(ctx)
     await cluster(ctx, ample())
     await add_sources(ctx, themed_source("bees", range(SIZE // 2)), themed_source("chess"))
 
 
-async def a_few_more(ctx: Context) -> None:
+async def base_with_new_chunks(ctx: Context) -> None:
     """Make a base with new chunks to assign, and a cluster that has lost all of its own."""
     await add_sources(ctx, themed_source("clouds", range(7)))
     await three_clusters(ctx)
@@ -80,7 +80,7 @@ async def a_few_more(ctx: Context) -> None:
     await add_sources(ctx, themed_source("boats", range(SIZE + 2)))
 
 
-async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
+async def run_undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
     """Return the final state of a base, and the number of commits."""
     async with opened(settings, "calm") as app:
         ctx = app.context(Caller(), Meter())
@@ -106,7 +106,7 @@ class opened:  # noqa: N801 - used as a function
 
 
 @SOME_OR_ALL
-@pytest.mark.parametrize("prepare", [three_clusters, another_cluster, a_few_more])
+@pytest.mark.parametrize("prepare", [three_clusters, base_to_recluster, base_with_new_chunks])
 async def test_next_run_completes_one_killed_after_any_commit(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:
@@ -114,7 +114,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
         ctx = app.context(Caller(), Meter())
         await prepare(ctx)
         prepared = await top_level(ctx.database.client)
-    expected, commits = await undisturbed(prepared, settings)
+    expected, commits = await run_undisturbed(prepared, settings)
     for number in range(1, commits, step):
         async with (
             opened(settings, str(number)) as app,
@@ -133,7 +133,7 @@ async def test_next_run_completes_one_killed_after_any_commit(
 async def test_repeatedly_killed_process_completes(settings: Settings, project: str) -> None:
     app = App(settings, embedder=WordEmbedder())
     ctx = app.context(Caller(), Meter())
-    await another_cluster(ctx)
+    await base_to_recluster(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
     with killable_children() as dying:
         for commits in (2, 3, 4):

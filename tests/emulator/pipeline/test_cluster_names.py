@@ -81,7 +81,7 @@ async def five_clusters(ctx: Context) -> None:
     await add_sources(ctx, *map(themed_source, THEMES))
 
 
-async def names(ctx: Context) -> dict[str, tuple[str, str]]:
+async def theme_names(ctx: Context) -> dict[str, tuple[str, str]]:
     """Return each theme's cluster name, and who gave it."""
     return {
         next(
@@ -97,7 +97,7 @@ async def test_model_names_each_cluster_once_and_tokens_count(
     await five_clusters(ctx)
     report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
-    assert (await names(ctx), report.counts["named"]) == (expected, 5)
+    assert (await theme_names(ctx), report.counts["named"]) == (expected, 5)
     await run(ctx)
     assert (len(namer.asked), meter.input_tokens, meter.output_tokens) == (5, 500, 50)
 
@@ -114,7 +114,7 @@ async def test_refused_cluster_keeps_its_word_based_name(ctx: Context, namer: Na
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
     await five_clusters(ctx)
     report = await run(ctx)
-    cluster_names = await names(ctx)
+    cluster_names = await theme_names(ctx)
     assert [cluster_names[theme][1] for theme in ("bees", "chess")] == ["words alone"] * 2
     assert {3 <= len(name.split()) <= 6 for name, _ in cluster_names.values()} == {True}
     assert (report.counts["named"], len(report.failures)) == (3, 2)
@@ -139,17 +139,17 @@ async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: 
     await five_clusters(ctx)
     report = await run(ctx)
     assert ([failure.name for failure in report.failures], report.finished) == (["names"], True)
-    assert {by for _, by in (await names(ctx)).values()} == {"words"}
+    assert {by for _, by in (await theme_names(ctx)).values()} == {"words"}
     namer.refuses = {}
     await run(ctx)
-    assert {by for _, by in (await names(ctx)).values()} == {"namer-1"}
+    assert {by for _, by in (await theme_names(ctx)).values()} == {"namer-1"}
 
 
 async def test_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: Namer) -> None:
     namer.same = True
     await five_clusters(ctx)
     await run(ctx)
-    cluster_names = [name for name, _ in (await names(ctx)).values()]
+    cluster_names = [name for name, _ in (await theme_names(ctx)).values()]
     assert (len(set(cluster_names)), cluster_names.count("All that there is")) == (5, 1)
 
 
@@ -168,9 +168,9 @@ async def test_word_based_names_are_replaced_by_a_later_model(
     without = App(settings, embedder=WordEmbedder())
     await five_clusters(ctx)
     await run(without.context(Caller(), Meter()))
-    assert {by for _, by in (await names(ctx)).values()} == {"words"}
+    assert {by for _, by in (await theme_names(ctx)).values()} == {"words"}
     await run(ctx)
-    assert {by for _, by in (await names(ctx)).values()} == {"namer-1"}
+    assert {by for _, by in (await theme_names(ctx)).values()} == {"namer-1"}
     await without.aclose()
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def called(text: str) -> dict[str, Any]:
+def name_reply(text: str) -> dict[str, Any]:
     """Return the model's answer about a cluster."""
     [theme] = [name for name in THEMES if f"On {name}" in text]
     words = THEMES[theme].split()[:5]
@@ -40,7 +40,7 @@ def called(text: str) -> dict[str, Any]:
 def vertex() -> Iterator[FakeVertex]:
     """The fake of Gemini."""
     with FakeVertex() as server:
-        server.answers["ClusterName"] = called
+        server.answers["ClusterName"] = name_reply
         yield server
 
 
@@ -64,7 +64,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     await app.aclose()
 
 
-async def named(ctx: Context) -> dict[str, str]:
+async def cluster_names(ctx: Context) -> dict[str, str]:
     """Return the clusters' names, and who gave them."""
     stored = (await documents(ctx, "clusters")).values()
     return {data["name"]: data["named_by"] for data in stored}
@@ -72,7 +72,7 @@ async def named(ctx: Context) -> dict[str, str]:
 
 async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex) -> None:
     await cluster(cloud, ample())
-    assert await named(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
+    assert await cluster_names(cloud) == {f"Everything about {theme}": MODEL for theme in THEMES}
     assert len(vertex.calls) == 5
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
 
@@ -80,9 +80,9 @@ async def test_each_cluster_costs_one_request(cloud: Context, vertex: FakeVertex
 async def test_malformed_answer_keeps_the_word_based_name(
     cloud: Context, vertex: FakeVertex
 ) -> None:
-    vertex.answers["ClusterName"] = lambda text: called(text) | {"name": "Short"}
+    vertex.answers["ClusterName"] = lambda text: name_reply(text) | {"name": "Short"}
     report = await cluster(cloud, ample())
-    assert set((await named(cloud)).values()) == {"words alone"}
+    assert set((await cluster_names(cloud)).values()) == {"words alone"}
     assert (len(report.failures), report.counts["named"]) == (5, 0)
 
 
@@ -92,7 +92,7 @@ async def test_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeV
     assert [failure.name for failure in (await cluster(cloud, ample())).failures] == ["names"]
     vertex.usual = type(vertex.usual)()
     await cluster(cloud, ample())
-    assert set((await named(cloud)).values()) == {MODEL}
+    assert set((await cluster_names(cloud)).values()) == {MODEL}
 
 
 async def test_hanging_request_delays_no_other(
@@ -102,4 +102,4 @@ async def test_hanging_request_delays_no_other(
     vertex.on_hang = partial(monotonic.turn_soon, 50)
     await cluster(cloud, ample())
     await cluster(cloud, ample())
-    assert set((await named(cloud)).values()) == {MODEL}
+    assert set((await cluster_names(cloud)).values()) == {MODEL}

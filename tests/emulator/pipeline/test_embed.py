@@ -80,17 +80,17 @@ class ScriptedEmbedder:
         """Do nothing."""
 
 
-async def willing(_texts: Sequence[str]) -> None:
+async def accept_all(_texts: Sequence[str]) -> None:
     pass
 
 
-async def refusing_the_odd_one(texts: Sequence[str]) -> None:
+async def refuse_odd(texts: Sequence[str]) -> None:
     for text in texts:
         if ODD in text:
             raise InvalidInput("The provider refuses this text.")
 
 
-def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
+def fail_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
     left = iter(range(batches))
 
     async def before(_texts: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ async def notes(ctx: Context) -> Context:
 
 
 @pytest.fixture
-async def opened(settings: Settings) -> AsyncIterator[Callable[..., App]]:
+async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
     """A function that makes apps with another embedder or clock, on the same database."""
     backends: list[App] = []
 
@@ -137,21 +137,21 @@ async def test_vectors_have_unit_length_and_none_is_pending(ctx: Context, notes:
 
 
 async def test_database_is_stamped_with_its_model(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
-    model = ScriptedEmbedder(willing)
-    await run(opened(model))
+    model = ScriptedEmbedder(accept_all)
+    await run(open_app(model))
     assert await documents(notes, "meta") == {"embedding": {"model": "scripted-1", "dimension": 3}}
     assert model.purposes == {Purpose.DOCUMENT}
 
 
 async def test_another_model_conflicts_and_writes_nothing(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     await set_fields(notes, "meta/embedding", {"model": "other", "dimension": 7})
     before = await documents(notes, "chunks")
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
-        await run(opened(ScriptedEmbedder(willing)))
+        await run(open_app(ScriptedEmbedder(accept_all)))
     assert await documents(notes, "chunks") == before
     assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
 
@@ -165,7 +165,7 @@ async def test_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
 
 
 async def test_note_edited_during_the_run_is_embedded_again(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     edit: dict[str, object] = {"content": "Note 3, edited."}
 
@@ -173,19 +173,19 @@ async def test_note_edited_during_the_run_is_embedded_again(
         if f"Notes {ODD}" in texts:
             await set_fields(notes, f"chunks/{ODD_ID}", edit)
 
-    report = await run(opened(ScriptedEmbedder(editing)))
+    report = await run(open_app(ScriptedEmbedder(editing)))
     assert report.counts == {"embedded": 10}
     assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
 
 
 async def test_note_deleted_during_the_run_stays_deleted(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
             await Ingestion(notes.database).save([with_chunks(replace(NOTES, sections=()))], NOON)
 
-    report = await run(opened(ScriptedEmbedder(deleting)))
+    report = await run(open_app(ScriptedEmbedder(deleting)))
     assert report.failures == []
     left = (await tombstones(notes)).values()
     assert ["embedding" in data for data in left] == [False] * 10
@@ -193,9 +193,9 @@ async def test_note_deleted_during_the_run_stays_deleted(
 
 
 async def test_refused_text_is_deferred_and_blocks_no_other(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
-    report = await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
+    report = await run(open_app(ScriptedEmbedder(refuse_odd)))
     chunks = await chunks_by_content(notes)
     odd = chunks.pop(ODD)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
@@ -206,93 +206,95 @@ async def test_refused_text_is_deferred_and_blocks_no_other(
 
 
 async def test_deferred_text_is_not_sent_before_its_time(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
-    await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
+    await run(open_app(ScriptedEmbedder(refuse_odd)))
     soon = NOON + timedelta(minutes=1)
-    assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), soon)) == Report()
+    assert await run(open_app(ScriptedEmbedder(refuse_odd), soon)) == Report()
     assert await count_pending(notes) == 1
 
 
 async def test_text_accepted_later_gets_its_vector(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
-    await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
-    await run(opened(ScriptedEmbedder(willing), NOON + timedelta(minutes=2)))
+    await run(open_app(ScriptedEmbedder(refuse_odd)))
+    await run(open_app(ScriptedEmbedder(accept_all), NOON + timedelta(minutes=2)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
     assert "embedding" in odd
 
 
 async def test_text_refused_five_times_is_dead_lettered(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     moment = NOON
     for _ in range(5):
-        report = await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment))
+        report = await run(open_app(ScriptedEmbedder(refuse_odd), moment))
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
-    assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment)) == Report()
+    assert await run(open_app(ScriptedEmbedder(refuse_odd), moment)) == Report()
 
 
 async def test_edited_dead_letter_is_tried_again(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
     await set_fields(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
     assert await count_pending(notes) == 9
     await Ingestion(notes.database).save([with_chunks(replace(NOTES, title="Renamed"))], NOON)
-    await run(opened(ScriptedEmbedder(willing)))
+    await run(open_app(ScriptedEmbedder(accept_all)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
     assert "embedding" in odd
 
 
 async def test_outage_stops_the_run_and_loses_nothing(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
-        await run(opened(ScriptedEmbedder(down_after(2))))
+        await run(open_app(ScriptedEmbedder(fail_after(2))))
     chunks = (await documents(notes, "chunks")).values()
     assert {"embedding" in data for data in chunks} == {True, False}
     for data in chunks:
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
         assert (data["pending"], data["tries"]) == (waits, {})
-    await run(opened(ScriptedEmbedder(willing)))
+    await run(open_app(ScriptedEmbedder(accept_all)))
     assert await count_pending(notes) == 0
 
 
-async def test_stopped_run_releases_its_lease(notes: Context, opened: Callable[..., App]) -> None:
+async def test_stopped_run_releases_its_lease(notes: Context, open_app: Callable[..., App]) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
-        await run_job(JOB, opened(ScriptedEmbedder(down_after(2))))
+        await run_job(JOB, open_app(ScriptedEmbedder(fail_after(2))))
     assert await leases(notes) == set()
 
 
 async def test_run_without_its_lease_stores_no_vectors(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
-    hours_later = opened(ScriptedEmbedder(willing), NOON + timedelta(hours=1))
+    hours_later = open_app(ScriptedEmbedder(accept_all), NOON + timedelta(hours=1))
     other = hours_later.context(Caller(), Meter()).database
 
     async def overtaken(_texts: Sequence[str]) -> None:
         await Leases(other).acquire("embed", 30, hours_later.clock)
 
     with pytest.raises(LeaseLost):
-        await run_job(JOB, opened(ScriptedEmbedder(overtaken, batch_size=20)))
+        await run_job(JOB, open_app(ScriptedEmbedder(overtaken, batch_size=20)))
     assert await count_pending(notes) == 10
     assert await leases(notes) == {"embed"}
 
 
-async def test_run_without_time_embeds_nothing(notes: Context, opened: Callable[..., App]) -> None:
-    report = await run(opened(ScriptedEmbedder(willing)), nothing())
+async def test_run_without_time_embeds_nothing(
+    notes: Context, open_app: Callable[..., App]
+) -> None:
+    report = await run(open_app(ScriptedEmbedder(accept_all)), nothing())
     assert (report.counts, report.finished) == ({}, False)
     assert await count_pending(notes) == 10
 
 
 async def test_run_out_of_time_keeps_its_vectors(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     stored = asyncio.Event()
 
@@ -300,20 +302,22 @@ async def test_run_out_of_time_keeps_its_vectors(
         if "Notes Note 0." not in texts and len(texts) == 4:
             await stored.wait()
 
-    report = await run(opened(ScriptedEmbedder(after_the_first)), one_step(lambda _: stored.set()))
+    report = await run(
+        open_app(ScriptedEmbedder(after_the_first)), one_step(lambda _: stored.set())
+    )
     assert (report.counts, report.finished) == ({"embedded": 8}, False)
     assert await count_pending(notes) == 2
-    assert (await run(opened(ScriptedEmbedder(willing)))).counts == {"embedded": 2}
+    assert (await run(open_app(ScriptedEmbedder(accept_all)))).counts == {"embedded": 2}
 
 
-async def test_progress_ends_at_the_total(notes: Context, opened: Callable[..., App]) -> None:
+async def test_progress_ends_at_the_total(notes: Context, open_app: Callable[..., App]) -> None:
     done: list[int] = []
     announce_move = await count_pending(notes)
-    await run(opened(ScriptedEmbedder(willing)), Budget(ample().deadline, done.append))
+    await run(open_app(ScriptedEmbedder(accept_all)), Budget(ample().deadline, done.append))
     assert announce_move == sum(done) == 10
 
 
-def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
+def fail_on_odd(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
     """Return an embedder that fails for the text "odd", and for every batch that contains it."""
 
     async def before(texts: Sequence[str]) -> None:
@@ -327,37 +331,39 @@ def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
     "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
 )
 async def test_text_that_always_fails_blocks_no_other(
-    notes: Context, opened: Callable[..., App], error: CarrelError
+    notes: Context, open_app: Callable[..., App], error: CarrelError
 ) -> None:
-    report = await run(opened(ScriptedEmbedder(failing(error))))
+    report = await run(open_app(ScriptedEmbedder(fail_on_odd(error))))
     assert await count_pending(notes) == 1
     assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
 
 
-async def test_outage_counts_no_attempt(notes: Context, opened: Callable[..., App]) -> None:
+async def test_outage_counts_no_attempt(notes: Context, open_app: Callable[..., App]) -> None:
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
-            await run(opened(ScriptedEmbedder(down_after(0))))
+            await run(open_app(ScriptedEmbedder(fail_after(0))))
     chunks = (await documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
 async def test_provider_that_refuses_everything_defers_no_text(
-    notes: Context, opened: Callable[..., App]
+    notes: Context, open_app: Callable[..., App]
 ) -> None:
     async def refusing(_texts: Sequence[str]) -> None:
         raise InvalidInput("No such dimension.")
 
     with pytest.raises(InvalidInput, match="No such dimension"):
-        await run(opened(ScriptedEmbedder(refusing)))
+        await run(open_app(ScriptedEmbedder(refusing)))
     chunks = (await documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
 async def test_failing_texts_alone_do_not_block_the_queue(
-    ctx: Context, opened: Callable[..., App]
+    ctx: Context, open_app: Callable[..., App]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
     await Ingestion(ctx.database).save([with_chunks(Source("odd", "Odd", sections=odd))], NOON)
-    report = await run(opened(ScriptedEmbedder(failing(PlatformFault("A vector of nothing.")))))
+    report = await run(
+        open_app(ScriptedEmbedder(fail_on_odd(PlatformFault("A vector of nothing."))))
+    )
     assert len(report.failures) == 4

@@ -50,7 +50,7 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 
 
 @contextmanager
-def embedding(
+def start_embed(
     project: str, vertex: FakeVertexBatch, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `carrel jobs run embed` in a process that ends with the block."""
@@ -86,9 +86,9 @@ def embedding(
             process.kill()
 
 
-def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
+def run_and_kill(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
     """Kill the run when the server receives the request that does not return."""
-    with embedding(project, vertex, log) as process:
+    with start_embed(project, vertex, log) as process:
         while process.poll() is None and waiting:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.02)
@@ -104,14 +104,14 @@ async def test_no_text_is_paid_twice_after_a_kill(
     log = tmp_path / "log"
     for request in STORAGE[:1]:
         storage.faults[request].append(cloud_storage.HANG)
-        killed(storage.faults[request], project, vertex, log)
+        run_and_kill(storage.faults[request], project, vertex, log)
     for asked in VERTEX:
         vertex.faults[asked].append(vertex_batch.HANG)
-        killed(vertex.faults[asked], project, vertex, log)
+        run_and_kill(vertex.faults[asked], project, vertex, log)
     for request in STORAGE[1:]:
         storage.faults[request].append(cloud_storage.HANG)
-        killed(storage.faults[request], project, vertex, log)
-    with embedding(project, vertex, log) as process:
+        run_and_kill(storage.faults[request], project, vertex, log)
+    with start_embed(project, vertex, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
     assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid

@@ -90,7 +90,7 @@ async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, settings: Set
 FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(model="model-3")
 
 
-async def moving(ctx: Context) -> EmbeddingSpace:
+async def migrating_space(ctx: Context) -> EmbeddingSpace:
     """Make a database in a migration that no process has noticed yet."""
     space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
@@ -98,52 +98,52 @@ async def moving(ctx: Context) -> EmbeddingSpace:
     return space
 
 
-def later(app: App) -> EmbeddingSpace:
+def reread_space(app: App) -> EmbeddingSpace:
     """Return what a process reads once its cached stamp has expired."""
     app.connection.caches["embedding_space"].clear()
     return EmbeddingSpace(app.context(Caller(), Meter()).database)
 
 
 async def test_migration_is_announced_beside_the_stamp(ctx: Context) -> None:
-    space = await moving(ctx)
+    space = await migrating_space(ctx)
     state = await space.state()
     assert (state.space, state.move) == (("model-1", 3), SpaceMigration(("model-2", 4), NOON))
     assert await space.current() == ("model-1", 3)
 
 
 async def test_vectors_are_not_compared_during_a_migration(ctx: Context, app: App) -> None:
-    await moving(ctx)
+    await migrating_space(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress, match="being embedded again, with model-2"):
-            await later(app).expect(embedder)
+            await reread_space(app).expect(embedder)
     with pytest.raises(Conflict, match="being embedded with model-2"):
-        await later(app).expect(OTHER)
+        await reread_space(app).expect(OTHER)
 
 
 async def test_new_vectors_are_stored_after_the_old_are_gone(ctx: Context, app: App) -> None:
-    space = await moving(ctx)
+    space = await migrating_space(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(ReembeddingInProgress):
-            await later(app).claim(embedder)
+            await reread_space(app).claim(embedder)
     await space.mark_cleared()
-    await later(app).claim(PRESENT)
+    await reread_space(app).claim(PRESENT)
     with pytest.raises(ReembeddingInProgress):
-        await later(app).claim(FORMER)
+        await reread_space(app).claim(FORMER)
     with pytest.raises(ReembeddingInProgress):
-        await later(app).expect(PRESENT)
+        await reread_space(app).expect(PRESENT)
 
 
 async def test_run_joins_only_a_migration_to_its_model(ctx: Context, app: App) -> None:
-    await moving(ctx)
-    assert await later(app).join(PRESENT) == SpaceMigration(("model-2", 4), NOON)
+    await migrating_space(ctx)
+    assert await reread_space(app).join(PRESENT) == SpaceMigration(("model-2", 4), NOON)
     with pytest.raises(ReembeddingInProgress):
-        await later(app).join(FORMER)
+        await reread_space(app).join(FORMER)
     with pytest.raises(Conflict):
-        await later(app).join(OTHER)
+        await reread_space(app).join(OTHER)
 
 
 async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
-    space = await moving(ctx)
+    space = await migrating_space(ctx)
     await space.save_progress("clear_chunks", "chunks/a")
     await space.save_progress("clear_traces", None)
     state = await space.state()
@@ -152,17 +152,17 @@ async def test_progress_of_the_passes_is_stored(ctx: Context) -> None:
 
 
 async def test_finished_migration_leaves_the_new_stamp(ctx: Context, app: App) -> None:
-    space = await moving(ctx)
+    space = await migrating_space(ctx)
     await space.complete_migration(SpaceMigration(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert await documents(ctx, "meta") == expected
-    assert await later(app).expect(PRESENT) is True
+    assert await reread_space(app).expect(PRESENT) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
-        await later(app).expect(FORMER)
+        await reread_space(app).expect(FORMER)
 
 
 async def test_one_of_two_concurrent_migrations_is_announced(ctx: Context) -> None:
-    space = await moving(ctx)
+    space = await migrating_space(ctx)
     state = await space.state()
     await space.start_migration(state, OTHER, NOON)
     with pytest.raises(WriteConflict):

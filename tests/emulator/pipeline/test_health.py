@@ -74,7 +74,7 @@ async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     await copy_into(ctx.database.client, stored_logbook)
 
 
-async def queries(ctx: Context) -> tuple[GoldenQuery, ...]:
+async def stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
     return (await SearchHealth(ctx.database).golden()).chosen
 
 
@@ -87,8 +87,8 @@ async def test_intact_base_answers_its_golden_queries(ctx: Context) -> None:
     assert sum(done) == 5
     [night] = await SearchHealth(ctx.database).nights()
     assert (night.date, night.model, night.recall) == ("2026-03-10", "words", 1.0)
-    assert {query.chunk_id for query in await queries(ctx)} == set(await chunks(ctx))
-    assert {query.name for query in await queries(ctx)} == night.ranks.keys()
+    assert {query.chunk_id for query in await stored_queries(ctx)} == set(await chunks(ctx))
+    assert {query.name for query in await stored_queries(ctx)} == night.ranks.keys()
 
 
 async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> None:
@@ -99,7 +99,7 @@ async def test_query_is_a_sentence_of_the_card_not_in_the_text(ctx: Context) -> 
     }
     await set_fields(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
     await health(ctx, ample())
-    query_texts = {query.chunk_id: query.query for query in await queries(ctx)}
+    query_texts = {query.chunk_id: query.query for query in await stored_queries(ctx)}
     assert card["takeaways"][1] == query_texts[first.chunk_id]
 
 
@@ -108,20 +108,20 @@ async def test_query_without_a_card_is_a_sentence_of_the_text(ctx: Context) -> N
     [chunk] = await store_sources(ctx, Source("rye", "Rye", sections=(Section(text),)))
     await health(ctx, ample())
     query = GoldenQuery("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
-    assert await queries(ctx) == (query,)
+    assert await stored_queries(ctx) == (query,)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_queries_stay_while_their_chunks_exist(ctx: Context, clock: SettableClock) -> None:
     await health(ctx, ample())
-    chosen = await queries(ctx)
+    chosen = await stored_queries(ctx)
     assert len({query.chunk_id for query in chosen}) == SET_SIZE
     await store_sources(ctx, BAKING, SAILING)
     await set_fields(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
         await health(ctx, ample())
-    assert await queries(ctx) == chosen
+    assert await stored_queries(ctx) == chosen
     nights = await SearchHealth(ctx.database).nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
@@ -131,7 +131,7 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     ctx: Context, clock: SettableClock
 ) -> None:
     await health(ctx, ample())
-    before = await queries(ctx)
+    before = await stored_queries(ctx)
     gone = {query.chunk_id for query in before[:2]}
     sections = [
         Section(data["content"]) for name, data in (await chunks(ctx)).items() if name not in gone
@@ -139,7 +139,7 @@ async def test_only_queries_of_deleted_chunks_are_replaced(
     await store_sources(ctx, replace(LOGBOOK, sections=tuple(sections)))
     clock.advance(days=1)
     await health(ctx, ample())
-    after = await queries(ctx)
+    after = await stored_queries(ctx)
     assert before[2:] == after[: SET_SIZE - 2]
     assert len({query.chunk_id for query in after} - gone) == SET_SIZE
     former, latter = await SearchHealth(ctx.database).nights()
@@ -154,7 +154,7 @@ async def test_sample_is_deterministic(settings: Settings, stored_logbook: Conte
         app = App(own, embedder=WordEmbedder())
         await copy_into(job_context(app).database.client, stored_logbook)
         await health(job_context(app), ample())
-        samples.append(await queries(job_context(app)))
+        samples.append(await stored_queries(job_context(app)))
         await app.aclose()
     assert samples[0] == samples[1]
 
@@ -170,10 +170,10 @@ async def test_users_queries_are_run_and_never_overwritten(ctx: Context) -> None
     await set_fields(ctx, "meta/golden_queries", {"given": given})
     assert (await health(ctx, ample())).counts["queries"] == MAX_QUERIES
     assert (await documents(ctx, "meta"))["golden_queries"]["given"] == given
-    assert MAX_QUERIES - 9 <= len(await queries(ctx)) <= SET_SIZE
+    assert MAX_QUERIES - 9 <= len(await stored_queries(ctx)) <= SET_SIZE
 
 
-def said(printed: str) -> list[dict[str, Any]]:
+def log_lines(printed: str) -> list[dict[str, Any]]:
     """Return the log lines."""
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
@@ -185,15 +185,15 @@ async def test_worse_recall_is_logged_as_numbers_only(
     for _ in range(3):
         await health(ctx, ample())
         clock.advance(days=1)
-    assert said(capfd.readouterr().err) == []
+    assert log_lines(capfd.readouterr().err) == []
     lost: dict[str, Any] = {"facets": [], "embedding": None}
-    for query in (await queries(ctx))[:3]:
+    for query in (await stored_queries(ctx))[:3]:
         await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
     for term in await documents(ctx, "lexicon"):
         await ctx.database.client.document(f"lexicon/{term}").delete()
     report = await health(ctx, ample())
     assert report.counts["found"] == SET_SIZE - 3
-    [warning] = said(capfd.readouterr().err)
+    [warning] = log_lines(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
     assert warning["message"] == "search_finds_less"
     assert {
@@ -266,7 +266,7 @@ async def test_unindexed_chunks_are_not_chosen(ctx: Context) -> None:
     some = min(await chunks(ctx))
     await set_fields(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
     await health(ctx, ample())
-    assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await queries(ctx)}
+    assert {*await chunks(ctx)} - {some} == {query.chunk_id for query in await stored_queries(ctx)}
 
 
 async def test_empty_base_costs_a_few_reads(app: App) -> None:
@@ -302,9 +302,9 @@ async def test_next_run_after_a_kill_measures_the_same(
         with pytest.raises(DiedError):
             await health(job_context(dying), ample())
         await dying.aclose()
-    chosen = await queries(job_context(app))
+    chosen = await stored_queries(job_context(app))
     [night] = await SearchHealth(job_context(app).database).nights()
     await health(job_context(app), ample())
-    assert await queries(job_context(app)) == chosen
+    assert await stored_queries(job_context(app)) == chosen
     [again] = await SearchHealth(job_context(app).database).nights()
     assert night.ranks == again.ranks

@@ -55,7 +55,7 @@ ODD = with_chunks(NOTES).chunks[3]
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
-async def save(ctx: Context, *sources: Source) -> None:
+async def ingest_sources(ctx: Context, *sources: Source) -> None:
     """Ingest sources without indexing them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
 
@@ -63,11 +63,11 @@ async def save(ctx: Context, *sources: Source) -> None:
 @pytest.fixture
 async def notes(ctx: Context) -> Context:
     """Make a knowledge base of ten pending notes."""
-    await save(ctx, NOTES)
+    await ingest_sources(ctx, NOTES)
     return ctx
 
 
-def meanwhile(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
+def index_with_race(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
     """Run a function between the read and the commit of the chunks."""
     raced = RacingIndexing(ctx.database)
     raced.race = race
@@ -98,7 +98,7 @@ async def test_truncated_postings_are_correct_after_any_history(ctx: Context, se
 
 async def test_empty_base_has_no_postings(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
-    await save(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
+    await ingest_sources(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
     assert (await index(ctx, ample())).counts == {"indexed": 5}
     assert await stored_postings(ctx) == {}
     assert await documents(ctx, "chunks") == {}
@@ -107,8 +107,8 @@ async def test_empty_base_has_no_postings(ctx: Context) -> None:
 
 async def test_restored_chunk_is_indexed_again(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    await save(ctx, replace(BAKING, sections=()))
-    await save(ctx, BAKING)
+    await ingest_sources(ctx, replace(BAKING, sections=()))
+    await ingest_sources(ctx, BAKING)
     assert (await index(ctx, ample())).counts == {"indexed": 3}
     await assert_exact(ctx)
     assert len(await chunks(ctx)) == 3
@@ -119,7 +119,7 @@ async def test_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) 
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await set_fields(notes, f"chunks/{ODD.chunk_id}", edited)
 
-    report = await index_with(meanwhile(notes, edit), notes, ample())
+    report = await index_with(index_with_race(notes, edit), notes, ample())
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await stored_postings(notes)
     await assert_exact(notes)
@@ -127,17 +127,19 @@ async def test_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) 
 
 async def test_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
     async def delete() -> None:
-        await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
+        await ingest_sources(
+            notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:])
+        )
 
-    await index_with(meanwhile(notes, delete), notes, ample())
+    await index_with(index_with_race(notes, delete), notes, ample())
     assert len(await documents(notes, "chunks")) == 9
     await assert_exact(notes)
 
 
 async def test_chunk_restored_during_its_removal_stays(ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    await save(ctx, replace(BAKING, sections=()))
-    await index_with(meanwhile(ctx, lambda: save(ctx, BAKING)), ctx, ample())
+    await ingest_sources(ctx, replace(BAKING, sections=()))
+    await index_with(index_with_race(ctx, lambda: ingest_sources(ctx, BAKING)), ctx, ample())
     assert len(await chunks(ctx)) == 3
     await assert_exact(ctx)
 
@@ -202,7 +204,7 @@ async def test_a_chunk_lists_its_facets(ctx: Context) -> None:
     ],
 )
 async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
-    await save(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
+    await ingest_sources(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
     assert await index(ctx, ample()) == Report(Counter(indexed=3))
     await assert_exact(ctx)
     lists = await InvertedIndex(ctx.database, KNOWLEDGE).read([], [named_facet(Kind.TAG, tag)])
@@ -210,14 +212,16 @@ async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
 
 
 async def test_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
-    await save(ctx, Source("marks", "???", sections=(Section("!!!"),)))
+    await ingest_sources(ctx, Source("marks", "???", sections=(Section("!!!"),)))
     assert await index(ctx, ample()) == Report(Counter(indexed=1))
     await assert_exact(ctx)
     assert {name for name, _ in await stored_postings(ctx)} == {"facets"}
 
 
 async def test_word_of_any_length_is_indexed(ctx: Context) -> None:
-    await save(ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),)))
+    await ingest_sources(
+        ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),))
+    )
     assert (await index(ctx, ample())).failures == []
     await assert_exact(ctx)
 
@@ -286,7 +290,7 @@ async def test_database_rejecting_all_writes_defers_no_chunk(
         await index_with(RefusedChunks(notes.database), notes, ample())
 
 
-async def otherwise_analysed(ctx: Context) -> None:
+async def index_with_another_analyzer(ctx: Context) -> None:
     """Index the pending chunks by the word "old" alone, as another analyzer might have."""
     page = await Indexing(ctx.database).pending(NOON, 100)
     old = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
@@ -295,7 +299,7 @@ async def otherwise_analysed(ctx: Context) -> None:
 
 
 async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
-    await otherwise_analysed(notes)
+    await index_with_another_analyzer(notes)
     assert (await stored_postings(notes)).keys() == {("lexicon", "old"), ("lexicon", "note")}
     assert await index(notes, ample()) == Report(Counter(indexed=10))
     await assert_exact(notes)
@@ -304,7 +308,7 @@ async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: A
 
 
 async def test_stopped_reindexing_is_completed(notes: Context) -> None:
-    await otherwise_analysed(notes)
+    await index_with_another_analyzer(notes)
     await index(notes, nothing())
     assert await count_pending(notes) == 10
     await index(notes, ample())
@@ -314,21 +318,21 @@ async def test_stopped_reindexing_is_completed(notes: Context) -> None:
 async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None:
     tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
     sections = tuple(Section(f"Note {number}.") for number in range(PAGE + 20))
-    await save(ctx, replace(NOTES, tags=tags, sections=sections))
+    await ingest_sources(ctx, replace(NOTES, tags=tags, sections=sections))
     assert await index(ctx, ample()) == Report(Counter(indexed=PAGE + 20))
     await assert_exact(ctx)
 
 
-def change(number: int, terms: int) -> IndexChange:
+def make_change(number: int, terms: int) -> IndexChange:
     """Make a new chunk with this many terms, all of which chunk 0 has too."""
     state = IndexedState(terms=dict.fromkeys(map(str, range(terms)), 1))
     return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 
 
 def test_changes_are_split_into_commits_in_order() -> None:
-    changes = [change(number, 1_500) for number in range(200)]
+    changes = [make_change(number, 1_500) for number in range(200)]
     cut = list(split_commits(changes))
-    assert changes == [change for commit in cut for change in commit]
+    assert changes == [make_change for commit in cut for make_change in commit]
     assert 2 < len(cut) < 10
 
 
@@ -337,7 +341,7 @@ def test_commit_changes_a_bounded_number_of_postings() -> None:
         IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
     ]
     cut = list(
-        split_commits([replace(change(number, 1), state=own[number]) for number in range(5)])
+        split_commits([replace(make_change(number, 1), state=own[number]) for number in range(5)])
     )
     assert [len(commit) for commit in cut] == [2, 2, 1]
     assert 2 * 1_400 <= MAX_POSTINGS < 3 * 1_400
@@ -345,13 +349,15 @@ def test_commit_changes_a_bounded_number_of_postings() -> None:
 
 def test_index_entries_of_a_commit_are_bounded() -> None:
     facets = {f"tag:{number}": "tag" for number in range(9)}
-    borne = replace(change(1, 1).state, facets=facets)
-    cut = list(split_commits([replace(change(number, 1), state=borne) for number in range(200)]))
+    borne = replace(make_change(1, 1).state, facets=facets)
+    cut = list(
+        split_commits([replace(make_change(number, 1), state=borne) for number in range(200)])
+    )
     assert [len(commit) for commit in cut] == [145, 55]  # of ten entries of 6,200 bytes each
 
 
 def test_oversized_change_has_its_own_commit() -> None:
-    small, large = change(1, 1), change(2, MAX_BYTES // 100)
+    small, large = make_change(1, 1), make_change(2, MAX_BYTES // 100)
     assert list(split_commits([small, large, small])) == [[small], [large], [small]]
 
 
@@ -367,7 +373,7 @@ async def test_run_without_its_lease_indexes_nothing(notes: Context, app: App) -
         await Leases(other).acquire("index", 30, hours_later.clock)
 
     async def run(ctx: Context, budget: Budget) -> Report:
-        return await index_with(meanwhile(ctx, overtaken), ctx, budget)
+        return await index_with(index_with_race(ctx, overtaken), ctx, budget)
 
     with pytest.raises(LeaseLost):
         await run_job(replace(JOB, run=run), app)

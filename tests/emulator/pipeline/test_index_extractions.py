@@ -26,7 +26,9 @@ REEF = Decision(question="When to reef?", options=("early", "late"), considerati
 GALE = Pitfall(title="Gales", description="A short chain drags.")
 
 
-def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = None) -> Extraction:
+def make_extraction(
+    chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = None
+) -> Extraction:
     return Extraction(
         extraction_id=f"{content.type}-{chunk.chunk_id}",
         content=content,
@@ -41,7 +43,7 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
     )
 
 
-async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
+async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Store these extractions with a chunk."""
     summaries = extracted_map(extractions)
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": summaries})
@@ -52,16 +54,21 @@ async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
-async def counts(ctx: Context) -> dict[str, dict[str, int]]:
+async def topic_counts(ctx: Context) -> dict[str, dict[str, int]]:
     stored = await documents(ctx, "topics")
     return {data["name"]: {**data["counts"], "all": data["total"]} for data in stored.values()}
 
 
 async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) -> None:
     first, second = await store_sources(ctx, SAILING)
-    await hang(ctx, first, of(first, REEF, "sailing", "weather"), of(first, GALE, "weather"))
-    await hang(ctx, second, of(second, GALE, "weather"))
-    assert await counts(ctx) == {
+    await store_extractions(
+        ctx,
+        first,
+        make_extraction(first, REEF, "sailing", "weather"),
+        make_extraction(first, GALE, "weather"),
+    )
+    await store_extractions(ctx, second, make_extraction(second, GALE, "weather"))
+    assert await topic_counts(ctx) == {
         "sailing": {"decision": 1, "all": 1},
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
@@ -69,7 +76,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
     await Ingestion(ctx.database).save([with_chunks(fewer)], utc_now())
     await index(ctx, ample())
     assert set(await documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
-    assert await counts(ctx) == {
+    assert await topic_counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
         "weather": {"decision": 0, "warning": 1, "all": 1},
     }
@@ -77,9 +84,11 @@ async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) ->
 
 async def test_unlisted_extractions_of_the_chunk_are_deleted_too(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
-    await hang(ctx, first, of(first, GALE, "weather", duplicate_of="another"))
-    assert await counts(ctx) == {}
+    await store_extractions(
+        ctx, first, make_extraction(first, GALE, "weather", duplicate_of="another")
+    )
+    assert await topic_counts(ctx) == {}
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], utc_now())
     await index(ctx, ample())
     assert await documents(ctx, "extractions") == {}
-    assert await counts(ctx) == {}
+    assert await topic_counts(ctx) == {}

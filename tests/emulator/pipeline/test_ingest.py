@@ -57,16 +57,16 @@ def highlights(*texts: str) -> list[dict[str, Any]]:
     return [{"id": place, "location": place, "text": text} for place, text in enumerate(texts)]
 
 
-async def ingested(ctx: Context) -> Report:
+async def run_ingest(ctx: Context) -> Report:
     return await ingest(ctx, ample())
 
 
 async def embedded(ctx: Context) -> None:
-    await ingested(ctx)
+    await run_ingest(ctx)
     await embed(ctx, ample())
 
 
-async def settled(ctx: Context) -> None:
+async def ingest_and_settle(ctx: Context) -> None:
     """Ingest, and clear all pending steps, as if every job had run."""
     await embedded(ctx)
     for chunk_id in await chunks(ctx):
@@ -98,7 +98,7 @@ async def test_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_path:
         "readwise_url": "https://readwise.io/bookreview/7",
     }
     write_export(tmp_path, make_book(**fields, title="Sails", highlights=[highlight]))
-    await ingested(ctx)
+    await run_ingest(ctx)
     ((chunk_id, data),) = (await documents(ctx, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
     bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
@@ -134,7 +134,7 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
     texts = {
         source.source_id: source.text for source in read(tmp_path) if isinstance(source, Source)
     }
-    await ingested(ctx)
+    await run_ingest(ctx)
     stored = list((await chunks(ctx)).values())
     assert [texts[chunk["source_id"]][chunk["start"] : chunk["end"]] for chunk in stored] == [
         chunk["content"] for chunk in stored
@@ -149,9 +149,9 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(
 async def test_unchanged_source_costs_one_read_and_no_write(app: App, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
-    await ingested(app.context(Caller(), Meter()))
+    await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
-    report = await ingested(app.context(Caller(), meter))
+    report = await run_ingest(app.context(Caller(), meter))
     assert report.counts == {"read": 40}
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
@@ -162,7 +162,7 @@ async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path
     before = await chunk_snapshots(ctx)
     edited = DOUGH.replace("well", "long")
     write_export(tmp_path, make_book(highlights=highlights(REEF, edited, TESTS)))
-    report = await ingested(ctx)
+    report = await run_ingest(ctx)
     after = await chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
@@ -173,10 +173,10 @@ async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path
 
 async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, TESTS)))
-    await settled(ctx)
+    await ingest_and_settle(ctx)
     before = await chunks_by_content(ctx)
     write_export(tmp_path, make_book(highlights=highlights("Something new.", REEF, TESTS)))
-    await ingested(ctx)
+    await run_ingest(ctx)
     after = await chunks_by_content(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
     for text in (REEF, TESTS):
@@ -187,10 +187,10 @@ async def test_chunks_moved_by_an_edit_keep_their_vectors(ctx: Context, tmp_path
 
 async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
-    await settled(ctx)
+    await ingest_and_settle(ctx)
     changed = make_book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
     write_export(tmp_path, changed, make_book(user_book_id=8))
-    assert (await ingested(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
+    assert (await run_ingest(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
     after = await chunks_by_content(ctx)
     assert {text: (chunk["title"], set(chunk["pending"])) for text, chunk in after.items()} == {
         REEF: ("Walden Pond", {"embed", "index"}),
@@ -201,10 +201,10 @@ async def test_changed_title_embeds_all_chunks_again(ctx: Context, tmp_path: Pat
 
 async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF)))
-    await settled(ctx)
+    await ingest_and_settle(ctx)
     before = await chunks_by_content(ctx)
     write_export(tmp_path, make_book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
-    assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
+    assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
     after = await chunks_by_content(ctx)
     assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
@@ -212,18 +212,18 @@ async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path:
 
 async def test_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, TESTS)))
-    await ingested(ctx)
+    await run_ingest(ctx)
     write_export(tmp_path, make_book(highlights=highlights(REEF)))
-    assert (await ingested(ctx)).counts["deleted"] == 2
+    assert (await run_ingest(ctx)).counts["deleted"] == 2
     assert set(await chunks_by_content(ctx)) == {REEF}
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
 async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH)), make_book(user_book_id=8))
-    await ingested(ctx)
+    await run_ingest(ctx)
     write_export(tmp_path, make_book(is_deleted=True, highlights=[]), make_book(user_book_id=8))
-    await ingested(ctx)
+    await run_ingest(ctx)
     assert set(await documents(ctx, "sources")) == {"readwise-8"}
     assert set(await chunks_by_content(ctx)) == {"Simplify."}
     assert len(await tombstones(ctx)) == 2
@@ -231,26 +231,26 @@ async def test_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: P
 
 async def test_removed_book_costs_no_further_write(app: App, tmp_path: Path) -> None:
     write_export(tmp_path, make_book())
-    await ingested(app.context(Caller(), Meter()))
+    await run_ingest(app.context(Caller(), Meter()))
     write_export(tmp_path, make_book(is_deleted=True))
-    await ingested(app.context(Caller(), Meter()))
+    await run_ingest(app.context(Caller(), Meter()))
     meter = Meter()
-    report = await ingested(app.context(Caller(), meter))
+    report = await run_ingest(app.context(Caller(), meter))
     assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
 
 
 async def test_missing_file_deletes_nothing(ctx: Context, tmp_path: Path) -> None:
     gone = write_file(tmp_path, "gone.md", REEF)
     write_file(tmp_path, "note.md", DOUGH)
-    await ingested(ctx)
+    await run_ingest(ctx)
     gone.unlink()
-    await ingested(ctx)
+    await run_ingest(ctx)
     assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
 
 
 async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> None:
     write_export(tmp_path, make_book(highlights=highlights(REEF, DOUGH, REEF)))
-    await ingested(ctx)
+    await run_ingest(ctx)
     stored = (await chunks(ctx)).values()
     assert sorted(chunk["content"] for chunk in stored) == [DOUGH, REEF, REEF]
     assert sorted(chunk["position"] for chunk in stored) == [1, 2, 3]
@@ -259,7 +259,7 @@ async def test_repeated_text_makes_two_chunks(ctx: Context, tmp_path: Path) -> N
 async def test_book_larger_than_a_commit_is_stored_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
     write_export(tmp_path, make_book(highlights=highlights(*many)))
-    assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
+    assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
     assert set(await chunks_by_content(ctx)) == set(many)
     assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
 
@@ -268,7 +268,7 @@ async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_
     write_file(tmp_path, "a.md", REEF)
     write_file(tmp_path, "b.md", b"caf\xe9")
     write_export(tmp_path, make_book(highlights=None), make_book(user_book_id=8))
-    report = await ingested(ctx)
+    report = await run_ingest(ctx)
     assert report.failures == [
         Failure("b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
         Failure("export.json: Walden", "has no `highlights`"),
@@ -280,7 +280,7 @@ async def test_broken_item_is_reported_and_the_rest_is_stored(ctx: Context, tmp_
 async def test_partly_stored_item_is_a_warning(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
     write_export(tmp_path, make_book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
-    report = await ingested(ctx)
+    report = await run_ingest(ctx)
     reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
     assert report.failures == []
     assert report.warnings == [
@@ -303,7 +303,7 @@ async def test_unsupported_files_are_counted_by_kind(ctx: Context, tmp_path: Pat
     ]
     for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
         write_file(tmp_path, name, REEF)
-    report = await ingested(ctx)
+    report = await run_ingest(ctx)
     assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
     assert (report.counts["read"], report.failures) == (1, [])
 
@@ -324,7 +324,7 @@ async def test_unstorable_item_is_reported_and_the_rest_stored(
     line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
     write_file(tmp_path, "a.jsonl", json_lines(line))
     write_file(tmp_path, "b.md", REEF)
-    report = await ingested(ctx)
+    report = await run_ingest(ctx)
     assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
     assert set(await chunks_by_content(ctx)) == {REEF}
 
@@ -334,7 +334,7 @@ async def test_many_long_tags_fit_a_commit(ctx: Context, tmp_path: Path) -> None
     many = [f"Highlight {number}." for number in range(150)]
     write_export(tmp_path, make_book(book_tags=tags, highlights=highlights(*many)))
     async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
-        await ingested(ctx)
+        await run_ingest(ctx)
     assert set(await chunks_by_content(ctx)) == set(many)
 
 
@@ -342,7 +342,7 @@ async def test_next_run_completes_one_without_time(ctx: Context, tmp_path: Path)
     write_file(tmp_path, "note.md", REEF)
     assert await ingest(ctx, nothing()) == Report(finished=False)
     assert await documents(ctx, "chunks") == {}
-    assert (await ingested(ctx)).finished
+    assert (await run_ingest(ctx)).finished
     assert set(await chunks_by_content(ctx)) == {REEF}
 
 
@@ -351,7 +351,7 @@ async def test_run_out_of_time_keeps_its_sources(ctx: Context, tmp_path: Path) -
     write_file(tmp_path, "notes.jsonl", json_lines(*records))
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["created"]) == (False, 30)
-    assert (await ingested(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
+    assert (await run_ingest(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
     assert len(await documents(ctx, "sources")) == 40
 
 
@@ -369,4 +369,4 @@ async def test_missing_path_ingests_nothing(app: App, project: str) -> None:
     settings = Settings(google_cloud_project=project)
     ctx = replace(app.context(Caller(), Meter()), settings=settings)
     with pytest.raises(InvalidInput, match="Set INGEST_PATH"):
-        await ingested(ctx)
+        await run_ingest(ctx)

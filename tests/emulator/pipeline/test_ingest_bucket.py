@@ -64,7 +64,7 @@ def settings(project: str, storage: Storage) -> Settings:  # noqa: ARG001 - must
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
-def put(storage: Storage, name: str, content: str | bytes) -> None:
+def upload(storage: Storage, name: str, content: str | bytes) -> None:
     storage.put(BUCKET, f"notes/{name}", content)
 
 
@@ -72,28 +72,28 @@ def remove(storage: Storage, name: str) -> None:
     storage.remove(BUCKET, f"notes/{name}")
 
 
-def records(**texts: str) -> str:
+def record_lines(**texts: str) -> str:
     """Return these records as JSON Lines."""
     return json_lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
-async def held(ctx: Context) -> list[str]:
+async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
 async def test_files_of_every_kind_are_ingested(app: App, ctx: Context, storage: Storage) -> None:
-    put(storage, "a.md", f"# Sails\n\n{REEF}")
-    put(storage, "deep/er/b.txt", DOUGH)
-    put(storage, "c.jsonl", records(x="One.", y="Two."))
-    put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
+    upload(storage, "a.md", f"# Sails\n\n{REEF}")
+    upload(storage, "deep/er/b.txt", DOUGH)
+    upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
+    upload(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
     for name in ("e.pdf", ".hidden.md", ".git/f.md", "empty/"):
-        put(storage, name, "Not read.")
+        upload(storage, name, "Not read.")
     storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
     report = await run_ingest(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
     assert Report(counts, note="Not read: 1 .pdf.") == report
-    assert await held(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
+    assert await chunk_texts(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
     assert storage.calls["download"] == 4
 
 
@@ -104,7 +104,7 @@ async def test_folder_and_bucket_give_the_same_base(
     record = {"id": "x", "text": "One.", "date": "2024-05-31"}
     notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": json_lines(record)}
     for name, content in notes.items():
-        put(storage, name, content)
+        upload(storage, name, content)
         write_file(tmp_path / "notes", name, content)
     await run_ingest(app)
     settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
@@ -116,7 +116,7 @@ async def test_folder_and_bucket_give_the_same_base(
 
 async def test_idle_run_costs_one_read_and_a_listing(app: App, storage: Storage) -> None:
     for number in range(40):
-        put(storage, f"{number}.md", f"Note {number}.")
+        upload(storage, f"{number}.md", f"Note {number}.")
     await run_ingest(app)
     storage.calls.clear()
     meter = Meter()
@@ -127,13 +127,13 @@ async def test_idle_run_costs_one_read_and_a_listing(app: App, storage: Storage)
 
 async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(40):
-        put(storage, f"{number}.md", f"Note {number}.")
+        upload(storage, f"{number}.md", f"Note {number}.")
     await run_ingest(app)
-    put(storage, "new.md", REEF)
+    upload(storage, "new.md", REEF)
     storage.calls.clear()
     meter = Meter()
     await run_ingest(app, meter)
-    assert REEF in await held(ctx)
+    assert REEF in await chunk_texts(ctx)
     # What is known, and the shard; the source, and its chunks, of which there are none.
     assert meter.documents_read == 4
     # What is about to be, twice two documents, of which one goes; a source and a chunk; what is.
@@ -142,64 +142,64 @@ async def test_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Stora
 
 
 async def test_only_an_edited_file_is_read_again(app: App, ctx: Context, storage: Storage) -> None:
-    put(storage, "a.md", REEF)
-    put(storage, "b.md", DOUGH)
+    upload(storage, "a.md", REEF)
+    upload(storage, "b.md", DOUGH)
     await run_ingest(app)
-    put(storage, "b.md", TESTS)
+    upload(storage, "b.md", TESTS)
     storage.calls.clear()
     assert (await run_ingest(app)).counts["read"] == 1
-    assert await held(ctx) == [TESTS, REEF]
+    assert await chunk_texts(ctx) == [TESTS, REEF]
     assert storage.calls["download"] == 1
 
 
 async def test_files_missing_from_the_prefix_are_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "a.md", REEF)
-    put(storage, "b.md", DOUGH)
-    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    upload(storage, "a.md", REEF)
+    upload(storage, "b.md", DOUGH)
+    upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
     await run_ingest(app)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == [REEF]
+    assert await chunk_texts(ctx) == [REEF]
     assert len(await documents(ctx, "sources")) == 1
-    put(storage, "b.md", DOUGH)
+    upload(storage, "b.md", DOUGH)
     await run_ingest(app)
-    assert await held(ctx) == [DOUGH, REEF]
+    assert await chunk_texts(ctx) == [DOUGH, REEF]
 
 
 async def test_record_missing_from_its_file_is_deleted(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
     await run_ingest(app)
-    put(storage, "c.jsonl", records(y="Two.", z="Three."))
+    upload(storage, "c.jsonl", record_lines(y="Two.", z="Three."))
     await run_ingest(app)
-    assert await held(ctx) == ["Three.", "Two."]
+    assert await chunk_texts(ctx) == ["Three.", "Two."]
 
 
 async def test_book_marked_as_deleted_is_removed(app: App, ctx: Context, storage: Storage) -> None:
     book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
-    put(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
+    upload(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
-    put(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
+    upload(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
     await run_ingest(app)
-    assert await held(ctx) == ["Book 8."]
+    assert await chunk_texts(ctx) == ["Book 8."]
 
 
 async def test_suddenly_empty_prefix_deletes_nothing(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "a.md", REEF)
+    upload(storage, "a.md", REEF)
     await run_ingest(app)
     remove(storage, "a.md")
     reason = "is suddenly empty; to delete everything read from it, put any file there"
     assert [Failure(ADDRESS, reason)] == (await run_ingest(app)).failures
-    assert await held(ctx) == [REEF]
-    put(storage, "meant.keep", "")
+    assert await chunk_texts(ctx) == [REEF]
+    upload(storage, "meant.keep", "")
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == []
+    assert await chunk_texts(ctx) == []
 
 
 async def test_empty_prefix_ingests_nothing(app: App) -> None:
@@ -207,17 +207,17 @@ async def test_empty_prefix_ingests_nothing(app: App) -> None:
 
 
 async def test_partly_stored_file_is_one_warning(app: App, ctx: Context, storage: Storage) -> None:
-    put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    upload(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
     reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
     report = await run_ingest(app)
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
-    assert (report.failures, await held(ctx)) == ([], [REEF])
+    assert (report.failures, await chunk_texts(ctx)) == ([], [REEF])
     assert (await run_ingest(app)).warnings == []
 
 
 async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> None:
     for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
-        put(storage, name, REEF)
+        upload(storage, name, REEF)
     report = await run_ingest(app)
     assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
 
@@ -225,9 +225,9 @@ async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> No
 async def test_broken_file_is_reported_once_and_blocks_no_other(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "a.md", REEF)
-    put(storage, "b.md", b"caf\xe9")
-    put(storage, "c.jsonl", records(x="One.") + "{broken\n")
+    upload(storage, "a.md", REEF)
+    upload(storage, "b.md", b"caf\xe9")
+    upload(storage, "c.jsonl", record_lines(x="One.") + "{broken\n")
     expected = {
         (f"{ADDRESS}/b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
         (
@@ -237,43 +237,43 @@ async def test_broken_file_is_reported_once_and_blocks_no_other(
     }
     report = await run_ingest(app)
     assert {(failure.name, failure.reason) for failure in report.failures} == expected
-    assert await held(ctx) == ["One.", REEF]
+    assert await chunk_texts(ctx) == ["One.", REEF]
     assert await run_ingest(app) == Report()
 
 
 async def test_broken_file_deletes_nothing(app: App, ctx: Context, storage: Storage) -> None:
-    put(storage, "a.md", REEF)
-    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    upload(storage, "a.md", REEF)
+    upload(storage, "c.jsonl", record_lines(x="One.", y="Two."))
     await run_ingest(app)
-    put(storage, "a.md", b"caf\xe9")
-    put(storage, "c.jsonl", records(z="Three.") + "{broken\n")
+    upload(storage, "a.md", b"caf\xe9")
+    upload(storage, "c.jsonl", record_lines(z="Three.") + "{broken\n")
     await run_ingest(app)
-    assert await held(ctx) == ["One.", REEF, "Three.", "Two."]
-    put(storage, "c.jsonl", records(z="Three."))
+    assert await chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
+    upload(storage, "c.jsonl", record_lines(z="Three."))
     remove(storage, "a.md")
     await run_ingest(app)
-    assert await held(ctx) == ["Three."]
+    assert await chunk_texts(ctx) == ["Three."]
 
 
 async def test_last_read_file_defines_a_shared_record(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "old.jsonl", records(x="One."))
+    upload(storage, "old.jsonl", record_lines(x="One."))
     await run_ingest(app)
-    put(storage, "new.jsonl", records(x="Two.", y="Three."))
+    upload(storage, "new.jsonl", record_lines(x="Two.", y="Three."))
     reason = "has a record of old.jsonl too; its text was read later and is used; keep one of them"
     assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await run_ingest(app)).warnings
-    assert await held(ctx) == ["Three.", "Two."]
+    assert await chunk_texts(ctx) == ["Three.", "Two."]
     assert await run_ingest(app) == Report()
     remove(storage, "new.jsonl")
     await run_ingest(app)
-    assert await held(ctx) == ["Two."]
+    assert await chunk_texts(ctx) == ["Two."]
     await run_ingest(app)  # the file that is left is read again, and its text comes back
-    assert await held(ctx) == ["One."]
+    assert await chunk_texts(ctx) == ["One."]
     remove(storage, "old.jsonl")
-    put(storage, "other.md", REEF)
+    upload(storage, "other.md", REEF)
     await run_ingest(app)
-    assert await held(ctx) == [REEF]
+    assert await chunk_texts(ctx) == [REEF]
 
 
 async def test_shared_record_is_deleted_with_its_last_file(
@@ -281,82 +281,82 @@ async def test_shared_record_is_deleted_with_its_last_file(
 ) -> None:
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
-        put(storage, name, records(x=f"As {name} says.", **{name: name}))
+        upload(storage, name, record_lines(x=f"As {name} says.", **{name: name}))
     report = await run_ingest(app)
     assert len(report.warnings) == 10  # each says which of the others was read before
-    [text] = set(await held(ctx)) - set(names)
+    [text] = set(await chunk_texts(ctx)) - set(names)
     assert await run_ingest(app) == Report()
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
-        put(storage, "other.md", REEF)
+        upload(storage, "other.md", REEF)
         await run_ingest(app)
         await run_ingest(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
-        assert bool(left) == bool(texts.intersection(await held(ctx)))
-    assert await held(ctx) == [REEF]
+        assert bool(left) == bool(texts.intersection(await chunk_texts(ctx)))
+    assert await chunk_texts(ctx) == [REEF]
 
 
 async def test_record_stays_while_another_file_has_it(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "a.jsonl", records(x="One."))
+    upload(storage, "a.jsonl", record_lines(x="One."))
     await run_ingest(app)
-    put(storage, "b.jsonl", records(x="Two.", y="Three."))
+    upload(storage, "b.jsonl", record_lines(x="Two.", y="Three."))
     await run_ingest(app)
-    put(storage, "b.jsonl", records(y="Three."))
+    upload(storage, "b.jsonl", record_lines(y="Three."))
     for _ in range(2):
         await run_ingest(app)
-    assert await held(ctx) == ["One.", "Three."]
+    assert await chunk_texts(ctx) == ["One.", "Three."]
     assert await run_ingest(app) == Report()
 
 
 async def test_renamed_file_keeps_its_records(app: App, ctx: Context, storage: Storage) -> None:
-    put(storage, "old.jsonl", records(x="One.", y="Two."))
+    upload(storage, "old.jsonl", record_lines(x="One.", y="Two."))
     await run_ingest(app)
     remove(storage, "old.jsonl")
-    put(storage, "new.jsonl", records(x="One.", y="Two."))
+    upload(storage, "new.jsonl", record_lines(x="One.", y="Two."))
     report = await run_ingest(app)
     assert report == Report(Counter({"read": 2}))
-    assert await held(ctx) == ["One.", "Two."]
+    assert await chunk_texts(ctx) == ["One.", "Two."]
     remove(storage, "new.jsonl")
-    put(storage, "other.md", REEF)
+    upload(storage, "other.md", REEF)
     await run_ingest(app)
-    assert await held(ctx) == [REEF]
+    assert await chunk_texts(ctx) == [REEF]
 
 
 async def test_moved_record_stays(app: App, ctx: Context, storage: Storage) -> None:
     names = [f"{number}.jsonl" for number in range(6)]
     for name in names:
-        put(storage, name, records(**{name: name}))
+        upload(storage, name, record_lines(**{name: name}))
     await run_ingest(app)
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
-        put(storage, name, records(**{other: other}))
+        upload(storage, name, record_lines(**{other: other}))
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == names
+    assert await chunk_texts(ctx) == names
     assert await run_ingest(app) == Report()
 
 
 async def test_file_changed_while_read_is_read_again_next_time(
     app: App, ctx: Context, storage: Storage
 ) -> None:
-    put(storage, "a.md", REEF)
-    put(storage, "b.md", DOUGH)
-    storage.before["download"] = lambda: put(storage, "b.md", TESTS)
+    upload(storage, "a.md", REEF)
+    upload(storage, "b.md", DOUGH)
+    storage.before["download"] = lambda: upload(storage, "b.md", TESTS)
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == [REEF]
+    assert await chunk_texts(ctx) == [REEF]
     await run_ingest(app)
-    assert await held(ctx) == [TESTS, REEF]
+    assert await chunk_texts(ctx) == [TESTS, REEF]
 
 
 async def test_next_run_completes_one_out_of_time(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(70):
-        put(storage, f"{number}.md", f"Note {number}.")
+        upload(storage, f"{number}.md", f"Note {number}.")
     report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert (await run_ingest(app)).counts == {"read": 40, "sources": 40, "created": 40}
-    assert len(await held(ctx)) == 70
+    assert len(await chunk_texts(ctx)) == 70
     assert await run_ingest(app) == Report()
 
 
@@ -369,12 +369,12 @@ async def test_exports_are_skipped_if_readwise_is_followed(
     app: App, ctx: Context, storage: Storage
 ) -> None:
     """An old export neither restores edited texts nor deletes a book when it is deleted."""
-    put(storage, "a.md", REEF)
-    put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
+    upload(storage, "a.md", REEF)
+    upload(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
     await run_ingest(app)
     token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     remove(storage, "d.json")
-    put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
+    upload(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
     settings = app.settings.model_copy(update=token)
     with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()

@@ -51,12 +51,12 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
-async def held(ctx: Context) -> list[str]:
+async def chunk_texts(ctx: Context) -> list[str]:
     """Return the texts of all chunks."""
     return sorted(chunk["content"] for chunk in (await chunks(ctx)).values())
 
 
-async def downloaded(path: Path, **seconds: float) -> str:
+async def download_text(path: Path, **seconds: float) -> str:
     """Download a file with a client that has short time limits."""
     async with BucketObjects(ADDRESS, "p", **seconds) as objects:
         listing = await objects.listing()
@@ -70,7 +70,7 @@ async def test_temporary_error_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
 ) -> None:
     storage.faults[operation].append(fault)  # type: ignore[index]  # one of the literals
-    assert await downloaded(tmp_path / "a.md") == "Reef early."
+    assert await download_text(tmp_path / "a.md") == "Reef early."
 
 
 @pytest.mark.parametrize("operation", ["list", "download"])
@@ -78,7 +78,7 @@ async def test_hanging_request_is_retried(
     storage: FakeCloudStorage, tmp_path: Path, operation: str
 ) -> None:
     storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
-    assert await downloaded(tmp_path / "a.md", attempt_seconds=0.3) == "Reef early."
+    assert await download_text(tmp_path / "a.md", attempt_seconds=0.3) == "Reef early."
 
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])
@@ -88,7 +88,7 @@ async def test_lasting_error_is_an_outage(
 ) -> None:
     storage.always[operation] = fault  # type: ignore[index]  # one of the literals
     with pytest.raises(Unavailable, match="try again later"):
-        await downloaded(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
+        await download_text(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
 
 async def test_outage_deletes_nothing_and_the_next_run_continues(
@@ -99,10 +99,10 @@ async def test_outage_deletes_nothing_and_the_next_run_continues(
     storage.always["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
         await run_ingest(app)
-    assert await held(ctx) == ["Knead well.", "Reef early."]
+    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
     storage.always.clear()
     await run_ingest(app)
-    assert await held(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
+    assert await chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
 
 async def test_listing_without_sizes_is_read(
@@ -110,7 +110,7 @@ async def test_listing_without_sizes_is_read(
 ) -> None:
     storage.tells_sizes = False
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == ["Knead well.", "Reef early."]
+    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]
 
 
 async def test_control_characters_in_a_name_are_not_printed(
@@ -137,6 +137,6 @@ async def test_forbidden_file_is_reported_and_retried_next_time(
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
     assert [Failure(f"{ADDRESS}/b.md", reason)] == (await run_ingest(app)).failures
-    assert await held(ctx) == ["Reef early."]
+    assert await chunk_texts(ctx) == ["Reef early."]
     assert (await run_ingest(app)).failures == []
-    assert await held(ctx) == ["Knead well.", "Reef early."]
+    assert await chunk_texts(ctx) == ["Knead well.", "Reef early."]

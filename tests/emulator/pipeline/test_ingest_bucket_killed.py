@@ -46,22 +46,22 @@ def fields(project: str) -> dict[str, Any]:
     return {"google_cloud_project": project, "ingest_bucket": ADDRESS}
 
 
-def put(storage: FakeCloudStorage, name: str, text: str) -> None:
+def upload(storage: FakeCloudStorage, name: str, text: str) -> None:
     storage.put(BUCKET, f"notes/{name}", f"---\ndate: 2024-05-31\n---\n{text}")
 
 
-def put_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
+def upload_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
     records = (
         {"id": record_id, "text": f"Record {record_id}.", "date": "2024-05-31"} for record_id in ids
     )
     storage.put(BUCKET, f"notes/{name}", json_lines(*records))
 
 
-def change(storage: FakeCloudStorage) -> None:
+def change_files(storage: FakeCloudStorage) -> None:
     """Edit every file, and delete some."""
     for number in range(35):
-        put(storage, f"{number}.md", f"Note {number}, again.")
-    put_records(storage, "renamed.jsonl", "a", "b", "c")
+        upload(storage, f"{number}.md", f"Note {number}, again.")
+    upload_records(storage, "renamed.jsonl", "a", "b", "c")
     for name in ("0.md", "1.md", "records.jsonl"):
         storage.remove(BUCKET, f"notes/{name}")
 
@@ -72,12 +72,12 @@ async def test_next_run_completes_one_killed_after_any_commit(
     project = settings.google_cloud_project
     calmly = settings.model_copy(update={"google_cloud_project": f"{project}-calm"})
     for number in range(35):
-        put(storage, f"{number}.md", f"Note {number}.")
-    put_records(storage, "records.jsonl", "a", "b")
+        upload(storage, f"{number}.md", f"Note {number}.")
+    upload_records(storage, "records.jsonl", "a", "b")
     calm = WatchedApp(calmly)
     for target in (calm, app):
         await run_ingest(target)
-    change(storage)
+    change_files(storage)
     calm.commits = 0
     await run_ingest(calm)
     with killable_children() as dying:
@@ -94,12 +94,12 @@ async def test_records_of_a_killed_run_and_deleted_file_go(
 ) -> None:
     """Only the killed run has seen the file."""
     project = settings.google_cloud_project
-    put(storage, "a.md", "Reef early.")
-    put_records(storage, "records.jsonl", "a", "b")
+    upload(storage, "a.md", "Reef early.")
+    upload_records(storage, "records.jsonl", "a", "b")
     with killable_children() as dying:
         assert not dying.survives(fields(project), 2, ingest=True)
     assert len(await chunks(ctx)) == 3
     storage.remove(BUCKET, "notes/a.md")
-    put_records(storage, "records.jsonl", "b")
+    upload_records(storage, "records.jsonl", "b")
     await run_ingest(app)
     assert [chunk["content"] for chunk in (await chunks(ctx)).values()] == ["Record b."]

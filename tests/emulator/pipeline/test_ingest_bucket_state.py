@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 ADDRESS: Final = "gs://library/notes"
 
 
-async def opened(ctx: Context, address: str = ADDRESS) -> BucketSync:
+async def open_sync(ctx: Context, address: str = ADDRESS) -> BucketSync:
     """Return the stored state."""
     sync = BucketSync(ctx.database, address)
     await sync.digests()
@@ -34,34 +34,34 @@ async def test_many_records_are_sharded_below_a_megabyte(
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = shard_of("many.jsonl")
     states = {"many.jsonl": ObjectState(3, tuple(ids))}
-    await (await opened(ctx)).store({shard: states})
-    assert await (await opened(ctx)).objects([shard]) == states
+    await (await open_sync(ctx)).store({shard: states})
+    assert await (await open_sync(ctx)).objects([shard]) == states
     paths = list(await everything(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
 async def test_saved_shard_replaces_its_predecessor(ctx: Context) -> None:
-    sync = await opened(ctx)
+    sync = await open_sync(ctx)
     shard = shard_of("a.md")
     await sync.store({shard: {"a.md": ObjectState(1, ("file-a",))}})
     await sync.store({shard: {"a.md": ObjectState(2, ("file-a",))}})
-    again = await opened(ctx)
+    again = await open_sync(ctx)
     assert await again.objects([shard]) == {"a.md": ObjectState(2, ("file-a",))}
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.store({shard: {}})
-    assert await (await opened(ctx)).digests() == {}
+    assert await (await open_sync(ctx)).digests() == {}
     remaining = await everything(ctx.database.client)
     assert len(remaining) == 1
 
 
 async def test_prefixes_have_separate_state(ctx: Context) -> None:
-    await (await opened(ctx)).store({shard_of("a.md"): {"a.md": ObjectState(1, ("file-a",))}})
-    other = await opened(ctx, "gs://library/other")
+    await (await open_sync(ctx)).store({shard_of("a.md"): {"a.md": ObjectState(1, ("file-a",))}})
+    other = await open_sync(ctx, "gs://library/other")
     assert await other.objects(range(SHARDS)) == {}
 
 
 async def test_empty_shards_cost_no_reads(ctx: Context, meter: Meter) -> None:
-    await (await opened(ctx)).objects(range(SHARDS))
+    await (await open_sync(ctx)).objects(range(SHARDS))
     assert meter.documents_read == 1
 
 
@@ -69,7 +69,7 @@ async def test_object_with_omitted_records_is_read_again(
     ctx: Context,
 ) -> None:
     """Earlier versions omitted a record whose id another object had, and stored that."""
-    sync = await opened(ctx)
+    sync = await open_sync(ctx)
     shard = shard_of("a.jsonl")
     await sync.store({shard: {"a.jsonl": ObjectState(7, ("a",))}})
     dump = await everything(ctx.database.client)
@@ -78,4 +78,4 @@ async def test_object_with_omitted_records_is_read_again(
     assert objects == {"a.jsonl": [7, ["a"], False]}
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
     await ctx.database.client.document(path).set({"data": stored})
-    assert await (await opened(ctx)).objects([shard]) == {"a.jsonl": ObjectState(0, ("a",))}
+    assert await (await open_sync(ctx)).objects([shard]) == {"a.jsonl": ObjectState(0, ("a",))}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 BOOKS: Final = 65
 
 
-def change(readwise: FakeReadwise) -> None:
+def change_library(readwise: FakeReadwise) -> None:
     """Edit every book of a library, and delete from it."""
     for number in range(1, BOOKS + 1):
         readwise.highlight(number, 1, f"Thought {number}, again.")
@@ -43,7 +43,7 @@ async def test_next_run_completes_one_killed_after_any_commit(project: str, ctx:
         for app in (calm, stormy):
             await run_ingest(app)
         readwise.advance(days=1)
-        change(readwise)
+        change_library(readwise)
         readwise.advance(days=1)
         calm.commits = 0
         await run_ingest(calm)

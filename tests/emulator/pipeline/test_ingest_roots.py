@@ -38,25 +38,25 @@ async def run(ctx: Context, path: Path) -> Report:
     return await ingest(replace(ctx, settings=settings), ample())
 
 
-async def ingested(ctx: Context, path: Path) -> Report:
+async def ingest_cleanly(ctx: Context, path: Path) -> Report:
     report = await run(ctx, path)
     assert report.failures == []
     return report
 
 
-async def texts(ctx: Context) -> dict[str, str]:
+async def stored_texts(ctx: Context) -> dict[str, str]:
     """Return the stored sources by id."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(ctx)).values()}
 
 
-def vault_of(folder: Path, text: str) -> Path:
+def make_vault(folder: Path, text: str) -> Path:
     """Make a folder `vault` with four notes."""
     for number in range(4):
         write_file(folder, f"vault/{number}.md", f"{text} {number}.")
     return folder / "vault"
 
 
-def ids(path: Path) -> list[str]:
+def fresh_ids(path: Path) -> list[str]:
     """Return the source ids that a path gets in an empty base."""
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
@@ -66,10 +66,10 @@ async def test_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_path
     second = write_file(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
     third = write_file(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
     for folder in (first, second, third, first, second):
-        report = await ingested(ctx, folder)
+        report = await ingest_cleanly(ctx, folder)
     assert report.note == "Another folder is called vault: this one is vault-2."
-    assert sorted((await texts(ctx)).values()) == ["First.", "Second.", "Third."]
-    assert (await texts(ctx))[ids(first)[0]] == "First."
+    assert sorted((await stored_texts(ctx)).values()) == ["First.", "Second.", "Third."]
+    assert (await stored_texts(ctx))[fresh_ids(first)[0]] == "First."
 
 
 async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
@@ -77,8 +77,8 @@ async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
 ) -> None:
     for folder in ("a", "b"):
         line = json_lines({"id": "7", "text": f"In {folder}."})
-        await ingested(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
-    stored = await texts(ctx)
+        await ingest_cleanly(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
+    stored = await stored_texts(ctx)
     assert stored["data-7"] == "In a."
     assert sorted(stored.values()) == ["In a.", "In b."]
 
@@ -86,9 +86,9 @@ async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
 async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path) -> None:
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
         line = json_lines({"id": record_id, "text": path})
-        await ingested(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
-    assert sorted((await texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
-    assert {"data-2-7", "data-2-8"} < set(await texts(ctx))
+        await ingest_cleanly(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
+    assert sorted((await stored_texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
+    assert {"data-2-7", "data-2-8"} < set(await stored_texts(ctx))
 
 
 async def test_json_lines_of_an_inner_folder_overwrite_nothing(
@@ -105,154 +105,157 @@ async def test_json_lines_of_an_inner_folder_overwrite_nothing(
     for path, name in ((inner.parent, "b.jsonl"), (inner, "b.jsonl")):
         refusal = "has the id of v/a.jsonl line 1; keep one of the two"
         assert (await run(ctx, path)).failures == [Failure(f"{name} line 1", refusal)]
-    assert await texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
+    assert await stored_texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
 
 
 async def test_inner_folder_belongs_to_the_ingested_one(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
-    await ingested(ctx, vault)
-    report = await ingested(ctx, vault / "Books")
+    await ingest_cleanly(ctx, vault)
+    report = await ingest_cleanly(ctx, vault / "Books")
     assert report.counts == {"read": 1}
     assert report.note == "vault/Books is stored as part of vault."
-    assert set(await texts(ctx)) == set(ids(vault))
+    assert set(await stored_texts(ctx)) == set(fresh_ids(vault))
 
 
 async def test_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
     write_file(vault, "Top.md", "Top.")
-    await ingested(ctx, vault / "Books")
-    before = await texts(ctx)
-    report = await ingested(ctx, vault)
+    await ingest_cleanly(ctx, vault / "Books")
+    before = await stored_texts(ctx)
+    report = await ingest_cleanly(ctx, vault)
     assert report.counts == {"read": 2, "sources": 1, "created": 1}
-    assert sorted((await texts(ctx)).values()) == ["Noise.", "Top."]
-    assert before.items() < (await texts(ctx)).items()
-    assert (await ingested(ctx, vault / "Books/deep")).counts == {"read": 1}
+    assert sorted((await stored_texts(ctx)).values()) == ["Noise.", "Top."]
+    assert before.items() < (await stored_texts(ctx)).items()
+    assert (await ingest_cleanly(ctx, vault / "Books/deep")).counts == {"read": 1}
 
 
 async def test_file_belongs_to_its_ingested_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
-    await ingested(ctx, file.parents[1])
-    assert (await ingested(ctx, file)).counts == {"read": 1}
+    await ingest_cleanly(ctx, file.parents[1])
+    assert (await ingest_cleanly(ctx, file)).counts == {"read": 1}
 
 
 async def test_single_file_does_not_register_its_folder(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "home/note.md", "Alone.")
     folder = write_file(tmp_path, "home/vault/note.md", "In a folder.").parent
-    await ingested(ctx, file)
-    await ingested(ctx, folder)
-    assert await texts(ctx) == {ids(file)[0]: "Alone.", ids(folder)[0]: "In a folder."}
-    assert (await ingested(ctx, file.parent)).counts == {"read": 2}
+    await ingest_cleanly(ctx, file)
+    await ingest_cleanly(ctx, folder)
+    assert await stored_texts(ctx) == {
+        fresh_ids(file)[0]: "Alone.",
+        fresh_ids(folder)[0]: "In a folder.",
+    }
+    assert (await ingest_cleanly(ctx, file.parent)).counts == {"read": 2}
 
 
 async def test_file_keeps_its_id_when_its_folder_is_ingested(ctx: Context, tmp_path: Path) -> None:
     file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
     write_file(tmp_path, "vault/Books/Walden.md", "Walden.")
-    await ingested(ctx, file)
-    before = await texts(ctx)
-    await ingested(ctx, tmp_path / "vault")
+    await ingest_cleanly(ctx, file)
+    before = await stored_texts(ctx)
+    await ingest_cleanly(ctx, tmp_path / "vault")
     for path in (file, file.parent, tmp_path / "vault"):
-        assert (await ingested(ctx, path)).counts == {"read": 1 if path == file else 2}
-    assert (await ingested(ctx, file)).note == ""
-    assert before.items() < (await texts(ctx)).items()
-    assert len(await texts(ctx)) == 2
+        assert (await ingest_cleanly(ctx, path)).counts == {"read": 1 if path == file else 2}
+    assert (await ingest_cleanly(ctx, file)).note == ""
+    assert before.items() < (await stored_texts(ctx)).items()
+    assert len(await stored_texts(ctx)) == 2
 
 
 async def test_single_file_overwrites_nothing_elsewhere(ctx: Context, tmp_path: Path) -> None:
     folder = write_file(tmp_path, "a/notes/day.md", "First.").parent
-    await ingested(ctx, folder)
+    await ingest_cleanly(ctx, folder)
     other = write_file(tmp_path, "b/notes/day.md", "Second.")
-    await ingested(ctx, other)
-    assert sorted((await texts(ctx)).values()) == ["First.", "Second."]
-    assert (await ingested(ctx, other.parent)).counts == {"read": 1}
+    await ingest_cleanly(ctx, other)
+    assert sorted((await stored_texts(ctx)).values()) == ["First.", "Second."]
+    assert (await ingest_cleanly(ctx, other.parent)).counts == {"read": 1}
 
 
 async def test_moved_folder_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
     vault = write_file(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
     write_file(vault, "Top.md", "Top.")
-    await ingested(ctx, vault / "Books")
-    await ingested(ctx, vault)
+    await ingest_cleanly(ctx, vault / "Books")
+    await ingest_cleanly(ctx, vault)
     moved = tmp_path / "new" / "vault"
     moved.parent.mkdir()
     shutil.move(vault, moved)
-    report = await ingested(ctx, moved)
+    report = await ingest_cleanly(ctx, moved)
     assert report.counts == {"read": 2}
     assert report.note == "vault has moved: it keeps its name and its sources."
-    assert (await ingested(ctx, moved)).note == ""
+    assert (await ingest_cleanly(ctx, moved)).note == ""
 
 
 async def test_moved_namesake_folder_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
-        await ingested(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
+        await ingest_cleanly(ctx, write_file(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
-    assert (await ingested(ctx, tmp_path / "d/vault")).counts == {"read": 1}
+    assert (await ingest_cleanly(ctx, tmp_path / "d/vault")).counts == {"read": 1}
 
 
 async def test_unmounted_folder_loses_nothing_to_a_namesake(ctx: Context, tmp_path: Path) -> None:
-    disk = vault_of(tmp_path / "disk", "First")
-    await ingested(ctx, disk)
+    disk = make_vault(tmp_path / "disk", "First")
+    await ingest_cleanly(ctx, disk)
     (tmp_path / "disk").rename(tmp_path / "unplugged")
-    report = await ingested(ctx, vault_of(tmp_path / "home", "Second"))
+    report = await ingest_cleanly(ctx, make_vault(tmp_path / "home", "Second"))
     assert report.note == "Another folder is called vault: this one is vault-2."
     (tmp_path / "unplugged").rename(tmp_path / "disk")
-    assert (await ingested(ctx, disk)).counts == {"read": 4}
-    assert len(await texts(ctx)) == 8
+    assert (await ingest_cleanly(ctx, disk)).counts == {"read": 4}
+    assert len(await stored_texts(ctx)) == 8
 
 
 async def test_unmounted_folders_are_not_swapped(ctx: Context, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        await ingested(ctx, vault_of(tmp_path / name, name))
-    before = await texts(ctx)
+        await ingest_cleanly(ctx, make_vault(tmp_path / name, name))
+    before = await stored_texts(ctx)
     for name in ("b", "a"):
         (tmp_path / name).rename(tmp_path / f"{name}-elsewhere")
     for name in ("b", "a"):
-        report = await ingested(ctx, tmp_path / f"{name}-elsewhere/vault")
+        report = await ingest_cleanly(ctx, tmp_path / f"{name}-elsewhere/vault")
         assert report.counts == {"read": 4}
-    assert await texts(ctx) == before
+    assert await stored_texts(ctx) == before
 
 
 @pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
 async def test_folder_counts_as_moved_if_half_is_stored(
     ctx: Context, tmp_path: Path, edits: int, *, moved: bool
 ) -> None:
-    await ingested(ctx, vault_of(tmp_path / "old", "Old"))
+    await ingest_cleanly(ctx, make_vault(tmp_path / "old", "Old"))
     (tmp_path / "old").rename(tmp_path / "new")
     vault = tmp_path / "new/vault"
     for number in range(edits):
         write_file(vault, f"{number}.md", f"Edited {number}.")
-    await ingested(ctx, vault)
-    assert len(await texts(ctx)) == (4 if moved else 8)
+    await ingest_cleanly(ctx, vault)
+    assert len(await stored_texts(ctx)) == (4 if moved else 8)
 
 
 async def test_folder_of_json_lines_counts_as_moved_if_stored(ctx: Context, tmp_path: Path) -> None:
     line = json_lines({"id": "7", "text": "Line."})
     data = write_file(tmp_path, "old/data/docs.jsonl", line).parent
     write_export(data, make_book())
-    await ingested(ctx, data)
+    await ingest_cleanly(ctx, data)
     (tmp_path / "old").rename(tmp_path / "new")
-    assert (await ingested(ctx, tmp_path / "new/data")).counts == {"read": 2}
+    assert (await ingest_cleanly(ctx, tmp_path / "new/data")).counts == {"read": 2}
 
 
 async def test_exports_are_no_evidence_of_a_move(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
         folder = write_file(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
         write_export(folder, make_book())
-        await ingested(ctx, folder)
+        await ingest_cleanly(ctx, folder)
         shutil.rmtree(folder)
-    assert {"old.", "new."} < set((await texts(ctx)).values())
+    assert {"old.", "new."} < set((await stored_texts(ctx)).values())
 
 
 async def test_single_file_does_not_take_over_a_root(ctx: Context, tmp_path: Path) -> None:
-    await ingested(ctx, vault_of(tmp_path / "old", "Same"))
+    await ingest_cleanly(ctx, make_vault(tmp_path / "old", "Same"))
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
-    await ingested(ctx, note)
+    await ingest_cleanly(ctx, note)
     assert [root.whole for root in (await Roots(ctx.database).read()).roots] == [True, False]
 
 
 async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
-    await ingested(ctx, write_export(tmp_path, make_book()))
-    await ingested(ctx, tmp_path)
+    await ingest_cleanly(ctx, write_export(tmp_path, make_book()))
+    await ingest_cleanly(ctx, tmp_path)
     assert "roots" not in await documents(ctx, "meta")
 
 
@@ -260,8 +263,10 @@ async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> 
     folders = [
         write_file(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"
     ]
-    await asyncio.gather(*(ingested(app.context(Caller(), Meter()), folder) for folder in folders))
-    stored = await texts(app.context(Caller(), Meter()))
+    await asyncio.gather(
+        *(ingest_cleanly(app.context(Caller(), Meter()), folder) for folder in folders)
+    )
+    stored = await stored_texts(app.context(Caller(), Meter()))
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
 
 
@@ -279,9 +284,9 @@ async def test_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Pat
         write_file(folder, "note.md", "Words.")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    await ingested(ctx, folder)
+    await ingest_cleanly(ctx, folder)
     assert [root.path for root in (await Roots(ctx.database).read()).roots] == [folder]
-    assert (await ingested(ctx, folder / "note.md")).note == ""
+    assert (await ingest_cleanly(ctx, folder / "note.md")).note == ""
 
 
 FORMER: dict[str, str] = {
@@ -303,7 +308,7 @@ FORMER: dict[str, str] = {
 """The ids and content hashes that the last version without `meta/roots` stored."""
 
 
-def former_vault(folder: Path) -> Path:
+def previous_vault(folder: Path) -> Path:
     """Make a folder with files of each kind that that version supported."""
     tea = (
         '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
@@ -325,10 +330,10 @@ async def test_base_of_the_previous_version_is_not_rewritten(app: App, tmp_path:
     database = app.context(Caller(), Meter()).database
     for source_id, content_hash in FORMER.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})
-    vault = former_vault(tmp_path)
+    vault = previous_vault(tmp_path)
     meter = Meter()
-    assert (await ingested(app.context(Caller(), meter), vault)).counts == {"read": 6}
+    assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
     assert meter.documents_written == 1  # that this folder is called vault
     meter = Meter()
-    assert (await ingested(app.context(Caller(), meter), vault)).counts == {"read": 6}
+    assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
     assert meter.documents_written == 0

@@ -69,14 +69,14 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
         yield server
 
 
-def sparse(path: Path, size: int) -> Path:
+def make_sparse_file(path: Path, size: int) -> Path:
     """Make a sparse file of this size."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
 
 
-def reasons(failures: list[Failure]) -> dict[str, str]:
+def failure_reasons(failures: list[Failure]) -> dict[str, str]:
     """Return the failed items with their reasons, without the advice."""
     return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
@@ -89,12 +89,12 @@ async def test_oversized_book_is_dead_lettered(
         readwise.put(number, "Reef early.")
     readwise.put(7, book_tags=LONG_TAGS)
     report = await run_ingest(app)
-    assert reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
+    assert failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
     assert (await progress(ctx)).updated_after == START - MARGIN
     for _ in range(MAX_TRIES - 1):
         assert len((await run_ingest(app)).failures) == 1
-    assert reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {"Readwise: Book 7": TOO_LONG}
+    assert failure_reasons(list(await DEAD_LETTERS.load(ctx, 10))) == {"Readwise: Book 7": TOO_LONG}
     assert len(await stored_texts(ctx)) == 39
     readwise.advance(hours=1)
     readwise.put(7, book_tags=LONG_TAGS[:2])
@@ -109,7 +109,7 @@ async def test_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: 
     ctx = replace(ctx, settings=settings)
     write_export(tmp_path, make_book(user_book_id=1, title="Ledger", highlights=MANY), make_book())
     report = await ingest(ctx, ample())
-    assert reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
+    assert failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
     assert [chunk["source_id"] for chunk in (await documents(ctx, "chunks")).values()] == [
         "readwise-7"
     ]
@@ -140,7 +140,7 @@ async def test_oversized_object_is_not_downloaded(
     storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
     storage.put(BUCKET, "note.md", "Reef early.")
     failures = (await run_ingest(app)).failures
-    assert reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
+    assert failure_reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
     assert storage.calls["download"] == 1
     assert list((await stored_texts(ctx)).values()) == [["Reef early."]]
 
@@ -151,7 +151,7 @@ async def test_oversized_object_is_not_downloaded(
 def test_oversized_file_is_not_opened(
     tmp_path: Path, name: str, limit: int, megabytes: int
 ) -> None:
-    problems = read_problems(sparse(tmp_path / name, limit + 1))
+    problems = read_problems(make_sparse_file(tmp_path / name, limit + 1))
     assert [(name, f"is larger than {megabytes} MB: split it")] == problems
 
 

@@ -61,23 +61,23 @@ def _book(number: int, size: int) -> dict[str, Any]:
     return make_book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
 
-async def contents(ctx: Context) -> dict[str, dict[str, Any]]:
+async def database_contents(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return all documents, without the times at which they were written."""
     return {
-        f"{collection}/{name}": {key: timeless(key, value) for key, value in data.items()}
+        f"{collection}/{name}": {key: without_times(key, value) for key, value in data.items()}
         for collection in COLLECTIONS
         for name, data in (await documents(ctx, collection)).items()
     }
 
 
-def timeless(key: str, value: Any) -> Any:
+def without_times(key: str, value: Any) -> Any:
     """Return a field's value with pending steps as names and times as a constant."""
     if key == "pending":
         return set(value)
     return key if key in MOMENTS else value
 
 
-async def undisturbed(
+async def run_undisturbed(
     path: Path, project: str, embedder: LocalEmbedder
 ) -> dict[str, dict[str, Any]]:
     """Return the documents that the jobs make of `path` in a new project."""
@@ -85,13 +85,13 @@ async def undisturbed(
     app = App(settings, embedder=embedder)
     for job in (INGEST, EMBED, INDEX):
         await run_job(job, app)
-    made = await contents(app.context(Caller(), Meter()))
+    made = await database_contents(app.context(Caller(), Meter()))
     await app.aclose()
     return made
 
 
 @contextmanager
-def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
+def start_ingest(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run `carrel jobs run ...` in a process that ends with the block."""
     environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1", "INGEST_PATH": str(path)}
     with (
@@ -110,10 +110,10 @@ def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-async def killed(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
+async def run_and_kill(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
     """Run until the sign changes, then for `delay` seconds. Return which job was killed."""
     before = await sign(ctx)
-    with ingesting(path, ctx.settings.google_cloud_project) as process:
+    with start_ingest(path, ctx.settings.google_cloud_project) as process:
         while process.poll() is None and before == await sign(ctx):
             pass
         with suppress(subprocess.TimeoutExpired):
@@ -122,7 +122,7 @@ async def killed(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
     return job
 
 
-def lease_of(job: str) -> Sign:
+def lease_sign(job: str) -> Sign:
     """Return a value that changes when the job begins to work."""
 
     async def sign(ctx: Context) -> object:
@@ -132,14 +132,14 @@ def lease_of(job: str) -> Sign:
     return sign
 
 
-async def vectors(ctx: Context) -> object:
+async def vector_sign(ctx: Context) -> object:
     """Return a value that changes when embed has stored its first vectors."""
     chunks = ctx.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
     return await ctx.database.count(embedded)
 
 
-async def lists(ctx: Context) -> object:
+async def postings_sign(ctx: Context) -> object:
     """Return a value that changes when index has stored its first postings."""
     return (await documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
@@ -152,13 +152,16 @@ async def test_next_run_completes_one_killed_at_any_moment(
     kill_chance: random.Random,
 ) -> None:
     path = bookshelf(tmp_path)
-    expected = await undisturbed(path, f"{project}-calm", local_embedder)
+    expected = await run_undisturbed(path, f"{project}-calm", local_embedder)
     kills: Counter[str] = Counter()
-    for job, sign in (("ingest", lease_of("ingest")), ("embed", vectors)):
+    for job, sign in (("ingest", lease_sign("ingest")), ("embed", vector_sign)):
         while kills[job] < KILLS:
-            kills[await killed(ctx, path, sign, kill_chance.uniform(0, MOMENT))] += 1
-    assert await killed(ctx, path, lease_of("index"), kill_chance.uniform(0, MOMENT / 2)) == "index"
-    assert await killed(ctx, path, lists, 0) == "index"
-    with ingesting(path, project) as process:
+            kills[await run_and_kill(ctx, path, sign, kill_chance.uniform(0, MOMENT))] += 1
+    assert (
+        await run_and_kill(ctx, path, lease_sign("index"), kill_chance.uniform(0, MOMENT / 2))
+        == "index"
+    )
+    assert await run_and_kill(ctx, path, postings_sign, 0) == "index"
+    with start_ingest(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
-    assert await contents(ctx) == expected
+    assert await database_contents(ctx) == expected

@@ -64,14 +64,14 @@ class Maker:
             raise self.down
 
 
-def at(settings: Settings, moment: datetime = NOON) -> Context:
+def context_at(settings: Settings, moment: datetime = NOON) -> Context:
     return App(settings, clock=lambda: moment).context(Caller(), Meter())
 
 
 @pytest.fixture
 async def notes(settings: Settings) -> Context:
     """Ten pending notes."""
-    ctx = at(settings)
+    ctx = context_at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
     source = with_chunks(Source("notes", "Notes", sections=sections))
     await Ingestion(ctx.database).save([source], NOON)
@@ -85,7 +85,7 @@ async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Repor
     return report
 
 
-async def marked(ctx: Context) -> int:
+async def count_marked(ctx: Context) -> int:
     return sum("marked" in data for data in (await chunks(ctx)).values())
 
 
@@ -94,7 +94,7 @@ async def test_every_pending_chunk_is_processed(notes: Context) -> None:
     maker = Maker()
     report = await run(notes, maker, Budget(ample().deadline, done.append))
     assert report == Report(Counter(card=10))
-    assert 10 == await marked(notes) == sum(done)
+    assert 10 == await count_marked(notes) == sum(done)
     assert maker.probes == 0
     assert await ChunkQueue(notes.database).count_pending("card") == 0
 
@@ -108,8 +108,10 @@ async def test_failing_chunk_is_deferred_and_blocks_no_other(
     assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
     assert (report.counts, maker.probes) == ({"card": 9}, 1)
     assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
-    assert await run(at(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
-    assert (await run(at(settings, NOON + timedelta(minutes=2)), Maker())).counts == {"card": 1}
+    assert await run(context_at(settings, NOON + timedelta(minutes=1)), Maker()) == Report()
+    assert (await run(context_at(settings, NOON + timedelta(minutes=2)), Maker())).counts == {
+        "card": 1
+    }
 
 
 async def test_unexpected_error_blocks_no_other_chunk(
@@ -117,17 +119,20 @@ async def test_unexpected_error_blocks_no_other_chunk(
 ) -> None:
     report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
     assert [failure.reason for failure in report.failures] == ["INTERNAL_ERROR: ValueError"]
-    assert await marked(notes) == 9
+    assert await count_marked(notes) == 9
     assert "what a reader wrote" not in capsys.readouterr().err
 
 
 async def test_fifth_failure_dead_letters_the_chunk(notes: Context, settings: Settings) -> None:
     maker = Maker({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
-        assert len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures) == 1
+        assert (
+            len((await run(context_at(settings, NOON + timedelta(hours=number)), maker)).failures)
+            == 1
+        )
     odd = (await chunks_by_content(notes))[ODD]
     assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
-    assert await run(at(settings, NOON + timedelta(days=9)), maker) == Report()
+    assert await run(context_at(settings, NOON + timedelta(days=9)), maker) == Report()
 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])
@@ -137,7 +142,7 @@ async def test_error_common_to_all_chunks_ends_the_run(notes: Context, failures:
         await run(notes, Maker(wrong, down=Unavailable("It is down.")))
     stored = (await chunks(notes)).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in stored)
-    assert 4 - failures <= await marked(notes) < 10
+    assert 4 - failures <= await count_marked(notes) < 10
 
 
 async def test_short_outage_defers_no_chunk(notes: Context) -> None:
@@ -163,4 +168,4 @@ async def test_run_without_time_does_nothing(notes: Context) -> None:
 async def test_run_out_of_time_keeps_its_results(notes: Context) -> None:
     report = await run(notes, Maker(), one_step())
     assert (report.finished, report.counts["card"]) == (False, 4)
-    assert await marked(notes) == 4
+    assert await count_marked(notes) == 4

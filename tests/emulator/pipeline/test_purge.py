@@ -57,7 +57,7 @@ def ctx(app: App) -> Context:
     return job_context(app)
 
 
-async def tasks_left(ctx: Context) -> set[str]:
+async def remaining_workspaces(ctx: Context) -> set[str]:
     return {
         path for path in await write_times(ctx) if path.count("/") == 3 and "/rag_tasks/" in path
     }
@@ -167,7 +167,7 @@ async def test_workspace_used_after_the_query_stays(
         client.close()  # type: ignore[no-untyped-call]
 
     assert await purge(ctx, Budget(math.inf, use)) == Report(GONE)
-    assert await tasks_left(ctx) == {used}
+    assert await remaining_workspaces(ctx) == {used}
     result = await extract_result(app, QUESTION, scope="task", task_id="second")
     assert result["contexts"][0] == MAST
 
@@ -207,7 +207,7 @@ async def test_answer_of_an_erased_workspace_is_not_replayed(
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
 
 
-async def fill(ctx: Context, task: str, passages: int) -> None:
+async def add_passages(ctx: Context, task: str, passages: int) -> None:
     """Add passages to a workspace, as uploads do."""
     folder = ctx.database.collection(f"{workspace_of(ctx, task).path}/passages")
     batch = ctx.database.client.batch()
@@ -221,7 +221,7 @@ async def test_next_run_continues_one_without_time(
 ) -> None:
     for task in ("first", "second"):
         await upload_text(app, task)
-    await fill(ctx, "first", 2 * PAGE_SIZES["passages"])
+    await add_passages(ctx, "first", 2 * PAGE_SIZES["passages"])
     clock.advance(days=91)
     reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:

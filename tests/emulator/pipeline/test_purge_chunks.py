@@ -46,20 +46,20 @@ def ctx(app: App) -> Context:
     return job_context(app)
 
 
-async def save(ctx: Context, *sources: Source) -> None:
+async def ingest_sources(ctx: Context, *sources: Source) -> None:
     """Ingest sources at noon, and index them."""
     await Ingestion(ctx.database).save([with_chunks(source) for source in sources], NOON)
     await index(ctx, ample())
 
 
-async def lose(ctx: Context, path: str) -> None:
+async def delete_document(ctx: Context, path: str) -> None:
     """Delete a document in a way that Carrel never does."""
     await ctx.database.client.document(path).delete()
 
 
 async def test_chunks_without_a_source_are_deleted(ctx: Context, clock: SettableClock) -> None:
-    await save(ctx, BAKING, SAILING)
-    await lose(ctx, "sources/baking")
+    await ingest_sources(ctx, BAKING, SAILING)
+    await delete_document(ctx, "sources/baking")
     clock.now += SOON
     assert await purge(ctx, ample()) == Report(Counter(chunks=3))
     assert {data["source_id"] for data in (await chunks(ctx)).values()} == {"sailing"}
@@ -69,11 +69,11 @@ async def test_chunks_without_a_source_are_deleted(ctx: Context, clock: Settable
 
 async def test_chunks_of_an_unfinished_ingest_stay(ctx: Context, clock: SettableClock) -> None:
     """Ingest writes the source last, so a killed run may leave chunks without one."""
-    await save(ctx, BAKING)
-    await lose(ctx, "sources/baking")
+    await ingest_sources(ctx, BAKING)
+    await delete_document(ctx, "sources/baking")
     clock.now += GRACE_PERIOD
     assert await purge(ctx, ample()) == Report()
-    await save(ctx, BAKING)
+    await ingest_sources(ctx, BAKING)
     clock.now += ROUND_INTERVAL
     assert await purge(ctx, ample()) == Report()
     assert len(await chunks(ctx)) == 3
@@ -82,8 +82,8 @@ async def test_chunks_of_an_unfinished_ingest_stay(ctx: Context, clock: Settable
 async def test_chunk_ingested_again_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    await save(ctx, BAKING)
-    await lose(ctx, "sources/baking")
+    await ingest_sources(ctx, BAKING)
+    await delete_document(ctx, "sources/baking")
     clock.now += SOON
     [first, *others] = sorted(await chunks(ctx))
 
@@ -99,9 +99,9 @@ async def test_chunk_ingested_again_during_the_run_stays(
 async def test_every_chunk_is_checked_once_a_week(
     ctx: Context, app: App, clock: SettableClock
 ) -> None:
-    await save(ctx, BAKING)
+    await ingest_sources(ctx, BAKING)
     assert await purge(ctx, ample()) == Report()
-    await lose(ctx, "sources/baking")
+    await delete_document(ctx, "sources/baking")
     for _ in range(6):
         clock.advance(days=1)
         meter = Meter()
@@ -114,7 +114,7 @@ async def test_every_chunk_is_checked_once_a_week(
 async def test_run_without_time_checks_one_page(ctx: Context, clock: SettableClock) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=sections))], NOON)
-    await lose(ctx, "sources/baking")
+    await delete_document(ctx, "sources/baking")
     clock.now += SOON
     reports = [await purge(ctx, nothing()) for _ in range(4)]
     assert [report.finished for report in reports] == [False, False, False, True]
@@ -130,7 +130,7 @@ async def test_run_without_time_checks_one_page(ctx: Context, clock: SettableClo
 async def test_dead_lettered_tombstone_is_deleted_after_a_week(
     ctx: Context, clock: SettableClock
 ) -> None:
-    await save(ctx, BAKING, SAILING)
+    await ingest_sources(ctx, BAKING, SAILING)
     await Ingestion(ctx.database).save([with_chunks(replace(BAKING, sections=()))], NOON)
     [stuck, *waiting] = sorted(await tombstones(ctx))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}

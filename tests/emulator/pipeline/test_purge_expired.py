@@ -39,7 +39,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
     await watched.aclose()
 
 
-def at(app: App, **later: float) -> Context:
+def context_after(app: App, **later: float) -> Context:
     """Return the context of a job that runs this much after noon."""
     moment = NOON + timedelta(**later)
     app.clock = lambda: moment
@@ -51,17 +51,17 @@ async def test_only_tasks_deleted_thirty_days_ago_are_purged(app: App) -> None:
     await result_of(app, "delete_task", task_id=first)
     await result_of(app, "complete_task", task_id=second)
     await result_of(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"] == 0
-    ctx = at(app, days=30)
+    assert (await purge(context_after(app, days=30, seconds=-1), ample())).counts["todos"] == 0
+    ctx = context_after(app, days=30)
     assert (await count_pending(ctx), await purge(ctx, ample())) == (1, Report(Counter(todos=1)))
     assert set(await documents(ctx, "users/anna/tasks")) == {"2", "3"}
-    assert await purge(at(app, days=31), ample()) == Report(Counter(todos=1))
+    assert await purge(context_after(app, days=31), ample()) == Report(Counter(todos=1))
 
 
 async def test_number_of_a_purged_task_is_not_reused(app: App) -> None:
     [first] = await add_tasks(app, "bake")
     await result_of(app, "delete_task", task_id=first)
-    await purge(at(app, days=31), ample())
+    await purge(context_after(app, days=31), ample())
     assert await documents(job_context(app), "users/anna/tasks") == {}
     [second] = await add_tasks(app, "sail")
     assert first != second
@@ -79,7 +79,7 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
         await reference.update(changed)
 
     app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
-    assert (await purge(at(app, days=31), ample())).counts["todos"] == 0
+    assert (await purge(context_after(app, days=31), ample())).counts["todos"] == 0
     assert set(await documents(job_context(app), "users/anna/tasks")) == {"1"}
     await app.aclose()
 
@@ -87,14 +87,14 @@ async def test_task_changed_after_the_query_stays(settings: Settings) -> None:
 async def test_expired_answer_is_deleted(app: App) -> None:
     await result_of(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert await purge(at(app, days=2, seconds=-1), ample()) == Report()
+    assert await purge(context_after(app, days=2, seconds=-1), ample()) == Report()
     assert len(await documents(job_context(app), path)) == 1
-    assert await purge(at(app, days=2), ample()) == Report(Counter(replays=1))
+    assert await purge(context_after(app, days=2), ample()) == Report(Counter(replays=1))
     assert await documents(job_context(app), path) == {}
 
 
 async def test_old_runs_and_dead_leases_are_deleted(app: App) -> None:
-    ctx = at(app)
+    ctx = context_after(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
         await set_fields(ctx, f"runs/{day}", expiry)
@@ -112,7 +112,7 @@ async def test_idle_run_costs_a_few_reads_and_no_write(app: App) -> None:
     assert meter.documents_read <= len(SWEEPS) + 3
 
 
-async def filled(ctx: Context, count: int) -> None:
+async def store_expired(ctx: Context, count: int) -> None:
     """Store this many expired documents of every kind."""
     batch, client = ctx.database.client.batch(), ctx.database.client
     for kind in EXPIRING:
@@ -124,8 +124,8 @@ async def filled(ctx: Context, count: int) -> None:
 
 
 async def test_next_run_continues_one_without_time(app: App) -> None:
-    ctx, count = at(app), 18
-    await filled(ctx, count)
+    ctx, count = context_after(app), 18
+    await store_expired(ctx, count)
     reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, nothing()))
@@ -141,7 +141,7 @@ async def test_only_expired_documents_are_gone_after_any_commit(settings: Settin
         pass
 
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    await filled(job_context(app), 18)
+    await store_expired(job_context(app), 18)
     await set_fields(job_context(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
 

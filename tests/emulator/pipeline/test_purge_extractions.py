@@ -55,7 +55,7 @@ def ctx(app: App) -> Context:
     return job_context(app)
 
 
-def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
+def make_extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
     """Make an extraction of a chunk."""
     plain = Extraction(
         extraction_id=name,
@@ -71,24 +71,26 @@ def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
     return replace(plain, **more)
 
 
-async def hang(ctx: Context, *extractions: Extraction) -> None:
+async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
     """Store one extraction for each chunk."""
-    for extraction in extractions:
-        summaries = extracted_map([extraction])
-        await set_fields(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
+    for make_extraction in extractions:
+        summaries = extracted_map([make_extraction])
+        await set_fields(ctx, f"chunks/{make_extraction.chunk_id}", {"extracted": summaries})
         await set_fields(
-            ctx, f"extractions/{extraction.extraction_id}", to_fields(extraction, (1.0,), "words")
+            ctx,
+            f"extractions/{make_extraction.extraction_id}",
+            to_fields(make_extraction, (1.0,), "words"),
         )
         await ctx.database.commit(topic_count_writes(ctx.database, {}, summaries))
 
 
-async def shown(ctx: Context) -> dict[str, bool]:
+async def visibility(ctx: Context) -> dict[str, bool]:
     """Return the stored extractions' ids, each with whether it is visible."""
     stored = await documents(ctx, "extractions")
     return {name: bool(data["facets"]) for name, data in stored.items()}
 
 
-async def of_topics(ctx: Context) -> dict[str, int]:
+async def topic_counts(ctx: Context) -> dict[str, int]:
     """Return the number of extractions that the topics count."""
     return {data["name"]: data["total"] for data in (await documents(ctx, "topics")).values()}
 
@@ -97,16 +99,16 @@ async def test_orphaned_extractions_are_deleted_and_uncounted(
     ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
-    await hang(ctx, extraction("one", first), extraction("two", second))
+    await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     assert await purge(ctx, ample()) == Report(Counter(extractions=1))
-    assert (await shown(ctx), await of_topics(ctx)) == ({"two": True}, {"weather": 1})
+    assert (await visibility(ctx), await topic_counts(ctx)) == ({"two": True}, {"weather": 1})
     await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
     clock.now += ROUND_INTERVAL
     await purge(ctx, ample())
-    assert (await shown(ctx), await of_topics(ctx)) == ({}, {})
+    assert (await visibility(ctx), await topic_counts(ctx)) == ({}, {})
     assert await documents(ctx, "gone_extractions") == {}
 
 
@@ -114,12 +116,12 @@ async def test_extractions_of_a_tombstone_stay(
     ctx: Context,
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
-    await hang(ctx, extraction("one", first), extraction("two", second))
+    await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
     assert await purge(ctx, ample()) == Report()
-    assert set(await shown(ctx)) == {"one", "two"}
+    assert set(await visibility(ctx)) == {"one", "two"}
     await index(ctx, ample())
-    assert await shown(ctx) == {}
+    assert await visibility(ctx) == {}
 
 
 async def test_most_confident_duplicate_replaces_a_deleted_one(
@@ -129,16 +131,16 @@ async def test_most_confident_duplicate_replaces_a_deleted_one(
     others = await store_sources(ctx, BAKING)
     sure = (0.5, 0.9, 0.7)
     repeating = [
-        extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
+        make_extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
         for rank, chunk in zip(sure, others, strict=True)
     ]
-    await hang(ctx, extraction("one", first), *repeating)
-    assert await of_topics(ctx) == {"weather": 1}
+    await store_extractions(ctx, make_extraction("one", first), *repeating)
+    assert await topic_counts(ctx) == {"weather": 1}
     await Ingestion(ctx.database).save([with_chunks(replace(SAILING, sections=()))], NOON)
     report = await index(ctx, ample())
     assert (report.counts["shown"], report.failures) == (1, [])
-    assert await shown(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
-    assert await of_topics(ctx) == {"weather": 1}
+    assert await visibility(ctx) == {"again-0.5": False, "again-0.7": False, "again-0.9": True}
+    assert await topic_counts(ctx) == {"weather": 1}
     stored = await documents(ctx, "extractions")
     assert {stored[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")} == {"again-0.9"}
 
@@ -147,7 +149,7 @@ async def test_orphan_rewritten_during_the_run_stays(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     first, second = await store_sources(ctx, SAILING)
-    await hang(ctx, extraction("one", first), extraction("two", second))
+    await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
     for chunk in (first, second):
         gone: dict[str, Any] = {"extracted": {}}
         await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
@@ -163,7 +165,7 @@ async def test_orphan_rewritten_during_the_run_stays(
     await purge(job_context(raced), nothing())
     await purge(job_context(raced), ample())
     await raced.aclose()
-    assert await shown(ctx) == {"one": True}
+    assert await visibility(ctx) == {"one": True}
 
 
 async def test_round_continues_page_by_page(ctx: Context) -> None:
@@ -177,7 +179,7 @@ async def test_round_continues_page_by_page(ctx: Context) -> None:
         reports.append(await purge(ctx, nothing()))
     removed = [report.counts["extractions"] for report in reports]
     assert [count for count in removed if count] == [PAGE_SIZE, 5]
-    assert await shown(ctx) == {}
+    assert await visibility(ctx) == {}
 
 
 async def test_killed_run_ends_in_the_same_state(
@@ -192,8 +194,12 @@ async def test_killed_run_ends_in_the_same_state(
 
     first, second = await store_sources(ctx, SAILING)
     others = await store_sources(ctx, BAKING)
-    repeating = [extraction(f"{n}", chunk, duplicate_of="one") for n, chunk in enumerate(others)]
-    await hang(ctx, extraction("one", first), extraction("two", second), *repeating)
+    repeating = [
+        make_extraction(f"{n}", chunk, duplicate_of="one") for n, chunk in enumerate(others)
+    ]
+    await store_extractions(
+        ctx, make_extraction("one", first), make_extraction("two", second), *repeating
+    )
     await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     deaths = 0
     for _ in range(2):
@@ -209,5 +215,5 @@ async def test_killed_run_ends_in_the_same_state(
                 await dying.aclose()
         clock.now += ROUND_INTERVAL
     assert deaths > 3
-    assert await shown(ctx) == {"0": True, "1": False, "2": False, "two": True}
-    assert await of_topics(ctx) == {"weather": 2}
+    assert await visibility(ctx) == {"0": True, "1": False, "2": False, "two": True}
+    assert await topic_counts(ctx) == {"weather": 2}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
+async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock:
     """Make idle workspaces. Return the time at which they are idle."""
     clock = SettableClock()
     app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
@@ -49,7 +49,7 @@ SECOND_TASK: Final = 6
 """The number of the commit that begins to erase the second workspace."""
 
 
-def failing_at(number: int, error: Exception) -> Around:
+def failing_commit(number: int, error: Exception) -> Around:
     """Make one commit fail."""
 
     async def around(commit: int, send: Send) -> Results:
@@ -64,8 +64,8 @@ def failing_at(number: int, error: Exception) -> Around:
 async def test_failing_workspace_blocks_no_other(
     settings: Settings, kind: Callable[[str], Exception]
 ) -> None:
-    clock = await idle_tasks(settings, "first", "second", "third")
-    watched = WatchedApp(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
+    clock = await make_idle_workspaces(settings, "first", "second", "third")
+    watched = WatchedApp(settings, failing_commit(SECOND_TASK, kind("no")), clock=clock)
     report = await purge(job_context(watched), ample())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
     assert (report.counts["tasks"], report.counts["todos"], report.finished) == (2, 1, True)
@@ -77,9 +77,9 @@ async def test_failing_workspace_blocks_no_other(
 
 
 async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
-    clock = await idle_tasks(settings, "only")
+    clock = await make_idle_workspaces(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
-    watched = WatchedApp(settings, failing_at(SECOND_TASK, error), clock=clock)
+    watched = WatchedApp(settings, failing_commit(SECOND_TASK, error), clock=clock)
     report = await purge(job_context(watched), ample())
     assert [failure.name for failure in report.failures] == ["todos"]
     assert (report.counts["todos"], report.counts["tasks"]) == (0, 1)
@@ -89,7 +89,7 @@ async def test_failing_sweep_blocks_no_other(settings: Settings) -> None:
 async def test_outage_of_the_database_ends_the_run(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = await idle_tasks(settings, "first", "second")
+    clock = await make_idle_workspaces(settings, "first", "second")
     timeout = asyncio.timeout
     async with emulator_proxy() as proxy:
 
@@ -110,7 +110,7 @@ async def test_outage_of_the_database_ends_the_run(
 
 
 async def test_run_without_its_lease_stops(settings: Settings) -> None:
-    clock = await idle_tasks(settings, "only")
+    clock = await make_idle_workspaces(settings, "only")
 
     async def take() -> None:
         other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}

@@ -77,7 +77,7 @@ class Stopping(Budget):
         return False
 
 
-async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
+async def make_workspaces(app: App, clock: SettableClock) -> dict[str, int]:
     """Make two idle workspaces and one in use. Return the number of documents below each path."""
     for task in ("older", "younger"):
         await upload_text(app, task, idempotency_key=task)
@@ -88,7 +88,7 @@ async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
     return Counter(path.split("/")[3] for path in await write_times(job_context(app), "users/"))
 
 
-async def assert_sound(ctx: Context) -> None:
+async def assert_no_orphans(ctx: Context) -> None:
     contents = await everything(ctx.database.client)
     assert orphans(contents) == []
 
@@ -102,12 +102,12 @@ async def test_no_commit_leaves_an_orphan(
         async with open_app(
             settings.model_copy(update={"google_cloud_project": project}), clock
         ) as app:
-            await two_tasks(app, clock)
+            await make_workspaces(app, clock)
             ctx = job_context(app)
             before = await write_times(ctx, "users/")
             with pytest.raises(StoppedError):
                 await erase_idle(ctx, Stopping.after(commits), Report())
-            await assert_sound(ctx)
+            await assert_no_orphans(ctx)
             left = await write_times(ctx, "users/")
             report = Report()
             await erase_idle(ctx, ample(), report)
@@ -136,12 +136,12 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
     clock = SettableClock()
     clock.advance(days=-92)
     async with open_app(settings, clock) as app:
-        await two_tasks(app, clock)
+        await make_workspaces(app, clock)
         ctx = job_context(app)
         for commits in (3, 1):
-            assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode
-            await assert_sound(ctx)
-        run = python(project, RUN_PURGE)
+            assert -signal.SIGKILL == run_python(project, KILLED_PURGE, str(commits)).returncode
+            await assert_no_orphans(ctx)
+        run = run_python(project, RUN_PURGE)
         assert (run.returncode, run.stderr) == (0, "")
         # Of the older one, whatever was deleted before is gone with those who counted it.
         message = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
@@ -150,7 +150,7 @@ async def test_repeatedly_killed_process_completes(settings: Settings, project: 
         assert {path.split("/")[3] for path in left} == {"used"}
 
 
-def python(project: str, *code: str) -> subprocess.CompletedProcess[str]:
+def run_python(project: str, *code: str) -> subprocess.CompletedProcess[str]:
     """Return the code of a child process."""
     return subprocess.run(
         [sys.executable, "-c", *code],

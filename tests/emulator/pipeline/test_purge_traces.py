@@ -49,15 +49,15 @@ async def app(settings: Settings) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-def later(app: App, **passed: float) -> Context:
+def context_after(app: App, **passed: float) -> Context:
     """Move the clock to this much after noon, and return the context of a job."""
     app.clock = fixed_clock(NOON + timedelta(**passed))
     return job_context(app)
 
 
-async def purged(app: App, **passed: float) -> Counter[str]:
+async def purge_counts(app: App, **passed: float) -> Counter[str]:
     """Purge, and return the deletions by kind, without expired answers."""
-    report = await purge(later(app, **passed), ample())
+    report = await purge(context_after(app, **passed), ample())
     assert (report.finished, report.failures) == (True, [])
     return Counter({name: n for name, n in report.counts.items() if name != "replays"})
 
@@ -66,7 +66,7 @@ async def withdraw(app: App, trace_id: str, user: str = "anna", **more: Any) -> 
     await call_result(app, "withdraw_trace", user, trace_id=trace_id, **more)
 
 
-async def below_traces(app: App) -> set[str]:
+async def trace_paths(app: App) -> set[str]:
     """Return the paths of all documents of traces."""
     return {path for path in await write_times(job_context(app)) if path.startswith("trace")}
 
@@ -81,9 +81,9 @@ async def test_trace_is_erased_thirty_days_after_withdrawal(
     stays = await contribute(app, 1, "anna")
     await vote(app, stays, "ben")
     await withdraw(app, trace_id)
-    assert await purged(app, days=30) == Counter()
+    assert await purge_counts(app, days=30) == Counter()
     before = await write_times(job_context(app))
-    ctx = later(app, days=30, seconds=1)
+    ctx = context_after(app, days=30, seconds=1)
     assert await count_pending(ctx) == 1
     assert await purge(ctx, ample()) == Report(Counter(traces=1, revisions=1, votes=4))
     after = await write_times(job_context(app))
@@ -92,7 +92,7 @@ async def test_trace_is_erased_thirty_days_after_withdrawal(
     assert changed == {"contributors/anna"}
     assert after.keys() == {path for path in before if trace_id not in path}
     assert f"traces/{stays}/votes/ben" in after
-    assert await purged(app, days=60) == Counter()
+    assert await purge_counts(app, days=60) == Counter()
 
 
 async def test_erasure_keeps_the_contributors_bad_record(
@@ -103,7 +103,7 @@ async def test_erasure_keeps_the_contributors_bad_record(
     await add_votes(app, trace_id, 5, kind="critic", **DOWN)
     record = await Traces(job_context(app).database).get_record("anna")
     await withdraw(app, trace_id)
-    await purged(app, days=31)
+    await purge_counts(app, days=31)
     assert await Traces(job_context(app).database).get_record("anna") == record
     fields = (await stored_documents(app, "contributors"))["anna"]
     assert fields == {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5}
@@ -112,9 +112,9 @@ async def test_erasure_keeps_the_contributors_bad_record(
 async def test_restored_trace_stays(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    later(app, days=29)
+    context_after(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
-    assert await purged(app, days=90) == Counter()
+    assert await purge_counts(app, days=90) == Counter()
     assert await search_ids(app, query=sample(0)["title"]) == [trace_id]
 
 
@@ -123,16 +123,16 @@ async def test_trace_restored_during_the_run_stays_complete(settings: Settings) 
     trace_id = await contribute(calm, 0, "anna")
     await add_votes(calm, trace_id, 2)
     await withdraw(calm, trace_id)
-    whole = await below_traces(calm)
+    whole = await trace_paths(calm)
 
     async def put_back() -> None:
         calm.clock = fixed_clock(NOON + timedelta(days=40))
         await withdraw(calm, trace_id, withdrawn=False)
 
     raced = WatchedApp(settings, before(1, put_back), embedder=WordEmbedder())
-    assert (await purged(raced, days=31))["traces"] == 0
+    assert (await purge_counts(raced, days=31))["traces"] == 0
     await raced.aclose()
-    assert whole <= await below_traces(calm)
+    assert whole <= await trace_paths(calm)
     assert (await stored_documents(calm, "contributors"))["anna"] == {"up": 2}
     await assert_postings_exact(calm)
     await calm.aclose()
@@ -142,10 +142,10 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")
     await withdraw(app, trace_id)
-    ctx = later(app, days=31)
-    while f"traces/{trace_id}" in await below_traces(app):
+    ctx = context_after(app, days=31)
+    while f"traces/{trace_id}" in await trace_paths(app):
         assert not (await purge(ctx, nothing())).finished
-    assert f"traces/{trace_id}/votes/ben" in await below_traces(app)
+    assert f"traces/{trace_id}/votes/ben" in await trace_paths(app)
     for user, name, more in (
         ("anna", "withdraw_trace", {"withdrawn": False}),
         ("anna", "get_trace", {}),
@@ -153,11 +153,11 @@ async def test_trace_being_erased_takes_no_restore_or_vote(app: App) -> None:
     ):
         error = await call_error(app, name, user, trace_id=trace_id, **more)
         assert error.code == "NOT_FOUND"
-    await purged(app, days=31)
-    assert not [path for path in await below_traces(app) if trace_id in path]
+    await purge_counts(app, days=31)
+    assert not [path for path in await trace_paths(app) if trace_id in path]
 
 
-async def chain(app: App, length: int, user: str = "anna") -> list[str]:
+async def contribute_chain(app: App, length: int, user: str = "anna") -> list[str]:
     """Contribute traces, each of which supersedes the one before. Return their ids."""
     made: list[str] = []
     for number in range(length):
@@ -173,9 +173,9 @@ async def links(app: App) -> dict[str, tuple[str | None, str | None]]:
 
 
 async def test_neighbours_in_a_chain_are_linked(app: App) -> None:
-    first, second, third = await chain(app, 3)
+    first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
     await withdraw(app, third)
@@ -186,35 +186,35 @@ async def test_neighbours_in_a_chain_are_linked(app: App) -> None:
 
 
 async def test_first_trace_of_a_chain_can_be_erased(app: App) -> None:
-    first, second = await chain(app, 2)
+    first, second = await contribute_chain(app, 2)
     await withdraw(app, first)
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {second: (None, None)}
 
 
 async def test_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
-    first, second, third = await chain(app, 3)
+    first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    later(app, days=20)
+    context_after(app, days=20)
     await withdraw(app, third)
     assert await links(app) == {first: (None, second), second: (first, None), third: (second, None)}
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {first: (None, None), third: (first, None)}
     assert (await search_ids(app, query=sample(0)["title"]))[:1] == [first]
     await assert_postings_exact(app)
-    later(app, days=32)
+    context_after(app, days=32)
     await withdraw(app, third, withdrawn=False)
     assert await links(app) == {first: (None, third), third: (first, None)}
     await assert_postings_exact(app)
 
 
 async def test_withdrawn_predecessor_stays_hidden(app: App) -> None:
-    first, second, third = await chain(app, 3)
+    first, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    later(app, days=20)
+    context_after(app, days=20)
     await withdraw(app, first)
-    assert (await purged(app, days=31))["traces"] == 2
+    assert (await purge_counts(app, days=31))["traces"] == 2
     assert await links(app) == {first: (None, None)}
     assert await search_ids(app, query=sample(0)["title"]) == []
     await assert_postings_exact(app)
@@ -226,7 +226,7 @@ async def test_successor_of_another_contributor_loses_its_link(app: App) -> None
     theirs = await contribute(app, 2, "ben", supersedes=new)
     await vote(app, theirs, "carl")
     await withdraw(app, new)
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     assert await links(app) == {old: (None, None), theirs: (None, None)}
     read = await call_result(app, "get_trace", STRANGER, trace_id=theirs)
     assert (read["upvotes"], "supersedes" in read) == (1, False)
@@ -241,7 +241,7 @@ async def test_many_successors_all_lose_their_link(
     for number in range(MAX_FOLLOWERS + 2):
         claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await set_fields(ctx, f"traces/claim-{number:03}", claim)
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     claims = {data["supersedes"] for data in (await stored_documents(app, "traces")).values()}
     assert claims == {None}
 
@@ -253,7 +253,7 @@ async def test_several_pages_of_traces_are_erased(app: App) -> None:
     for number in range(PAGE_SIZE + 3):
         withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
         await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
-    assert await purged(app, days=31) == Counter(traces=PAGE_SIZE + 3)
+    assert await purge_counts(app, days=31) == Counter(traces=PAGE_SIZE + 3)
 
 
 async def test_unreadable_trace_blocks_no_other(
@@ -265,7 +265,7 @@ async def test_unreadable_trace_blocks_no_other(
         await set_fields(ctx, f"traces/broken-{number}", broken)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
-    report = await purge(later(app, days=31), ample())
+    report = await purge(context_after(app, days=31), ample())
     assert (report.counts["traces"], len(report.failures)) == (1, PAGE_SIZE + 1)
     assert {failure.reason for failure in report.failures} == {"the document is malformed"}
     assert trace_id not in await stored_documents(app, "traces")
@@ -274,17 +274,17 @@ async def test_unreadable_trace_blocks_no_other(
 async def test_relisting_waits_for_an_embedder(settings: Settings) -> None:
     embedder = WordEmbedder()
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=embedder)
-    _, second, third = await chain(app, 3)
+    _, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
     embedder.down = True
-    report = await purge(later(app, days=31), ample())
+    report = await purge(context_after(app, days=31), ample())
     assert (1, [f"traces/{second}"]) == (
         report.counts["traces"],
         [failure.name for failure in report.failures],
     )
     embedder.down = False
-    assert (await purged(app, days=31))["traces"] == 1
+    assert (await purge_counts(app, days=31))["traces"] == 1
     await assert_postings_exact(app)
     await app.aclose()
 

@@ -34,21 +34,21 @@ LEASE: Final = {"lease_seconds": 0.001}
 
 
 @pytest.fixture
-def dying() -> Iterator[KillableChildren]:
+def children() -> Iterator[KillableChildren]:
     with killable_children() as them:
         yield them
 
 
-def opened(fields: dict[str, Any], days_ago: int = 0) -> App:
+def open_app(fields: dict[str, Any], days_ago: int = 0) -> App:
     """Return an app whose clock is this many days behind."""
     clock = SettableClock()
     clock.advance(days=-days_ago)
     return App(Settings(**fields), clock=clock, embedder=WordEmbedder())
 
 
-async def fill(fields: dict[str, Any]) -> None:
+async def make_traces(fields: dict[str, Any]) -> None:
     """Make a chain of three traces, the second of them withdrawn, and a fourth trace."""
-    app = opened(fields, days_ago=31)
+    app = open_app(fields, days_ago=31)
     made = [await contribute(app, 0, "anna")]
     made += [await contribute(app, 1, "anna", supersedes=made[0])]
     await call_result(app, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
@@ -77,9 +77,9 @@ async def state(app: App) -> tuple[Any, ...]:
     return kinds, links, await stored_documents(app, "contributors")
 
 
-async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
+async def run_ends(children: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
     """Kill a run after this many commits. Return whether it ended before."""
-    order = partial(dying.survives, fields, commits, job="purge")
+    order = partial(children.survives, fields, commits, job="purge")
     return await anyio.to_thread.run_sync(order)
 
 
@@ -91,19 +91,19 @@ async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int
     ],
 )
 async def test_killed_run_ends_in_the_same_state(
-    dying: KillableChildren, project: str, points: Iterable[int]
+    children: KillableChildren, project: str, points: Iterable[int]
 ) -> None:
     calm = LEASE | {"google_cloud_project": project}
-    await fill(calm)
-    app = opened(calm)
+    await make_traces(calm)
+    app = open_app(calm)
     await purge(job_context(app), ample())
     expected = await state(app)
     await app.aclose()
     for commits in points:
         fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
-        await fill(fields)
-        done = await survives(dying, fields, commits)
-        app = opened(fields)
+        await make_traces(fields)
+        done = await run_ends(children, fields, commits)
+        app = open_app(fields)
         assert (await purge(job_context(app), ample())).failures == []
         final = await state(app)
         del final[0]["leases"]

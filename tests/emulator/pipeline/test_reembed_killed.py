@@ -61,7 +61,7 @@ def clock() -> SettableClock:
     return SettableClock(NOON)
 
 
-async def prepared(project: str, clock: SettableClock) -> Settings:
+async def migrating_settings(project: str, clock: SettableClock) -> Settings:
     """Return a base of the old model whose migration was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
     app = App(settings, embedder=former_model(), clock=clock)
@@ -76,7 +76,10 @@ async def prepared(project: str, clock: SettableClock) -> Settings:
 async def test_migration_killed_after_any_commit_completes(
     project: str, clock: SettableClock
 ) -> None:
-    calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
+    calm, wild = (
+        await migrating_settings(f"{project}-calm", clock),
+        await migrating_settings(project, clock),
+    )
     clock.advance(minutes=2)
     undisturbed = App(calm, embedder=new_model(), clock=clock)
     await run_reembed(undisturbed)
@@ -93,13 +96,15 @@ async def test_migration_killed_after_any_commit_completes(
             await app.aclose()
     assert (report, deaths > 12) == (Report(), True)
     again = App(wild, embedder=model, clock=clock)
-    assert unnamed(await database_contents(undisturbed)) == unnamed(await database_contents(again))
+    assert without_random_names(await database_contents(undisturbed)) == without_random_names(
+        await database_contents(again)
+    )
     assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()
     await undisturbed.aclose()
 
 
-def unnamed(documents: dict[str, dict[str, object]]) -> list[str]:
+def without_random_names(documents: dict[str, dict[str, object]]) -> list[str]:
     """Return the state without random names: those of traces and uploads."""
     chance = {"arrival", "facets", "contributor", "tally", "indexed"}
     return sorted(
@@ -110,7 +115,7 @@ def unnamed(documents: dict[str, dict[str, object]]) -> list[str]:
 
 
 @contextmanager
-def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def start_reembed(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run `carrel jobs run reembed` in a process that ends with the block."""
     environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1"}
     command = [*COMMAND, "jobs", "run", "reembed"]
@@ -145,14 +150,14 @@ async def test_next_run_completes_a_killed_migration(
     await set_fields(job_context(older), "meta/embedding", change)
     log = tmp_path / "log"
     for _ in range(KILLS):
-        before = await progress(older)
-        with moving(project, log) as process:
-            while process.poll() is None and before == await progress(older):
+        before = await progress_sign(older)
+        with start_reembed(project, log) as process:
+            while process.poll() is None and before == await progress_sign(older):
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=kill_chance.uniform(0, MOMENT))
-    with moving(project, log) as process:
+    with start_reembed(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = App(settings, embedder=local_embedder)
     contents_now = await database_contents(newer)
@@ -168,6 +173,6 @@ async def test_next_run_completes_a_killed_migration(
     await newer.aclose()
 
 
-async def progress(app: App) -> object:
+async def progress_sign(app: App) -> object:
     """Return a value that changes with each step of a migration."""
     return [target.update_time for target in (await snapshots(job_context(app), "meta")).values()]

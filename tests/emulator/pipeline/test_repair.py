@@ -69,7 +69,7 @@ async def damage(ctx: Context, chance: random.Random) -> None:
     )
 
 
-async def damaged(ctx: Context, seed: int, **limits: int) -> History:
+async def damaged_base(ctx: Context, seed: int, **limits: int) -> History:
     """Make a base with edited chunks, pending chunks and damaged postings."""
     history = History(ctx, seed, **limits)
     for _ in range(12):
@@ -78,7 +78,7 @@ async def damaged(ctx: Context, seed: int, **limits: int) -> History:
     return history
 
 
-async def written_by_repair(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
+async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
     """Return the number of documents that another run writes."""
     meter = Meter()
     assert await repair_within(limits, app.context(Caller(), meter), ample()) == Report()
@@ -87,9 +87,9 @@ async def written_by_repair(app: App, limits: RebuildLimits = RebuildLimits()) -
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed: int) -> None:
-    history = await damaged(ctx, seed)
+    history = await damaged_base(ctx, seed)
     assert (await repair(ctx, ample())).finished
-    assert await written_by_repair(app) == 0
+    assert await count_writes(app) == 0
     await history.index()
     await assert_exact(ctx)
 
@@ -98,10 +98,10 @@ async def test_damaged_postings_equal_rebuilt_ones(ctx: Context, app: App, seed:
 async def test_truncated_postings_regain_their_best_entries(
     ctx: Context, app: App, seed: int
 ) -> None:
-    history = await damaged(ctx, seed, **CAP)
+    history = await damaged_base(ctx, seed, **CAP)
     await history.index()
     await repair_within(SMALL, ctx, ample())
-    assert await written_by_repair(app, SMALL) == 0
+    assert await count_writes(app, SMALL) == 0
     await assert_sound(ctx)
     expected = await expected_postings(ctx)
     average = Totals(**expected.totals).average
@@ -114,7 +114,7 @@ async def test_truncated_postings_regain_their_best_entries(
 
 
 async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -> None:
-    history = await damaged(ctx, 1)
+    history = await damaged_base(ctx, 1)
     await history.index()
     await damage(ctx, history.chance)
     for pages in range(4):
@@ -128,11 +128,11 @@ async def test_next_run_completes_one_stopped_anywhere(ctx: Context, app: App) -
             await repair_within(SMALL_UNCUT, ctx, Budget(math.inf, stop))
     await repair(ctx, ample())
     await assert_exact(ctx)
-    assert await written_by_repair(app) == 0
+    assert await count_writes(app) == 0
 
 
 async def test_run_without_time_continues_the_previous_one(ctx: Context, app: App) -> None:
-    history = await damaged(ctx, 2)
+    history = await damaged_base(ctx, 2)
     await history.index()
     await damage(ctx, history.chance)
     runs = 0
@@ -141,7 +141,7 @@ async def test_run_without_time_continues_the_previous_one(ctx: Context, app: Ap
     assert runs > 2
     assert "repair" not in await documents(ctx, "meta")
     await assert_exact(ctx)
-    assert await written_by_repair(app) == 0
+    assert await count_writes(app) == 0
 
 
 async def test_run_without_any_time_repairs_nothing(ctx: Context) -> None:
@@ -175,7 +175,7 @@ async def test_intact_postings_cost_no_write_but_the_lease(ctx: Context, app: Ap
 
 
 async def test_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
-    assert await written_by_repair(app) == 0
+    assert await count_writes(app) == 0
     assert await count_postings(ctx) == 0
 
 

@@ -50,7 +50,7 @@ def ctx(app: App) -> Context:
     return job_context(app)
 
 
-async def filled(app: App) -> list[str]:
+async def make_traces(app: App) -> list[str]:
     """Contribute traces, withdraw one, and amend one."""
     made = [await contribute(app, number, "anna") for number in range(4)]
     await call_result(app, "withdraw_trace", "anna", trace_id=made[0])
@@ -58,7 +58,7 @@ async def filled(app: App) -> list[str]:
     return made
 
 
-async def damage(ctx: Context, chance: random.Random) -> None:
+async def damage_postings(ctx: Context, chance: random.Random) -> None:
     """Damage some postings, and the totals, in various ways."""
     for collection in COLLECTIONS:
         stored = await documents(ctx, collection)
@@ -79,7 +79,7 @@ async def damage(ctx: Context, chance: random.Random) -> None:
     await set_fields(ctx, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
 
 
-async def written(app: App) -> int:
+async def count_writes(app: App) -> int:
     """Return the number of documents that another run writes."""
     meter = Meter()
     assert (await repair(app.context(Caller(), meter), ample())).finished
@@ -90,13 +90,13 @@ async def written(app: App) -> int:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
 async def test_damaged_postings_equal_rebuilt_ones(app: App, ctx: Context, seed: int) -> None:
-    await filled(app)
-    await damage(ctx, random.Random(seed))  # noqa: S311 - no secret
+    await make_traces(app)
+    await damage_postings(ctx, random.Random(seed))  # noqa: S311 - no secret
     report = await repair_within(SMALL if seed % 2 else RebuildLimits(), ctx, ample())
     assert report.finished
     assert report.counts["mended"] > 10
     await assert_postings_exact(app)
-    assert await written(app) == 0
+    assert await count_writes(app) == 0
 
 
 async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> None:
@@ -113,12 +113,12 @@ async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> No
 async def test_intact_postings_cost_no_write(app: App) -> None:
     await contribute(app, 0, "anna")
     await contribute(app, 1, "ben")
-    assert await written(app) == 0
+    assert await count_writes(app) == 0
 
 
 async def test_run_without_time_continues_the_previous_one(app: App, ctx: Context) -> None:
-    await filled(app)
-    await damage(ctx, random.Random(7))  # noqa: S311 - no secret
+    await make_traces(app)
+    await damage_postings(ctx, random.Random(7))  # noqa: S311 - no secret
     runs = 0
     while not (await repair_within(SMALL, ctx, one_step())).finished:
         runs += 1
@@ -131,10 +131,10 @@ async def test_concurrent_write_is_not_undone_by_repair(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     """Repair corrects only postings that the new trace did not change."""
-    made = await filled(app)
+    made = await make_traces(app)
     chance = random.Random(3)  # noqa: S311 - no secret
     for number in range(1, 5):
-        await damage(ctx, chance)
+        await damage_postings(ctx, chance)
 
         async def meanwhile(number: int = number) -> None:
             await call(app, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
@@ -150,7 +150,7 @@ async def test_concurrent_write_is_not_undone_by_repair(
 
 @pytest.mark.slow
 async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Context) -> None:
-    made = await filled(app)
+    made = await make_traces(app)
     chance = random.Random(5)  # noqa: S311 - no secret
 
     async def people() -> None:
@@ -169,7 +169,7 @@ async def test_postings_are_exact_after_repair_among_writers(app: App, ctx: Cont
 
     async def run() -> None:
         for _ in range(5):
-            await damage(ctx, chance)
+            await damage_postings(ctx, chance)
             await repair(ctx, ample())
 
     await asyncio.gather(people(), run())
@@ -187,8 +187,8 @@ async def test_killed_run_ends_in_the_same_state(
         await send()
         raise DiedError
 
-    await filled(app)
-    await damage(ctx, random.Random(1))  # noqa: S311 - no secret
+    await make_traces(app)
+    await damage_postings(ctx, random.Random(1))  # noqa: S311 - no secret
     deaths = 0
     while True:
         dying = WatchedApp(settings, die, embedder=WordEmbedder())

@@ -85,7 +85,7 @@ def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
     """A server for Readwise with the sample, twenty highlights a page."""
     with FakeReadwise(page_size=20, now=SHELVED) as server:
         shelve(server)
-        later(server, clock, days=1)
+        advance_clocks(server, clock, days=1)
         yield server
 
 
@@ -103,19 +103,19 @@ def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settin
     return settings_of(project, readwise, vertex)
 
 
-def later(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
+def advance_clocks(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
     """Move the clocks of all parts forward."""
     readwise.advance(**passed)
     clock.now = readwise.now
 
 
-async def kept(settings: Settings, clock: SettableClock) -> State:
+async def database_contents(settings: Settings, clock: SettableClock) -> State:
     """Return all documents of a base."""
     async with opened(settings, clock) as app:
         return await state_of(job_context(app))
 
 
-async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
+async def write_times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """Return the write times of all documents but run records."""
     async with opened(settings, clock) as app:
         ctx = job_context(app)
@@ -128,7 +128,7 @@ async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
         }
 
 
-def change(readwise: FakeReadwise) -> None:
+def change_library(readwise: FakeReadwise) -> None:
     """Edit the end of a highlight, delete one and add one."""
     [book] = [book for book in exported() if book["user_book_id"] == PATIENT]
     long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
@@ -151,7 +151,7 @@ async def test_whole_sample_ends_in_the_pinned_state(
 ) -> None:
     reports = await run_all(settings, clock)
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
-    actual = digests(await kept(settings, clock))
+    actual = digests(await database_contents(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         PINNED.write_text(to_text(actual), encoding="utf-8")
     assert not (difference := differences(pinned(), actual)), f"{difference}\n\n{__doc__}"
@@ -161,9 +161,9 @@ async def test_repeated_jobs_write_nothing_and_ask_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     await run_all(settings, clock)
-    later(readwise, clock, days=1)
+    advance_clocks(readwise, clock, days=1)
     before, call_count, listed = (
-        await times(settings, clock),
+        await write_times(settings, clock),
         len(vertex.calls),
         len(readwise.calls),
     )
@@ -180,7 +180,7 @@ async def test_repeated_jobs_write_nothing_and_ask_no_model(
         call_count += of_health * GOLDEN
         assert call_count == len(vertex.calls), f"{job.name} asked a model"
     assert len(readwise.calls) - listed == 1
-    after = await times(settings, clock)
+    after = await write_times(settings, clock)
     assert [name for name in after | before if after.get(name) != before.get(name)] == [
         "meta/health"
     ]
@@ -194,15 +194,17 @@ async def test_changed_library_equals_a_new_base(
     project: str,
 ) -> None:
     await run_all(settings, clock)
-    later(readwise, clock, days=8)  # so late that topics are made anew for any change
-    change(readwise)
-    later(readwise, clock, hours=1)
+    advance_clocks(readwise, clock, days=8)  # so late that topics are made anew for any change
+    change_library(readwise)
+    advance_clocks(readwise, clock, hours=1)
     reports = await run_all(settings, clock)
     assert (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"]) == (2, 2)
     assert sum(report.counts["shown"] for report in reports.values()) == REPEATED
     fresh = settings_of(f"{project}-fresh", readwise, vertex)
     await run_all(fresh, clock)
-    expected, actual = [without_history(await kept(target, clock)) for target in (fresh, settings)]
+    expected, actual = [
+        without_history(await database_contents(target, clock)) for target in (fresh, settings)
+    ]
     assert not (difference := differences(expected, actual)), difference
 
 
@@ -216,5 +218,5 @@ async def test_sample_ends_in_the_same_state_despite_faults(
     assert {name: report.failures for name, report in reports.items() if report.failures} == {}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (len(readwise.script), len(vertex.calls) > 1.5 * len(sent)) == (0, True)
-    actual = digests(await kept(settings, clock))
+    actual = digests(await database_contents(settings, clock))
     assert not (difference := differences(pinned(), actual)), difference

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def at(request_number: int, act: Callable[[], None]) -> Callable[[int], None]:
+def before_request(request_number: int, act: Callable[[], None]) -> Callable[[int], None]:
     """Act before the request of this number is answered."""
     return lambda number: act() if number == request_number else None
 
 
-def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
+def new_requests(readwise: FakeReadwise) -> list[dict[str, str]]:
     """Return the requests since the last call."""
     queries_sent = [call.query for call in readwise.calls]
     readwise.calls.clear()
@@ -62,7 +62,7 @@ async def test_first_run_ingests_the_whole_library(
         await stored_texts(ctx)
     )
     assert [{"includeDeleted": "true"}, {"includeDeleted": "true", "ids": "7,8"}] == (
-        queries(readwise)
+        new_requests(readwise)
     )
     assert await progress(ctx) == SyncProgress(updated_after=START - MARGIN)
 
@@ -90,12 +90,12 @@ async def test_idle_run_costs_one_request_and_one_read(app: App, readwise: FakeR
     readwise.advance(days=1)
     await run_ingest(app)
     readwise.advance(days=1)
-    queries(readwise)
+    new_requests(readwise)
     meter = Meter()
     assert await run_ingest(app, meter) == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
-    assert queries(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
+    assert new_requests(readwise) == [{"includeDeleted": "true", "updatedAfter": since}]
 
 
 async def test_first_run_reads_one_document_per_book(app: App, readwise: FakeReadwise) -> None:
@@ -120,10 +120,10 @@ async def test_only_changed_books_are_read_again_completely(
     await run_ingest(app)
     readwise.advance(days=1)
     readwise.highlight(7, 2, "Mind the boom.")
-    queries(readwise)
+    new_requests(readwise)
     report = await run_ingest(app)
     assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
-    assert queries(readwise)[-1]["ids"] == "7"
+    assert new_requests(readwise)[-1]["ids"] == "7"
     assert (await stored_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
@@ -163,7 +163,7 @@ async def test_deleted_book_that_is_not_returned_is_removed(
     readwise.advance(days=1)
     readwise.delete(8)
     call_count = len(readwise.calls)
-    readwise.between = at(call_count + 2, lambda: readwise.forget(8))
+    readwise.between = before_request(call_count + 2, lambda: readwise.forget(8))
     assert (await run_ingest(app)).failures == []
     assert await stored_texts(ctx) == {"readwise-7": ["Reef early."]}
 
@@ -187,7 +187,7 @@ async def test_book_missing_from_an_answer_stays_and_is_retried(
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
-    readwise.between = at(call_count + 2, lambda: readwise.forget(7))
+    readwise.between = before_request(call_count + 2, lambda: readwise.forget(7))
     report = await run_ingest(app)
     reason = "was requested, but is not in the answer"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
@@ -225,7 +225,7 @@ async def test_next_run_ingests_changes_made_during_a_run(
         readwise.advance(hours=2)
 
     readwise.page_size = 1
-    readwise.between = at(5, edit)
+    readwise.between = before_request(5, edit)
     await run_ingest(app)
     assert (await stored_texts(ctx))["readwise-8"] == ["Knead well."]
     await run_ingest(app)
@@ -256,9 +256,9 @@ async def test_broken_book_is_retried_and_blocks_no_other(
     missed = {"8": FailedBook("Book 8", reason)}
     assert SyncProgress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
     readwise.advance(days=1)
-    queries(readwise)
+    new_requests(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await run_ingest(app)).failures
-    assert [query.get("ids") for query in queries(readwise)] == [None, "8"]
+    assert [query.get("ids") for query in new_requests(readwise)] == [None, "8"]
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await run_ingest(app)).failures == []
@@ -339,9 +339,9 @@ async def test_next_run_continues_after_the_saved_books(
     assert await progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
-    queries(readwise)
+    new_requests(readwise)
     assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
-    assert [query.get("ids", "").split(",")[0] or None for query in (queries(readwise))] == [
+    assert [query.get("ids", "").split(",")[0] or None for query in (new_requests(readwise))] == [
         None,
         "31",
         "61",

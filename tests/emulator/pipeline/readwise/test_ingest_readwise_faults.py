@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TYPE, throttled("0")]
 
 
-def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
+def open_client(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> ReadwiseClient:
     """Return a client of the export with time limits that only a hanging request reaches."""
     limits = {"attempt_seconds": 60.0, "retry_seconds": 120.0} | seconds
     deadline = time.monotonic() + limits.pop("deadline", 240.0)
@@ -56,7 +56,7 @@ def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> R
     return ReadwiseClient(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
 
 
-async def books(export: ReadwiseClient) -> list[Any]:
+async def all_books(export: ReadwiseClient) -> list[Any]:
     """Return all books of the export, page by page."""
     async with export:
         return [book["user_book_id"] async for page in export.pages() for book in page.books]
@@ -66,7 +66,7 @@ async def books(export: ReadwiseClient) -> list[Any]:
 async def test_temporary_error_is_retried(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(reply)
-    assert await books(opened(readwise)) == [7]
+    assert await all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
@@ -74,7 +74,7 @@ async def test_hanging_request_is_retried(readwise: FakeReadwise, monotonic: Mon
     readwise.put(7, "Reef early.")
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.turn_soon, 60)
-    assert await books(opened(readwise)) == [7]
+    assert await all_books(open_client(readwise)) == [7]
     assert len(readwise.calls) == 2
 
 
@@ -86,7 +86,7 @@ async def test_lasting_error_is_an_outage(
 ) -> None:
     readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
-        await books(opened(readwise))
+        await all_books(open_client(readwise))
     assert len(readwise.calls) < 99
 
 
@@ -97,7 +97,7 @@ async def test_retry_after_is_honoured(
     """The wait is longer than the pauses after failures."""
     readwise.put(7, "Reef early.")
     readwise.script.extend([throttled("100"), throttled("100")])
-    assert await books(opened(readwise, retry_seconds=60)) == [7]
+    assert await all_books(open_client(readwise, retry_seconds=60)) == [7]
     first, second, third = (call.at for call in readwise.calls)
     assert second - first >= 100
     assert third - second >= 100
@@ -106,7 +106,7 @@ async def test_retry_after_is_honoured(
 async def test_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None:
     readwise.script.append(throttled("3600"))
     with pytest.raises(OutOfTime):
-        await books(opened(readwise))
+        await all_books(open_client(readwise))
 
 
 async def test_no_request_is_sent_after_the_budget(
@@ -115,7 +115,7 @@ async def test_no_request_is_sent_after_the_budget(
     readwise.script.append(HANG)
     readwise.on_hang = partial(monotonic.turn_soon, 30)
     with pytest.raises(OutOfTime):
-        await books(opened(readwise, deadline=30))
+        await all_books(open_client(readwise, deadline=30))
 
 
 async def test_next_run_completes_one_told_to_wait_too_long(
@@ -143,14 +143,14 @@ async def test_rejected_token_error_says_what_to_do(
 ) -> None:
     readwise.script.append(reply)
     with pytest.raises(InvalidInput, match=message):
-        await books(opened(readwise))
+        await all_books(open_client(readwise))
     assert len(readwise.calls) == 1
 
 
 @pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
 async def test_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as refused:
-        await books(opened(readwise, token=token))
+        await all_books(open_client(readwise, token=token))
     assert token not in refused.value.message
     assert readwise.calls == []
 
@@ -268,7 +268,7 @@ async def test_oversized_response_is_aborted(readwise: FakeReadwise, coding: str
     sent = gzip.compress(body) if coding == "gzip" else body
     readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))
     with pytest.raises(InvalidInput, match="more than 64 MB at once: check READWISE_URL"):
-        await books(opened(readwise))
+        await all_books(open_client(readwise))
     assert len(readwise.calls) == 1
 
 

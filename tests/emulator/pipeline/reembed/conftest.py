@@ -25,7 +25,7 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
+async def open_app(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
     """A function that makes an app with this embedding model."""
     backends: list[App] = []
     yield app_opener(settings, clock, backends)
@@ -34,12 +34,12 @@ async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open
 
 
 @pytest.fixture
-async def old(opened: Open) -> App:
+async def old_app(open_app: Open) -> App:
     """An app with the old model, which has embedded everything."""
-    return await open_filled(opened(former_model()))
+    return await open_filled(open_app(former_model()))
 
 
 @pytest.fixture
-def new(opened: Open) -> App:
+def new_app(open_app: Open) -> App:
     """An app with the new model."""
-    return opened(new_model())
+    return open_app(new_model())

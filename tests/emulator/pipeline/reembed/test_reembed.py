@@ -53,183 +53,194 @@ async def stamp(app: App) -> dict[str, Any]:
     return space
 
 
-async def test_everything_is_embedded_again_once(old: App, new: App, clock: SettableClock) -> None:
-    assert await count_documents(job_context(new)) == DOCUMENTS
-    report = await complete_migration(new, clock)
+async def test_everything_is_embedded_again_once(
+    old_app: App, new_app: App, clock: SettableClock
+) -> None:
+    assert await count_documents(job_context(new_app)) == DOCUMENTS
+    report = await complete_migration(new_app, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
     assert (report.finished, report.note) == (
         True, "The knowledge base is now embedded with words-2.",
     )  # fmt: skip
-    assert await stored_spaces(old) == only_space("words-2", 24)
-    assert await stamp(old) == {"model": "words-2", "dimension": 24}
-    assert set(model_of(new).paid.values()) == {1}
-    assert await count_documents(job_context(new)) == 0
+    assert await stored_spaces(old_app) == only_space("words-2", 24)
+    assert await stamp(old_app) == {"model": "words-2", "dimension": 24}
+    assert set(model_of(new_app).paid.values()) == {1}
+    assert await count_documents(job_context(new_app)) == 0
 
 
-async def test_migration_waits_for_earlier_calls(old: App, new: App, clock: SettableClock) -> None:
-    report = await announce_move(new)
+async def test_migration_waits_for_earlier_calls(
+    old_app: App, new_app: App, clock: SettableClock
+) -> None:
+    report = await announce_move(new_app)
     assert (report.counts, report.finished) == ({}, False)
     assert report.note == "Waiting for work with the former model to end."
     clock.advance(minutes=2)
-    elsewhere = job_context(old)
+    elsewhere = job_context(old_app)
     await Leases(elsewhere.database).acquire("ingest_materials", 600, clock)
-    assert (await run_reembed(new, brief_budget())).counts == {}
-    assert (await stored_spaces(old))["chunks"] == {("words-1", 16)}
+    assert (await run_reembed(new_app, brief_budget())).counts == {}
+    assert (await stored_spaces(old_app))["chunks"] == {("words-1", 16)}
     await Leases(elsewhere.database).release()
-    assert (await run_reembed(new)).counts == {"embedded": DOCUMENTS}
+    assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENTS}
 
 
 async def test_vectors_of_two_models_never_coexist(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await clear_vectors(new, clock)
-    assert await stored_spaces(old) == only_space(None, 0)
+    await clear_vectors(new_app, clock)
+    assert await stored_spaces(old_app) == only_space(None, 0)
 
 
-async def test_embed_job_continues_a_migration(old: App, new: App, clock: SettableClock) -> None:
-    await announce_move(new)
+async def test_embed_job_continues_a_migration(
+    old_app: App, new_app: App, clock: SettableClock
+) -> None:
+    await announce_move(new_app)
     clock.advance(minutes=2)
-    report = await embed(job_context(new), ample())
-    assert (report.counts, await stored_spaces(old)) == (
+    report = await embed(job_context(new_app), ample())
+    assert (report.counts, await stored_spaces(old_app)) == (
         {"embedded": DOCUMENTS},
         only_space("words-2", 24),
     )
-    assert await stamp(new) == {"model": "words-2", "dimension": 24}
+    assert await stamp(new_app) == {"model": "words-2", "dimension": 24}
 
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_embed_job_of_the_old_model_does_nothing(
-    old: App, new: App, clock: SettableClock, *, is_cleared: bool
+    old_app: App, new_app: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (clear_vectors(new, clock) if is_cleared else announce_move(new))
-    before = await stored_spaces(old)
+    await (clear_vectors(new_app, clock) if is_cleared else announce_move(new_app))
+    before = await stored_spaces(old_app)
     with pytest.raises(Unavailable, match="being embedded again"):
-        await embed(job_context(old), ample())
+        await embed(job_context(old_app), ample())
     with pytest.raises(Unavailable, match="being embedded again"):
-        await ingest_materials(job_context(old), ample())
-    assert await stored_spaces(old) == before
+        await ingest_materials(job_context(old_app), ample())
+    assert await stored_spaces(old_app) == before
 
 
 async def test_trace_gets_its_new_vector_now_or_later(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new)
-    for app in (old, new):
+    await announce_move(new_app)
+    for app in (old_app, new_app):
         answer = await call(app, "contribute_trace", **sample(5))
         assert answer.error
         assert answer.error.code == "UNAVAILABLE"
-    await clear_vectors(new, clock)
-    assert (await call(old, "contribute_trace", **sample(5))).error
-    await call_result(new, "contribute_trace", **sample(5))
-    assert (await run_reembed(new)).counts == {"embedded": DOCUMENTS}
-    assert len(await stored(job_context(new), "traces")) == 4
-    assert await stored_spaces(new) == only_space("words-2", 24)
+    await clear_vectors(new_app, clock)
+    assert (await call(old_app, "contribute_trace", **sample(5))).error
+    await call_result(new_app, "contribute_trace", **sample(5))
+    assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENTS}
+    assert len(await stored(job_context(new_app), "traces")) == 4
+    assert await stored_spaces(new_app) == only_space("words-2", 24)
 
 
 async def test_chunks_changed_during_a_migration_are_embedded(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await clear_vectors(new, clock)
+    await clear_vectors(new_app, clock)
     sections = (Section("Rye needs a sour dough."),)
-    await Ingestion(job_context(old).database).save(
+    await Ingestion(job_context(old_app).database).save(
         [with_chunks(Source("rye", "Rye", sections=sections))], clock()
     )
-    await run_reembed(new)
-    assert "Rye needs a sour dough." in await chunks_by_content(job_context(new))
-    assert await stored_spaces(new) == only_space("words-2", 24)
+    await run_reembed(new_app)
+    assert "Rye needs a sour dough." in await chunks_by_content(job_context(new_app))
+    assert await stored_spaces(new_app) == only_space("words-2", 24)
 
 
-async def test_deleted_chunk_is_not_queued_again(old: App, new: App, clock: SettableClock) -> None:
+async def test_deleted_chunk_is_not_queued_again(
+    old_app: App, new_app: App, clock: SettableClock
+) -> None:
     gone = Source("baking", "Bread at Home", sections=())
-    await Ingestion(job_context(old).database).save([with_chunks(gone)], clock())
-    report = await complete_migration(new, clock)
+    await Ingestion(job_context(old_app).database).save([with_chunks(gone)], clock())
+    report = await complete_migration(new_app, clock)
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
-    await index_all(job_context(new))
-    assert len(await stored(job_context(new), "chunks")) == 2
+    await index_all(job_context(new_app))
+    assert len(await stored(job_context(new_app), "chunks")) == 2
 
 
 async def test_running_out_of_time_at_any_step_loses_nothing(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new)
+    await announce_move(new_app)
     clock.advance(minutes=2)
-    assert (await run_reembed(new, nothing())).finished is False
-    report = await run_reembed(new, one_step())
+    assert (await run_reembed(new_app, nothing())).finished is False
+    report = await run_reembed(new_app, one_step())
     assert (report.counts, report.finished) == ({"embedded": 5}, False)
-    while not (report := await run_reembed(new, one_step())).finished:
+    while not (report := await run_reembed(new_app, one_step())).finished:
         pass
     assert (only_space("words-2", 24), {1}) == (
-        await stored_spaces(new),
-        set(model_of(new).paid.values()),
+        await stored_spaces(new_app),
+        set(model_of(new_app).paid.values()),
     )
-    assert await stamp(old) == {"model": "words-2", "dimension": 24}
+    assert await stamp(old_app) == {"model": "words-2", "dimension": 24}
 
 
 async def test_next_run_continues_a_migration_after_an_outage(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await clear_vectors(new, clock)
-    assert (await stamp(old))["model"] == "words-1"
-    assert (await run_reembed(new)).counts == {"embedded": DOCUMENTS}
-    assert await stored_spaces(old) == only_space("words-2", 24)
+    await clear_vectors(new_app, clock)
+    assert (await stamp(old_app))["model"] == "words-1"
+    assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENTS}
+    assert await stored_spaces(old_app) == only_space("words-2", 24)
 
 
 async def test_refused_text_is_reported_and_blocks_nothing(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    model_of(new).refuses = sample(1)["title"]
-    report = await complete_migration(new, clock)
+    model_of(new_app).refuses = sample(1)["title"]
+    report = await complete_migration(new_app, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
-    assert (await stored_spaces(old))["traces"] == {("words-2", 24), (None, 0)}
-    model_of(new).refuses = ""
-    answer = await call_result(new, "search_traces", None, query=sample(1)["title"])
+    assert (await stored_spaces(old_app))["traces"] == {("words-2", 24), (None, 0)}
+    model_of(new_app).refuses = ""
+    answer = await call_result(new_app, "search_traces", None, query=sample(1)["title"])
     assert sample(1)["title"] in [result["title"] for result in answer["results"]]
 
 
 async def test_dead_letter_is_retried_with_the_new_model(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    [name, *_] = await stored(job_context(old), "chunks")
-    await set_fields(job_context(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
-    await complete_migration(new, clock)
-    assert (await stored(job_context(new), "chunks"))[name]["parked"] == {}
+    [name, *_] = await stored(job_context(old_app), "chunks")
+    await set_fields(job_context(old_app), f"chunks/{name}", {"parked": {"embed": "refused"}})
+    await complete_migration(new_app, clock)
+    assert (await stored(job_context(new_app), "chunks"))[name]["parked"] == {}
 
 
 @pytest.mark.parametrize("model", [Model("words-1", 24), Model("words-2", 16)])
 async def test_other_dimension_or_name_is_another_model(
-    old: App, opened: Open, clock: SettableClock, model: Model
+    old_app: App, open_app: Open, clock: SettableClock, model: Model
 ) -> None:
-    report = await complete_migration(opened(model), clock)
+    report = await complete_migration(open_app(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
     expected = only_space(model.model, model.dimension)
-    assert await stored_spaces(old) == expected
+    assert await stored_spaces(old_app) == expected
 
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_migration_can_be_reversed(
-    old: App, new: App, clock: SettableClock, *, is_cleared: bool
+    old_app: App, new_app: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (clear_vectors(new, clock) if is_cleared else announce_move(new))
-    report = await complete_migration(old, clock)
-    assert (report.finished, await stamp(old)) == (True, {"model": "words-1", "dimension": 16})
-    assert await stored_spaces(old) == only_space("words-1", 16)
+    await (clear_vectors(new_app, clock) if is_cleared else announce_move(new_app))
+    report = await complete_migration(old_app, clock)
+    assert (report.finished, await stamp(old_app)) == (True, {"model": "words-1", "dimension": 16})
+    assert await stored_spaces(old_app) == only_space("words-1", 16)
 
 
 @pytest.mark.usefixtures("old")
-async def test_base_with_the_model_costs_one_read(opened: Open) -> None:
-    again = job_context(opened(former_model()))
+async def test_base_with_the_model_costs_one_read(open_app: Open) -> None:
+    again = job_context(open_app(former_model()))
     assert await JOB.run(again, ample()) == Report()
     assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
 
 
-async def test_empty_base_needs_no_migration(new: App) -> None:
-    assert (await run_reembed(new), await count_documents(job_context(new))) == (Report(), 0)
-    assert await stored(job_context(new), "meta") == {}
+async def test_empty_base_needs_no_migration(new_app: App) -> None:
+    assert (await run_reembed(new_app), await count_documents(job_context(new_app))) == (
+        Report(),
+        0,
+    )
+    assert await stored(job_context(new_app), "meta") == {}
 
 
-async def test_reembed_and_embed_exclude_each_other(old: App, new: App) -> None:
+async def test_reembed_and_embed_exclude_each_other(old_app: App, new_app: App) -> None:
     assert JOB.lease == "embed"
-    await Leases(job_context(old).database).acquire("embed", 600, lambda: NOON)
-    assert not isinstance(await run_job(JOB, new), Report)
+    await Leases(job_context(old_app).database).acquire("embed", 600, lambda: NOON)
+    assert not isinstance(await run_job(JOB, new_app), Report)

@@ -56,30 +56,30 @@ async def search(app: App, mode: str = "hybrid") -> Out:
 
 
 async def test_migrated_base_is_searched_with_the_new_model_only(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
-        await search(new)
-    await complete_migration(new, clock)
+        await search(new_app)
+    await complete_migration(new_app, clock)
     for mode in ("semantic", "hybrid"):
-        out = await search(new, mode)
+        out = await search(new_app, mode)
         assert (out.results[0].title, out.message) == ("Under Sail", None)
     with pytest.raises(Conflict, match=r"embedded with words-2 \(24 dimensions\)"):
-        await search(old)
+        await search(old_app)
 
 
 async def test_lexical_search_is_unchanged_during_a_migration(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    await announce_move(new)
-    for app in (old, new):
-        await assert_words_alone(app)
-    await clear_vectors(new, clock)
-    for app in (old, new):
-        await assert_words_alone(app)
+    await announce_move(new_app)
+    for app in (old_app, new_app):
+        await assert_lexical_only(app)
+    await clear_vectors(new_app, clock)
+    for app in (old_app, new_app):
+        await assert_lexical_only(app)
 
 
-async def assert_words_alone(app: App) -> None:
+async def assert_lexical_only(app: App) -> None:
     """Lexical search finds chunks, traces and key passages, and the answers say so."""
     out = await search(app)
     assert out.results[0].title == "Under Sail"
@@ -93,71 +93,76 @@ async def assert_words_alone(app: App) -> None:
     assert result["results"][0]["title"] == trace["title"]
 
 
-async def test_process_with_the_old_model_notices_the_migration(old: App, new: App) -> None:
+async def test_process_with_the_old_model_notices_the_migration(old_app: App, new_app: App) -> None:
     """A cached stamp is valid: nothing is changed before it expires."""
-    await search(old)
-    await announce_move(new)
-    assert (await search(old, "semantic")).results
-    assert (await stored_spaces(old))["chunks"] == {("words-1", 16)}
+    await search(old_app)
+    await announce_move(new_app)
+    assert (await search(old_app, "semantic")).results
+    assert (await stored_spaces(old_app))["chunks"] == {("words-1", 16)}
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_with_new_vectors_are_searched(new: App, clock: SettableClock) -> None:
-    await complete_migration(new, clock)
-    assert (await ingest_materials(job_context(new), ample())).counts == {"embedded": 4, "ready": 1}
+async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
+    await complete_migration(new_app, clock)
+    assert (await ingest_materials(job_context(new_app), ample())).counts == {
+        "embedded": 4,
+        "ready": 1,
+    }
     wheres: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
     for where in wheres:
-        out = await extract_result(new, QUESTION, task_id=TASK, **where)
+        out = await extract_result(new_app, QUESTION, task_id=TASK, **where)
         assert (out["status"], out["contexts"][0]) == ("ready", MAST)
         assert "message" not in out
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_are_embedded_when_next_searched(new: App, clock: SettableClock) -> None:
-    await complete_migration(new, clock)
-    error = await extract_error(new, QUESTION, task_id=TASK, scope="task")
+async def test_materials_are_embedded_when_next_searched(
+    new_app: App, clock: SettableClock
+) -> None:
+    await complete_migration(new_app, clock)
+    error = await extract_error(new_app, QUESTION, task_id=TASK, scope="task")
     assert "still being embedded: 1." in error.message
-    out = await extract_result(new, QUESTION, task_id=TASK, document=content_id(TEXT))
+    out = await extract_result(new_app, QUESTION, task_id=TASK, document=content_id(TEXT))
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
-    out = await extract_result(new, QUESTION, task_id=TASK, scope="task")
+    out = await extract_result(new_app, QUESTION, task_id=TASK, scope="task")
     assert out["contexts"][0] == MAST
 
 
 @pytest.mark.usefixtures("old")
 async def test_materials_uploaded_after_a_migration_are_found(
-    new: App, clock: SettableClock
+    new_app: App, clock: SettableClock
 ) -> None:
-    await complete_migration(new, clock)
-    out = await extract_result(new, QUESTION, task_id=TASK, materials=TEXT)
+    await complete_migration(new_app, clock)
+    out = await extract_result(new_app, QUESTION, task_id=TASK, materials=TEXT)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
-    assert model_of(new).paid[MAST] == 1
+    assert model_of(new_app).paid[MAST] == 1
 
 
 async def test_clusters_and_chunks_are_readable_in_a_migration(
-    old: App, new: App, clock: SettableClock
+    old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    names = list(await stored(job_context(old), "chunks"))
-    topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
+    names = list(await stored(job_context(old_app), "chunks"))
+    topics = [make_cluster("dough", (0.0, 1.0)), make_cluster("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await Clusters(job_context(old).database).save(topics, members, "run-1", clock())
-    for prepare in (announce_move(new), clear_vectors(new, clock), run_reembed(new)):
+    await Clusters(job_context(old_app).database).save(topics, members, "run-1", clock())
+    for prepare in (announce_move(new_app), clear_vectors(new_app, clock), run_reembed(new_app)):
         await prepare
-        for app in (old, new):
+        for app in (old_app, new_app):
             result = await get_cluster(ClusterIn(cluster_id="dough"), job_context(app))
             assert [cluster.cluster_id for cluster in result.related_clusters] == ["boats"]
             chunk = await get_chunk(ChunkIn(chunk_id=names[0]), job_context(app))
             assert chunk.chunk_id == names[0]
 
 
-def topic(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
+def make_cluster(name: str, start: tuple[float, ...]) -> ClusterWithCentroid:
     """Return a cluster whose centroid is of the old model."""
     cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
     return ClusterWithCentroid(cluster, start + (0.0,) * (former_model().dimension - len(start)))
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_migrate_to_another_dimension(opened: Open, clock: SettableClock) -> None:
-    longer = opened(Model("words-1", 24))
+async def test_materials_migrate_to_another_dimension(open_app: Open, clock: SettableClock) -> None:
+    longer = open_app(Model("words-1", 24))
     await complete_migration(longer, clock)
     assert (await ingest_materials(job_context(longer), ample())).counts == {
         "embedded": 4,
