@@ -215,7 +215,7 @@ class Ingestion:
     ) -> Iterator[_Change]:
         reference = self._reference(COLLECTION, source.source.source_id)
         if source.chunks:
-            data = _document(source, now)
+            data = source_document(source, now)
             data |= removed_fields(source.source) if stored else {"created_at": now}
             # A chunk repeats the metadata of its source.
             size = documents.write_size(source.chunks[0]) + 4 * sum(map(len, data["facets"]))
@@ -260,7 +260,8 @@ def _has_changed(source: ChunkedSource, stored: dict[str, str]) -> bool:
     return not source.chunks or stored.get(source.source.source_id) != source.content_hash
 
 
-def _document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
+def source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
+    """Return the fields that every write of a source sets."""
     return source_fields(source.source) | {
         "title_key": title_key(source.source.title),
         "facets": _facets(source),

@@ -1,0 +1,352 @@
+"""A base for benchmarks that grows fast: its documents are written as the jobs would leave them.
+
+Texts are pseudo-words with a Zipf distribution, and each chunk is about one of SUBJECTS. A vector
+is the sum of the vectors of a text's words and of noise, so that search by meaning and by words
+agree in part. Everything follows from seeds. The jobs take many minutes for 20,000 chunks; this
+takes one or two.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter, defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from itertools import islice, product
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from google.cloud.firestore_v1.vector import Vector as FirestoreVector
+
+from benchmarks.bulk_writer import BulkWriter
+from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
+from shared.core.dates import to_microseconds
+from shared.core.ids import safe_id
+from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
+from shared.extractions.extracted_chunks import TOPICS, extracted_map
+from shared.extractions.model import Extraction, Pattern, Pitfall, extraction_id
+from shared.extractions.repository import to_fields
+from shared.index.facets import unique_entry
+from shared.index.indexed_state import IndexedState
+from shared.index.postings import KNOWLEDGE, TRACES
+from shared.knowledge import chunk_repository, cluster_repository
+from shared.knowledge.chunk import KnowledgeCard, chunks_of
+from shared.knowledge.cluster import Cluster
+from shared.knowledge.cluster_repository import ClusterWithCentroid
+from shared.knowledge.ingestion import ChunkedSource, source_document
+from shared.knowledge.source import Section, Source
+from shared.tasks.model import Priority, Task
+from shared.tasks.repository import Tasks
+from shared.text.spans import Span
+from shared.text.terms import ANALYZER_VERSION, terms
+from shared.traces.model import Trace, TraceContent
+from shared.traces.repository import TRACE, TraceIndexEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from benchmarks.bulk_writer import Document
+    from shared.ai.embedding import Purpose, Vector
+    from shared.knowledge.chunk import Chunk
+    from shared.runtime.context import Context
+
+
+READER: Final = "reader"
+"""The user whose tasks are in the base."""
+WORDS: Final = 6_000
+SUBJECTS: Final = 60
+SUBJECT_WORDS: Final = 60
+"""The number of words that are typical of a subject."""
+CHUNKS_A_SOURCE: Final = 10
+AUTHORS: Final = 40
+TAGS: Final = {"odd": 2, "seventh": 7, "hundredth": 100}
+"""Each tag, and the number of sources of which one has it."""
+CHUNKS_A_DAY: Final = 20
+"""Passages are dated on the days before the base was made."""
+CHUNKS_AN_EXTRACTION: Final = 5
+CHUNKS_A_TRACE: Final = 20
+CHUNKS_A_TASK: Final = 100
+_NOISE: Final = 1.2
+"""The length of the noise in a vector; the sum of the words' vectors has 1."""
+_TRACE_SEED: Final = 10**9
+_SYLLABLES: Final = [a + b for a, b in product("bdfgklmnprstvz", "aeiou")]
+
+
+class SyntheticTexts:
+    """Texts about subjects, and their vectors."""
+
+    def __init__(self, dimension: int) -> None:
+        """Draw the vectors of the words."""
+        self.dimension = dimension
+        shuffled = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
+        words = list(islice(_distinct_terms(shuffled), WORDS))
+        self.words = [word for word, _ in words]
+        self._terms = dict(words)
+        self._places = {word: place for place, word in enumerate(self.words)}
+        vectors = np.random.default_rng(2).standard_normal((WORDS, dimension))
+        # Rare words matter more, as they do to an embedding model.
+        weights = np.log1p(np.arange(WORDS))
+        self._vectors = vectors * weights[:, None]
+        shares = 1 / (np.arange(WORDS) + 20)
+        self._shares = shares / shares.sum()
+
+    def text(self, subject: int, seed: int, length: int) -> str:
+        """Write a text of this many words about a subject."""
+        random = np.random.default_rng((subject, seed))
+        common = random.choice(WORDS, size=length, p=self._shares)
+        typical = self.typical_words(subject)
+        special = random.choice(typical, size=length)
+        places = np.where(random.random(length) < 0.15, special, common)
+        return " ".join(self.words[place] for place in places)
+
+    def typical_words(self, subject: int) -> NDArray[np.int64]:
+        """Return the places of the words that are typical of a subject."""
+        return np.random.default_rng(subject).choice(WORDS, size=SUBJECT_WORDS, replace=False)
+
+    def question(self, number: int) -> str:
+        """Ask about a subject, in three of its words and two others."""
+        random = np.random.default_rng((3, number))
+        special = random.choice(self.typical_words(number % SUBJECTS), size=3, replace=False)
+        common = random.choice(WORDS, size=2, p=self._shares)
+        return " ".join(self.words[place] for place in (*special, *common))
+
+    def vector(self, text: str) -> Vector:
+        """Embed a text."""
+        places = [self._places[word] for word in text.split() if word in self._places]
+        total = self._vectors[places].sum(axis=0) if places else np.ones(self.dimension)
+        noise = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimension)
+        mixed = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
+        return tuple((mixed / np.linalg.norm(mixed)).tolist())
+
+    def term_counts(self, text: str) -> Counter[str]:
+        """Count the terms of a text, as the index job does, but faster."""
+        counts = Counter(text.split())
+        pieces = Counter[str]()
+        for word, repeats in counts.items():
+            if word in self._terms:
+                pieces[self._terms[word]] += repeats
+            else:
+                for term in terms(word):
+                    pieces[term] += repeats
+        return pieces
+
+
+def _distinct_terms(order: Iterable[int]) -> Iterator[tuple[str, str]]:
+    """Yield pseudo-words with their terms, each term once."""
+    base, yielded = len(_SYLLABLES), set[str]()
+    for number in order:
+        places = number // base**2, number // base % base, number % base
+        word = "".join(_SYLLABLES[place] for place in places)
+        results = terms(word)
+        if len(results) == 1 and results[0] not in yielded:
+            yielded.add(results[0])
+            yield word, results[0]
+
+
+class SyntheticEmbedder:
+    """Embeds with the vectors of words, at almost no cost."""
+
+    model = "synthetic"
+    batch_size = 100
+
+    def __init__(self, texts: SyntheticTexts) -> None:
+        """Use the vectors of these words."""
+        self._texts = texts
+        self.dimension = texts.dimension
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
+        """Embed the texts."""
+        return [self._texts.vector(text) for text in texts]
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+class SyntheticBase:
+    """A base that grows."""
+
+    def __init__(self, ctx: Context, texts: SyntheticTexts, words: int) -> None:
+        """Begin with an empty base, of chunks with this many words."""
+        self._ctx = ctx
+        self._texts = texts
+        self._words = words
+        self._now = ctx.clock()
+        limits = RebuildLimits(memory_budget=10**9)
+        self._knowledge = RebuiltPostings(KNOWLEDGE, (KNOWLEDGE.facets, ""), words, limits)
+        self._traces = RebuiltPostings(TRACES, (TRACES.facets, ""), 2 * words, limits)
+        self._topics: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._cluster_sizes = Counter[int]()
+        self.chunk_count = 0
+        self._trace_count = 0
+        self._task_count = 0
+
+    async def grow(self, chunk_count: int) -> None:
+        """Add sources until there are this many chunks, and what else grows with them."""
+        writer = BulkWriter(self._ctx.database.client)
+        while self.chunk_count < chunk_count:
+            for document in self._source(self.chunk_count // CHUNKS_A_SOURCE):
+                await writer.add(document)
+        while self._trace_count < self.chunk_count // CHUNKS_A_TRACE:
+            await writer.add(self._trace(self._trace_count))
+        for document in self._derived():
+            await writer.add(document)
+        await writer.flush()
+        await self._add_tasks(self.chunk_count // CHUNKS_A_TASK)
+
+    def _source(self, number: int) -> Iterator[Document]:
+        """Yield the documents of a source, its chunks and their extractions."""
+        tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
+        title = f"Book {self._texts.words[number % WORDS]} {number}"
+        places = range(number * CHUNKS_A_SOURCE, (number + 1) * CHUNKS_A_SOURCE)
+        texts = [self._texts.text(place % SUBJECTS, place, self._words) for place in places]
+        source = Source(
+            f"book-{number}",
+            title,
+            author=f"Author {number % AUTHORS}",
+            category="books",
+            tags=tags,
+            sections=tuple(Section(text) for text in texts),
+        )
+        chunks = chunks_of(source, [[Span(0, len(text))] for text in texts])
+        for place, chunk in zip(places, chunks, strict=True):
+            yield from self._chunk(place, chunk)
+        document = source_document(ChunkedSource(source, chunks), self._now)
+        yield f"sources/{source.source_id}", document | {"created_at": self._now}
+
+    def _chunk(self, place: int, chunk: Chunk) -> Iterator[Document]:
+        subject = place % SUBJECTS
+        dated_at = self._now - timedelta(days=place // CHUNKS_A_DAY % 1_000, seconds=place % 3_600)
+        card = KnowledgeCard(chunk.content[:200], (chunk.content[:80], chunk.content[80:160]))
+        chunk = replace(
+            chunk, dated_at=dated_at, knowledge_card=card, cluster_id=(f"cluster-{subject}",)
+        )
+        state = self._state(chunk, f"{chunk.title} {chunk.content} {chunk.author}")
+        self._knowledge.add_document(chunk.chunk_id, state)
+        self._cluster_sizes[subject] += 1
+        extractions = [self._extraction(place, chunk)] if place % CHUNKS_AN_EXTRACTION == 0 else []
+        for extraction in extractions:
+            vector = self._texts.vector(extraction.content.text)
+            path = f"{EXTRACTIONS}/{extraction.extraction_id}"
+            yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
+            for topic in extraction.topics:
+                self._topics[topic][extraction.type.value] += 1
+        document = chunk_repository.new_document(chunk, self._now) | {
+            "dated_at": dated_at,
+            "pending": {},
+            "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},
+            "cluster_id": list(chunk.cluster_id),
+            "embedding": FirestoreVector(list(self._texts.vector(chunk.embedding_text))),
+            "embedding_model": SyntheticEmbedder.model,
+            "indexed": state.document(),
+            "facets": [unique_entry(chunk.chunk_id), *state.facets],
+            "extracted": extracted_map(extractions),
+        }
+        yield f"chunks/{chunk.chunk_id}", document
+        self.chunk_count += 1
+
+    def _state(self, document: Chunk | Trace, text: str) -> IndexedState:
+        """Return what `indexed_state` computes, from words with known terms."""
+        facets = {facet.id: name for facet, name in document.facets.items()}
+        dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
+        return IndexedState(dict(self._texts.term_counts(text)), facets, dated_at)
+
+    def _extraction(self, place: int, chunk: Chunk) -> Extraction:
+        words = chunk.content.split()
+        topics = tuple(f"topic {topic}" for topic in (place % 40, place % 7))
+        if place % 2:
+            content: Pattern | Pitfall = Pattern(
+                name=" ".join(words[:4]), problem=" ".join(words[:20]), solution=words[20]
+            )
+        else:
+            content = Pitfall(title=" ".join(words[:4]), description=" ".join(words[:30]))
+        return Extraction(
+            extraction_id=extraction_id(chunk.chunk_id, content),
+            content=content,
+            topics=tuple(dict.fromkeys(topics)),
+            quote=" ".join(words[:30]),
+            source_id=chunk.source_id,
+            chunk_id=chunk.chunk_id,
+            confidence=0.5 + place % 50 / 100,
+            model="synthetic",
+            extracted_at=self._now,
+        )
+
+    def _trace(self, number: int) -> Document:
+        problem, solution = (
+            self._texts.text(number % SUBJECTS, seed, self._words)
+            for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
+        )
+        content = TraceContent(
+            title=" ".join(problem.split()[:6]),
+            context_text=problem,
+            solution_text=solution,
+            tags=(f"tag-{number % 50}", "all"),
+        )
+        trace = Trace(
+            trace_id=f"trace-{number}",
+            content=content,
+            contributor="contributor",
+            created_at=self._now,
+            updated_at=self._now - timedelta(minutes=number),
+        )
+        state = self._state(trace, trace.indexed_text)
+        self._traces.add_document(trace.trace_id, state)
+        vector = self._texts.vector(content.embedding_text)
+        entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
+        self._trace_count += 1
+        return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
+
+    def _derived(self) -> Iterator[Document]:
+        """Yield postings, totals, clusters and topics as of now."""
+        for names, rebuilt in ((KNOWLEDGE, self._knowledge), (TRACES, self._traces)):
+            for ref in rebuilt.refs():
+                yield "/".join(ref), rebuilt.posting_data(ref, None) or {}
+            totals = {"documents": rebuilt.document_count, "length": rebuilt.total_length}
+            yield "/".join(names.totals), totals | {"analysis": ANALYZER_VERSION}
+        for subject, size in self._cluster_sizes.items():
+            yield (
+                f"clusters/cluster-{subject}",
+                cluster_repository.document(self._cluster(subject, size)),
+            )
+        for topic, counts in self._topics.items():
+            data = {"name": topic, "counts": dict(counts), "total": counts.total()}
+            yield f"{TOPICS}/{safe_id(topic)}", data
+        yield (
+            "meta/embedding",
+            {
+                "model": SyntheticEmbedder.model,
+                "dimension": self._texts.dimension,
+            },
+        )
+
+    def _cluster(self, subject: int, size: int) -> ClusterWithCentroid:
+        words = [self._texts.words[place] for place in self._texts.typical_words(subject)[:8]]
+        cluster = Cluster(
+            f"cluster-{subject}",
+            " ".join(words[:3]),
+            keywords=tuple(words),
+            size=size,
+            run_id="run",
+            created_at=self._now,
+        )
+        return ClusterWithCentroid(cluster, self._texts.vector(" ".join(words)))
+
+    async def _add_tasks(self, total: int) -> None:
+        tasks = Tasks(self._ctx.database, READER)
+        new = [
+            Task(
+                number=number,
+                title=f"Read book {number}",
+                description=None,
+                priority=Priority.MEDIUM,
+                due_date=None,
+                created_at=self._now,
+                updated_at=self._now,
+            )
+            for number in range(self._task_count + 1, total + 1)
+        ]
+        self._task_count = total
+        await self._ctx.database.commit(tasks.create(await tasks.get_counter(), new))
