@@ -17,7 +17,6 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from benchmarks.bulk_writer import BulkWriter
 from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
@@ -27,19 +26,21 @@ from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import TOPICS, extracted_map
 from shared.extractions.model import Extraction, Pattern, Pitfall, extraction_id
 from shared.extractions.repository import to_fields
-from shared.index.facets import unique_entry
+from shared.index.facets import vector_index_entries
 from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
+from shared.index.stored_vector import vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import KnowledgeCard, chunks_of
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.ingestion import ChunkedSource, source_document
 from shared.knowledge.source import Section, Source
+from shared.pipeline.indexing import INDEX_VERSION
 from shared.tasks.model import Priority, Task
 from shared.tasks.repository import Tasks
 from shared.text.spans import Span
-from shared.text.terms import ANALYZER_VERSION, terms
+from shared.text.terms import terms
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import TRACE, TraceIndexEntry
 
@@ -238,12 +239,12 @@ class SyntheticBase:
             "pending": {},
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},
             "cluster_id": list(chunk.cluster_id),
-            "embedding": FirestoreVector(list(self._texts.vector(chunk.embedding_text))),
-            "embedding_model": SyntheticEmbedder.model,
             "indexed": state.document(),
-            "facets": [unique_entry(chunk.chunk_id), *state.facets],
+            "facets": vector_index_entries(state.facets),
             "extracted": extracted_map(extractions),
         }
+        vector = self._texts.vector(chunk.embedding_text)
+        document |= vector_fields(vector, SyntheticEmbedder.model)
         yield f"chunks/{chunk.chunk_id}", document
         self.chunk_count += 1
 
@@ -305,7 +306,7 @@ class SyntheticBase:
             for ref in rebuilt.refs():
                 yield "/".join(ref), rebuilt.posting_data(ref, None) or {}
             totals = {"documents": rebuilt.document_count, "length": rebuilt.total_length}
-            yield "/".join(names.totals), totals | {"analysis": ANALYZER_VERSION}
+            yield "/".join(names.totals), totals | INDEX_VERSION
         for subject, size in self._cluster_sizes.items():
             yield (
                 f"clusters/cluster-{subject}",

@@ -52,6 +52,9 @@ MAX_PAUSE: Final = 0.5
 MAX_COMMIT_BYTES: Final = 4_000_000
 """The largest commit. The emulator takes requests of up to 4 MiB, the cloud of up to 10."""
 
+COUNTED_PER_READ: Final = 1_000
+"""The number of index entries that Firestore counts for the price of one read."""
+
 ResultT = TypeVar("ResultT")
 
 _UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
@@ -201,7 +204,7 @@ class Database:
         """Count the matching documents. Costs one read per 1,000 index entries."""
         async with self._request():
             [[result]] = await AsyncAggregationQuery(query).count().get()
-            self.meter.documents_read += 1 + int(result.value) // 1_000
+            self.meter.documents_read += 1 + int(result.value) // COUNTED_PER_READ
             return int(result.value)
 
     async def commit(self, writes: Iterable[Write]) -> Sequence[WriteResult]:

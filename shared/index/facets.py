@@ -32,9 +32,10 @@ class Kind(StrEnum):
     MONTH = "month"
     CARD = "card"
     LANGUAGE = "language"
+    POSITION = "position"
 
 
-POSTINGS_ONLY: Final = frozenset({Kind.CARD})
+POSTINGS_ONLY: Final = frozenset({Kind.CARD, Kind.POSITION})
 """Kinds that the database cannot filter by. Each entry in a document's `facets` is an entry of the
 vector index with the whole vector. Almost every chunk has a card, so filtering by it leaves out
 almost nothing; its postings and the chunks themselves show which have none."""
@@ -61,6 +62,10 @@ class Facet:
         return f"{self.kind}:%{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
+FIRST: Final = Facet(Kind.POSITION, "first")
+"""The facet of the first chunk of each source. Its postings count the sources."""
+LATER: Final = Facet(Kind.POSITION, "later")
+"""The facet of all other chunks."""
 HAS_CARD: Final = Facet(Kind.CARD, "yes")
 """The facet of documents that have a knowledge card."""
 

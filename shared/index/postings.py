@@ -53,6 +53,8 @@ class IndexCollections:
     totals: PostingsRef
 
 
+LAYOUT: Final = 3
+"""The version of what the index job stores. Raise it if that changes, such as a chunk's facets."""
 KNOWLEDGE: Final = IndexCollections("lexicon", "facets", ("meta", "lexicon"))
 TRACES: Final = IndexCollections("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))
 
@@ -70,6 +72,19 @@ class SearchPostings:
     terms: Mapping[str, Postings]
     facets: Mapping[Facet, Postings]
     totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class FacetCounts:
+    """The numbers of documents that have some facets.
+
+    Attributes:
+        documents: The number of indexed documents that have each facet.
+        layout: The LAYOUT that the index was made with, or None if nothing is indexed.
+    """
+
+    documents: Mapping[Facet, int]
+    layout: int | None
 
 
 NO_POSTINGS: Final = SearchPostings({}, {}, Totals(0, 0))
@@ -114,6 +129,18 @@ class InvertedIndex:
             },
             to_totals(totals.to_dict() if totals else None),
         )
+
+    async def counts(self, facets: Sequence[Facet]) -> FacetCounts:
+        """Load the number of documents that have each of these facets. Costs one round trip."""
+        references = [self._database.document(self._names.facets, facet.id) for facet in facets]
+        totals = self._database.document(*self._names.totals)
+        snapshots = await self._database.get_all([*references, totals], ["df", "layout"])
+        by_path = {snapshot.reference.path: snapshot.to_dict() or {} for snapshot in snapshots}
+        counts = {
+            facet: by_path.get(reference.path, {}).get("df", 0)
+            for facet, reference in zip(facets, references, strict=True)
+        }
+        return FacetCounts(counts, by_path.get(totals.path, {}).get("layout"))
 
     async def names(self, kind: Kind, limit: int) -> list[FacetValue]:
         """Load the most common values of a kind, most common first. Costs one round trip."""

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import HAS_CARD, Facet, Kind, month_facet, named_facet
+from shared.index.facets import FIRST, HAS_CARD, LATER, Facet, Kind, month_facet, named_facet
 from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class Chunk(SourceFields):
         for field, kind in FACET_FIELDS.items():
             if name := getattr(self, field):
                 names[named_facet(kind, name)] = name
+        position = FIRST if self.position == 1 else LATER
+        names[position] = position.key
         return {facet: name for facet, name in names.items() if facet.key}
 
     @property

@@ -26,7 +26,7 @@ from shared.index.posting_changes import (
     postings_write,
     totals_writes,
 )
-from shared.index.postings import KNOWLEDGE
+from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.queue import due_query
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
-INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": 2}
-"""The version of text analysis, and of what this job stores on chunks. If the index was made with
-another version, all chunks are indexed again. Raise the layout when it changes."""
+INDEX_VERSION: Final = {"analysis": ANALYZER_VERSION, "layout": LAYOUT}
+"""The version of text analysis, and of what this job stores. If the index was made with another
+version, all chunks are indexed again."""
 REQUEUED: Final = 400
 """This many chunks are queued again in one commit."""
 _FIELDS: Final = (

@@ -89,11 +89,41 @@ async def test_the_ten_most_common_tags_are_returned(ctx: Context) -> None:
     assert out.top_tags[0].model_dump() == {"name": "tag5", "chunks": 3}
 
 
+async def test_documents_read_do_not_grow_with_the_base(
+    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count costs a read for every 1,000 documents, in this test for each document."""
+    monkeypatch.setattr("shared.firestore.database.COUNTED_PER_READ", 1)
+    costs = []
+    for numbers in (range(3), range(3, 40)):
+        sources = [make_source(f"s{n}", author="Ida Loaf", dates=[NOON] * 3) for n in numbers]
+        for start in range(0, len(sources), 20):
+            for chunk in await store_and_index(ctx, *sources[start : start + 20]):
+                reference = ctx.database.client.document(f"chunks/{chunk.chunk_id}")
+                await reference.update({"pending": {}})
+        own, meter = metered(app)
+        out = await get_stats(In(), own)
+        costs.append(cost_of(meter))
+    assert (out.chunks, out.sources) == (120, 40)
+    assert costs[0] == costs[1]
+
+
+async def test_an_index_of_an_earlier_release_is_counted(ctx: Context, app: App) -> None:
+    await store_and_index(ctx, BAKING, SAILING)
+    await set_fields(ctx, "meta/lexicon", {"layout": 2})
+    await set_fields(ctx, "facets/position:first", {"df": 1})
+    own, meter = metered(app)
+    out = await get_stats(In(), own)
+    assert out.chunks == 5
+    assert out.sources == 2
+    assert meter.round_trips == 2
+
+
 async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
     await store_and_index(ctx, BAKING, SAILING)
     own, meter = metered(app)
     await get_stats(In(), own)
-    counts, names, others = 4 + 4 + 5 + 4, 2 + 1 + 2, 3
+    counts, names, others = 1 + 4 + 5 + 4, 2 + 1 + 2, 3 + 4
     assert cost_of(meter) == (1, counts + names + others)
 
 

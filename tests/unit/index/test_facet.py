@@ -103,8 +103,9 @@ def test_a_chunk_has_the_facets_of_its_fields() -> None:
         "tag:food": "food",
         "tag:dough": "dough",
         "month:2024-05": "May 2024",
+        "position:first": "first",
     }
-    assert expected == {facet.id: name for facet, name in CHUNK.facets.items()}
+    assert {facet.id: name for facet, name in CHUNK.facets.items()} == expected
 
 
 def test_a_chunk_has_facets_for_clusters_and_its_card() -> None:
@@ -115,7 +116,7 @@ def test_a_chunk_has_facets_for_clusters_and_its_card() -> None:
 
 def test_blank_and_missing_values_are_no_facets() -> None:
     chunk = replace(CHUNK, tags=(" ", ""), author=None, category="", dated_at=None)
-    assert {Kind.SOURCE, Kind.TITLE} == {facet.kind for facet in chunk.facets}
+    assert {facet.kind for facet in chunk.facets} == {Kind.SOURCE, Kind.TITLE, Kind.POSITION}
 
 
 def test_one_tag_in_two_spellings_is_one_facet() -> None:

@@ -89,7 +89,8 @@ def test_facets_keep_their_stored_order() -> None:
     chunk = replace(chunked(FULL).chunks[0], cluster_id=("c1",), knowledge_card=card, dated_at=NOON)
     kinds = [facet.kind.value for facet in chunk.facets]
     tags = ["tag"] * 3
-    assert ["source", "title", "category", *tags, "cluster", "author", "card", "month"] == kinds
+    described = ["source", "title", "category", *tags]
+    assert kinds == [*described, "cluster", "author", "card", "month", "position"]
 
 
 def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:

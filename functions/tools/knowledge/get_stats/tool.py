@@ -10,8 +10,8 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.extractions.repository import count_extractions
 from shared.index.embedding_space import EmbeddingSpace
-from shared.index.facets import Kind
-from shared.index.postings import KNOWLEDGE, InvertedIndex
+from shared.index.facets import FIRST, HAS_CARD, LATER, Kind
+from shared.index.postings import KNOWLEDGE, LAYOUT, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.golden_queries import SearchHealth
@@ -23,7 +23,8 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.index.postings import FacetValue
+    from shared.firestore.database import Database
+    from shared.index.postings import FacetCounts, FacetValue
     from shared.knowledge.golden_queries import NightlyScore
     from shared.runtime.context import Context
 
@@ -103,21 +104,13 @@ class Out(Result):
 async def get_stats(_args: In, ctx: Context) -> Out:
     """Count everything.
 
-    Costs one round trip, with a read for each name and for every 1,000 counted documents.
+    Costs one round trip, with a read for each name and for every 1,000 pending passages. While
+    passages wait to be indexed, it costs two, and a read for every 1,000 passages and sources.
     """
     database, steps = ctx.database, _steps(ctx)
-    chunks, index, queue = (
-        Chunks(database),
-        InvertedIndex(database, KNOWLEDGE),
-        ChunkQueue(database),
-    )
-    totals, names, step_counts, extractions, others = await asyncio.gather(
-        asyncio.gather(
-            chunks.count(),
-            Sources(database).count(),
-            Clusters(database).count(),
-            chunks.count_with_card(),
-        ),
+    index, queue = InvertedIndex(database, KNOWLEDGE), ChunkQueue(database)
+    indexed, names, step_counts, extractions, others = await asyncio.gather(
+        index.counts([FIRST, LATER, HAS_CARD]),
         asyncio.gather(
             index.names(Kind.TAG, MAX_TOP_ENTRIES),
             index.names(Kind.AUTHOR, MAX_TOP_ENTRIES),
@@ -129,14 +122,21 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         ),
         count_extractions(database),
         asyncio.gather(
-            chunks.newest(1),
+            Clusters(database).count(),
+            Chunks(database).newest(1),
             EmbeddingSpace(database).current(),
             SearchHealth(database).nights(),
         ),
     )
-    chunk_count, source_count, cluster_count, with_cards = totals
-    pending, dead_letters = step_counts
-    newest, space, nights = others
+    pending = dict(zip(steps, step_counts[0], strict=True))
+    dead_letters = dict(zip(STEPS, step_counts[1], strict=True))
+    cluster_count, newest, space, nights = others
+    is_indexed = not pending["index"] and not dead_letters["index"]
+    chunk_count, source_count, with_cards = (
+        _indexed_counts(indexed)
+        if is_indexed and indexed.layout == LAYOUT
+        else await _count_documents(database)
+    )
     tags, authors, categories = map(_named_counts, names)
     dates = [chunk.dated_at for chunk in newest if chunk.dated_at]
     return Out(
@@ -150,10 +150,22 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         top_authors=authors,
         categories=categories,
         embedding=EmbeddingModel(model=space[0], dimension=space[1]) if space else None,
-        waiting=dict(zip(steps, pending, strict=True)),
-        parked={step: count for step, count in zip(STEPS, dead_letters, strict=True) if count},
+        waiting=pending,
+        parked={step: count for step, count in dead_letters.items() if count},
         health=_search_quality(nights),
     )
+
+
+def _indexed_counts(indexed: FacetCounts) -> Sequence[int]:
+    """Return the numbers of chunks, of sources and of chunks with a card, from the index."""
+    counts = indexed.documents
+    return counts[FIRST] + counts[LATER], counts[FIRST], counts[HAS_CARD]
+
+
+async def _count_documents(database: Database) -> Sequence[int]:
+    """Count chunks, sources and chunks with a card. Costs a read for every 1,000 of each."""
+    chunks = Chunks(database)
+    return await asyncio.gather(chunks.count(), Sources(database).count(), chunks.count_with_card())
 
 
 def _steps(ctx: Context) -> list[str]:
