@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.gateway.mcp.results import RECEIPT
 from shared.ai.embedding import Purpose
 from shared.index.postings import KNOWLEDGE
+from shared.index.stored_vector import COMPACT, from_compact
 from shared.index.vector_index import nearest_query
 from shared.knowledge.chunk_repository import COLLECTION, READ_FIELDS
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
@@ -42,8 +43,9 @@ class FirestoreBaseline:
 
     async def get_chunk(self, chunk_id: str) -> None:
         """Read a chunk, then its nearest neighbours."""
-        snapshot = await self.client.collection(COLLECTION).document(chunk_id).get()
-        await self.nearest(tuple(snapshot.get("embedding")), _RELATED)
+        reference = self.client.collection(COLLECTION).document(chunk_id)
+        snapshot = await reference.get([*READ_FIELDS, COMPACT])
+        await self.nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
 
     async def search_kb(self, question: str) -> None:
         """Embed a question and search for it."""
@@ -57,7 +59,7 @@ class FirestoreBaseline:
         names = [name for postings in lists for name in postings][:LEXICAL_POOL]
         chunks = self.client.collection(COLLECTION)
         references = [chunks.document(name) for name in names]
-        async for _ in self.client.get_all(references, [*READ_FIELDS, "embedding"]):
+        async for _ in self.client.get_all(references, [*READ_FIELDS, COMPACT]):
             pass
 
     async def lists(self, question: str) -> list[dict[str, int]]:
