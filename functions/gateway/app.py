@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
-"""Longest body of a request without sign-in, in bytes."""
+"""A request without sign-in may have a body of this size."""
 HEALTHY_TTL_SECONDS: Final = 30.0
-"""Time to cache a healthy state, in seconds, because a check wakes every function."""
+"""A healthy state is cached for this time, because a check wakes every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
-"""Time to cache an unhealthy state, in seconds."""
+"""An unhealthy state is cached for this time, so that a recovery shows soon."""
 _SEND_LESS_HINT: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_TIMEOUT_SECONDS: Final = 5.0
-"""Longest arrival time of any body, in seconds, since it occupies a slot of the instance."""
+"""A body of any size may take this long to arrive, because it occupies a slot of the instance."""
 MIN_BYTES_PER_SECOND: Final = 1024 * 1024
-"""Slowest accepted upload, in bytes per second, which sets the timeout of larger limits."""
+"""A larger limit adds the time that an upload at this speed takes to the timeout."""
 MAX_BUFFERED_BYTES: Final = 256 * 1024 * 1024
-"""Largest total of the bodies that an instance buffers at the same time, in bytes."""
+"""The bodies that an instance buffers at the same time have at most this size in total."""
 LARGE_BODY_BYTES: Final = 256 * 1024
-"""Size above which a body counts as large. A smaller body is parsed in milliseconds."""
+"""A body above this size counts as large. A smaller one is parsed in milliseconds."""
 MAX_VALUES: Final = 50_000
-"""Largest number of JSON values in a large body, which is meant for a long text."""
+"""A large body may have this many JSON values, because it is meant for a long text."""
 _PIECE_BYTES: Final = 64 * 1024
-"""Size of a buffered piece in bytes. Smaller pieces would cost more memory."""
+"""A body is buffered in pieces of about this size. Smaller pieces would cost more memory."""
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 

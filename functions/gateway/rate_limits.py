@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 LOGINS: Final = "login"
 REGISTRATIONS: Final = "registration"
 MAX_ADDRESSES: Final = 10_000
-"""Largest number of addresses that an instance tracks."""
+"""An instance tracks at most this many addresses."""
 MAX_CONCURRENT_REQUESTS: Final = 40
-"""Largest number of concurrent requests of one address, half an instance's default capacity."""
+"""One address may have this many concurrent requests in an instance, half its default capacity."""
 MAX_BUCKETS: Final = 4_000
-"""Largest number of buckets that an instance tracks, more than it can use at the same time."""
+"""An instance tracks at most this many buckets, more than it can use at the same time."""
 IDLE_TIMEOUT: Final = timedelta(minutes=10)
-"""The time without a call after which an instance drops its lease."""
+"""An instance drops its lease after this time without a call."""
 _MINUTE_SECONDS: Final = 60.0
 _CORS_HEADERS: Final = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": "retry-after",
 }
-"""Headers without which a program in a web page would see a network error, not the wait."""
+"""Without these headers, a program in a web page would see a network error instead of the wait."""
 
 
 class AddressRateLimit:

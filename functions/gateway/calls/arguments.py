@@ -1,4 +1,4 @@
-"""Arguments that no tool can receive, rejected before the call is sent anywhere.
+"""Checks of arguments before a call is sent, for values that no tool can receive.
 
 Python's JSON parsers accept values that cannot be passed on safely: numbers out of range (`1e999`)
 and lists nested as deep as the stack allows. An infinite number would reach the tool's function as
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting of lists and objects in an argument. No tool's input needs more than three."""
+"""Lists and objects may be nested this deep. No tool's input needs more than three levels."""
 _NOT_FINITE_PROBLEM: Final = "not a finite number"
 _TOO_DEEP_PROBLEM: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
 def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
-    """Return the error for arguments that cannot be sent to a tool, or None if they can."""
+    """Return the error for arguments that cannot be sent to a tool. Return None if they can."""
     problems: dict[str, str] = {}
     for name, problem in _find_problems(arguments):
         problems[name] = problem
@@ -34,9 +34,9 @@ def check_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None
 
 
 def _find_problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the path and the problem of each bad value.
+    """Yield the path and the problem of each value that cannot be sent.
 
-    This is a loop because a recursive function would overflow the stack on very deep nesting.
+    A loop does this, because recursion would overflow the stack when values are nested deeply.
     """
     path: list[int | str] = []
     levels = [_items(arguments)]

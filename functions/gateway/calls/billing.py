@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 _UNCERTAIN_CODES: Final = (Unavailable.code, PlatformFault.code)
-"""Codes of errors after which a call may have been done. Any other error means that it was not."""
+"""After an error with one of these codes, a call may have run. After any other, it did not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
 
 FAILURE_CODES: Final = frozenset({Unavailable.code, PlatformFault.code})
-"""Codes of errors that mean that the function itself is failing."""
+"""An error with one of these codes means that the function itself is failing."""
 GRACE_SECONDS: Final = 1.0
-"""Time to wait for the answer after the deadline, in seconds. The tool enforces the deadline."""
+"""The gateway waits this long after the deadline, because the tool itself enforces the deadline."""
 
 
 class Dispatcher(Protocol):

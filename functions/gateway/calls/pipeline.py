@@ -1,4 +1,4 @@
-"""The pipeline of a tool call: rate limit, billing, dispatch, log."""
+"""The pipeline that every tool call passes: rate limit, billing, dispatch, log line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class CallPipeline:
-    """Runs tool calls for tools, resources and completions alike."""
+    """The only way to call a tool, which tools, resources and completions share."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class CallPipeline:
 _ABANDONED_ANSWER: Final = CallAnswer.failed(
     Unavailable("The caller left before the answer was ready.")
 )
-"""The logged answer of a call whose client disconnected. Its reserved money expires by itself."""
+"""It is logged if the client disconnects. The reservation of money expires by itself."""
 
 
 def _with_price(answer: CallAnswer, price: int | None) -> CallAnswer:
@@ -118,9 +118,10 @@ def _with_price(answer: CallAnswer, price: int | None) -> CallAnswer:
 
 
 def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:
-    """Return a call's id, which is the same when the same user repeats an idempotent call.
+    """Return a call's id.
 
-    Without an idempotency key, or without a user, the id is random.
+    If a user repeats a call with its idempotency key, the id is the same. Without a key or without
+    a user, it is random.
     """
     key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
     if not isinstance(key, str) or user_id is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.gateway.mcp.prompts import Prompts
 
 MAX_VALUES: Final = 100
-"""Largest number of values that the protocol allows in a response."""
+"""The protocol allows at most this many values in a response."""
 _ID: Final = "_id"
 
 
@@ -69,7 +69,7 @@ class Completions:
     async def _look_up(
         self, kind: str, field: str, prefix: str, visitor: Visitor
     ) -> types.CompleteResult:
-        """Call the tool that completes this kind. If it fails, there are no completions."""
+        """Call the tool that completes this kind. Return no completions if it fails."""
         tool = self._catalog.find_completer(kind, visitor.caller)
         if tool is None:
             return _result([])

@@ -1,4 +1,4 @@
-"""The prompts: for each, the tools that an assistant should call and how it should answer."""
+"""The prompts. Each says which tools an assistant should call, and how it should answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     Arguments = Mapping[str, str]
-    """The given arguments by name, each already in quotation marks."""
+    """The arguments of a prompt by name, each in quotation marks."""
 
 PERIODS: Final = tuple(period.value for period in Period)
 _RULES: Final = """\

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import RequestContext
 
 MAX_ARGUMENT_LENGTH: Final = 300
-"""Longest argument in characters. An argument is a name, a topic or a question."""
+"""An argument, such as a name or a question, has at most this many characters."""
 _CONTROL_CATEGORY: Final = "Cc"
-"""The Unicode category of control characters."""
+"""This is the Unicode category of control characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A prompt.
+    """A prompt that clients offer to people.
 
     Attributes:
         name: The name for programs.
         title: The name for people.
         description: What the prompt does.
         arguments: The arguments.
-        text: Makes the text from the given arguments, each of which is in quotation marks.
+        text: Makes the text from the arguments, each in quotation marks.
     """
 
     name: str

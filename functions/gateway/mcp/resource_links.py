@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Links
 
 MIME_TYPE: Final = "application/json"
-"""The media type of every resource."""
+"""Every resource has this media type."""
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -33,7 +33,7 @@ def expand(template: str, values: Mapping[str, Any]) -> str:
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """Match a URI against a template, and return the variable with its value, or None."""
+    """Return a template's variable with its value in a URI. Return None if they do not match."""
     before, name, after = _VARIABLE.split(template)
     matched = re.fullmatch(f"{re.escape(before)}([^/?#]+){re.escape(after)}", uri)
     return {name: matched[1]} if matched else None
@@ -56,7 +56,10 @@ def link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink
 
 
 def _links_in(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
-    """Yield URIs and names. A tool of another release may lack the declared fields."""
+    """Yield the URI and the name of each linked item that has them.
+
+    The answer of a tool of another release may lack the declared fields.
+    """
     for item in result.get(links.items) or []:
         if identifier := item.get(variable(links.uri)):
             yield expand(links.uri, item), str(item.get(links.name) or identifier)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 INVALID_CURSOR: Final = "This cursor is not valid, or not any more. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
-"""Largest number of characters of a URI that an error repeats."""
+"""An error repeats at most this many characters of a URI."""
 HANDSHAKE_NOT_FOUND: Final = -32002
-"""The error code of a missing resource in the revisions with a handshake; later ones dropped it."""
+"""This code means a missing resource in the revisions with a handshake. Later ones dropped it."""
 
 
 class Resources:
@@ -84,7 +84,7 @@ class Resources:
         return None
 
     async def _page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
-        """Return the first page, or the page at a cursor of an earlier one.
+        """Return the page at a cursor, or the first page without one.
 
         Raises:
             MCPError: The cursor is not valid, or a tool returned an error.
@@ -102,7 +102,7 @@ class Resources:
     async def _next_page(
         self, listings: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
     ) -> types.ListResourcesResult:
-        """Return the next non-empty page, of the first tool or of a later one."""
+        """Return the next page that is not empty, from the first tool that has one."""
         if not listings:
             return types.ListResourcesResult(resources=[])
         (tool, links), *others = listings
@@ -134,12 +134,12 @@ def _not_found(context: RequestContext, uri: str, message: str) -> MCPError:
 
 
 def to_cursor(tool: str, cursor: str | None) -> str:
-    """Make the cursor of a page of this tool, or None for its first page."""
+    """Make a cursor from a tool and its own cursor, which is None for its first page."""
     return to_base64url(json.dumps([tool, cursor]).encode())
 
 
 def from_cursor(cursor: str) -> tuple[str, str | None]:
-    """Return the tool and its cursor from a cursor that `to_cursor` made.
+    """Return the tool and its own cursor from a cursor of `to_cursor`.
 
     Raises:
         MCPError: The cursor is not valid.

@@ -1,4 +1,4 @@
-"""A call's answer in MCP's terms: a tool result, a resource's text, or a JSON-RPC error."""
+"""Conversion of a call's answer to MCP: a tool result, a resource's text or a JSON-RPC error."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Links
 
 RECEIPT: Final = "carrel/receipt"
-"""Key of a call's receipt in `_meta`."""
+"""A call's receipt has this key in `_meta`."""
 TOOL_FAILURE: Final = -32010
-"""JSON-RPC code of tool errors, from the range for servers. `data` has the details."""
+"""Tool errors have this JSON-RPC code, from the range for servers. `data` has the details."""
 REPLAYED: Final = (
     "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
     " earlier answer; the data may have changed since."
 )
-"""The text added to a replayed answer, since models do not see `_meta`."""
+"""This text is added to a replayed answer, because models do not see `_meta`."""
 
 
 def to_result(
     answer: CallAnswer, tool: Declaration, *, links: Links | None = None
 ) -> types.CallToolResult:
-    """Convert an answer to a tool result, with links to the resources that it names.
+    """Convert an answer to a tool result with links to the resources that it names.
 
     An error has no structured content unless the tool's output schema includes errors: some clients
     validate it against the schema even then, and would hide the message.

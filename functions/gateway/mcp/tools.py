@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
 FIRST_WITH_LINKS: Final = "2025-06-18"
-"""First revision with resource links. Older clients reject a result with an unknown block."""
+"""Resource links came with this revision. Older clients reject a result with an unknown block."""
 
 
 class Tools:
@@ -40,7 +40,7 @@ class Tools:
     async def call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Call a tool."""
+        """Call a tool, and convert its answer for the revision of the client."""
         visitor = require_visitor(context)
         tool = self._catalog.get(params.name, visitor.caller)
         if tool is None:
@@ -58,7 +58,7 @@ class Tools:
 
 
 def _forbidden(tool: Declaration, visitor: Visitor) -> MCPError:
-    """Make the error for a forbidden tool, and set the HTTP challenge for the client."""
+    """Make the error for a forbidden tool, and set the HTTP challenge that asks for more rights."""
     if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.effect.scope)
         return _error(Unauthorized(f"Sign in to call {tool.name}."))
