@@ -71,7 +71,7 @@ JOB = Job(
     title="Group passages into clusters",
     run=cluster,
     total=count_pending,
-    schedule="23 * * * *",
+    schedule="4 * * * *",
     capabilities=frozenset({Capability.GENERATION}),
     memory=4096,
 )

@@ -48,7 +48,7 @@ JOB = Job(
     title="Embed new and changed chunks",
     run=embed,
     total=count_pending,
-    schedule="*/15 * * * *",
+    schedule="2-59/15 * * * *",
     dead_letters=dead_lettered_chunks(STEP),
     capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

@@ -1,0 +1,139 @@
+"""Document writes of a day's import of ten highlights, compared with a bulk import.
+
+Usage: python -m benchmarks.import_writes
+
+Highlights of 300 characters from SciFact's abstracts are imported as a Readwise export into a
+separate emulator: 400 at once, then ten of two books, then one. Jobs run in the order in which the
+cloud's schedules start them after `ingest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from contextlib import contextmanager
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
+
+from benchmarks.dataset import SCIFACT
+from benchmarks.jobs_dataset import HashingEmbedder
+from benchmarks.measurement import print_table
+from functions.jobs.cards.job import JOB as CARDS
+from functions.jobs.cluster.job import JOB as CLUSTER
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.job import JOB as INGEST
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.core.log import log_only_warnings
+from shared.core.settings import Settings
+from shared.runtime.context import App
+from shared.runtime.job import Report, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEDULE: Final = (INGEST, EMBED, CARDS, CLUSTER, INDEX)
+IMPORTS: Final = {"400 highlights of 40 books": (40, 10), "10 of 2": (2, 5), "1 of 1": (1, 1)}
+"""How many books an import has, and how many highlights each book has."""
+LENGTH: Final = 300  # characters
+BOOKKEEPING: Final = ("leases", "runs")
+
+
+@contextmanager
+def count_writes() -> Iterator[Counter[str]]:
+    """Count the writes of this process by collection until the block ends."""
+    counts: Counter[str] = Counter()
+    commit = FirestoreAsyncClient.commit
+
+    @wraps(commit)
+    def counted(self: Any, request: Any = None, **kwargs: Any) -> Any:
+        for write in request["writes"]:
+            path = (write.update.name or write.delete).partition("/documents/")[2]
+            counts[path.partition("/")[0]] += 1
+        return commit(self, request=request, **kwargs)
+
+    FirestoreAsyncClient.commit = counted  # type: ignore[method-assign,assignment]
+    try:
+        yield counts
+    finally:
+        FirestoreAsyncClient.commit = commit  # type: ignore[method-assign]
+
+
+def export(books: range, highlights: int, texts: Iterator[str]) -> str:
+    """Write a Readwise export."""
+    results = [
+        {
+            "user_book_id": book,
+            "title": f"Book {book}",
+            "author": f"Author {book % 20}",
+            "source": "kindle",
+            "category": "books",
+            "book_tags": [{"id": 1, "name": "science"}],
+            "highlights": [
+                {"id": 100 * book + number, "text": next(texts), "highlighted_at": "2024-05-03"}
+                for number in range(highlights)
+            ],
+        }
+        for book in books
+    ]
+    return json.dumps({"count": len(results), "nextPageCursor": None, "results": results})
+
+
+async def import_highlights(path: Path) -> Counter[str]:
+    """Run the jobs once, and return the writes by collection."""
+    settings = Settings(google_cloud_project="bench-import", ingest_path=str(path))
+    app = App(settings, embedder=HashingEmbedder("hashed"))
+    with count_writes() as counts:
+        for job in SCHEDULE:
+            report = await run_job(job, app)
+            if not isinstance(report, Report) or report.failures:
+                raise RuntimeError(f"{job.name}: {report}")
+    await app.aclose()
+    return counts
+
+
+async def measure(folder: Path) -> None:
+    """Import each set of highlights, and print the writes for one highlight."""
+    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"][:LENGTH] for line in islice(lines, 1_000)]
+    remaining = iter(texts)
+    rows = []
+    first = 1
+    for name, (books, highlights) in IMPORTS.items():
+        path = folder / f"{first}.json"
+        path.write_text(export(range(first, first + books), highlights, remaining), "utf-8")
+        first += books
+        counts = await import_highlights(path)
+        number = books * highlights
+        bookkeeping = sum(counts.pop(collection, 0) for collection in BOOKKEEPING)
+        kinds = [counts.pop(key, 0) for key in ("chunks", "lexicon", "facets")]
+        writes = [sum(kinds) + counts.total(), *kinds, counts.total()]
+        rows.append([name, *(f"{count / number:.1f}" for count in writes), str(bookkeeping)])
+    columns = ["", "writes", "chunk", "terms", "facets", "others", "leases and runs, in all"]
+    print_table("Writes for one highlight", columns, rows)
+
+
+def main() -> None:
+    """Start an emulator, and measure."""
+    if not SCIFACT.is_dir():
+        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
+        return
+    log_only_warnings()
+    with run_emulator() as address, tempfile.TemporaryDirectory() as folder:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        asyncio.run(measure(Path(folder)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EmulatorMissing as error:
+        sys.exit(str(error))
