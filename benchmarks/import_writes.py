@@ -60,7 +60,7 @@ def count_writes() -> Iterator[Counter[str]]:
             counts[path.partition("/")[0]] += 1
         return commit(self, request=request, **kwargs)
 
-    FirestoreAsyncClient.commit = counted  # type: ignore[method-assign,assignment]
+    FirestoreAsyncClient.commit = counted  # type: ignore[method-assign]
     try:
         yield counts
     finally:

@@ -1,11 +1,13 @@
 """The time to ingest a whole corpus, compared with the speed of the embedder.
 
-Usage: python -m benchmarks.ingest [--limit N]
+Usage: python -m benchmarks.ingest [--limit N] [--files-only]
 
-SciFact's 5,183 abstracts go through the jobs `ingest`, `embed` and `index`, as in `carrel ingest`,
-into a separate emulator; then again, which must write only the jobs' leases. Then `repair` compares
-the index twice, and the base is searched. It takes some minutes. The embed job is paused every half
-minute, to measure the embedder alone on a sample of the same chunks.
+First, `carrel ingest` reads sixty mixed files, with cards, clusters and the index, in turn with the
+embedder alone on the same chunks. Then SciFact's 5,183 abstracts go through the jobs `ingest`,
+`embed` and `index`, one after another, into a separate emulator; then again, which must write only
+the jobs' leases. Then `repair` compares the index twice, and the base is searched. It takes some
+minutes. The embed job is paused every half minute, to measure the embedder alone on a sample of the
+same chunks.
 """
 
 from __future__ import annotations
@@ -27,28 +29,35 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.dataset import SCIFACT, read_sources
 from benchmarks.measurement import print_table
+from benchmarks.mixed_files import write_mixed_files
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.batches import batches
 from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.ingest.readers.reading import read
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.jobs import ingest_all
 from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from shared.runtime.context import Context
     from shared.runtime.job import Job
 CORPUS: Final = SCIFACT / "corpus.jsonl"
 RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
+ROUNDS: Final = 2
 SLICE: Final = 30.0  # seconds
 SAMPLE: Final = 64  # chunks
 QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of heart disease")
@@ -127,7 +136,37 @@ async def measure(app: MeteredApp, path: Path) -> None:
     await app.aclose()
 
 
-def main(limit: int | None) -> None:
+def measure_files(folder: Path) -> None:
+    """Ingest mixed files as the command does, in turn with the embedder alone on their chunks."""
+    write_mixed_files(folder)
+    sources = (item for item in read(folder) if isinstance(item, Source))
+    chunked = (source for batch in batches(sources) for source in batch.accepted)
+    texts = [chunk.embedding_text for source in chunked for chunk in source.chunks]
+    rows = []
+    for number in range(ROUNDS):
+        floor = asyncio.run(_embed_alone(texts))
+        os.environ["GOOGLE_CLOUD_PROJECT"] = f"bench-files-{number}"
+        started = time.perf_counter()
+        if not ingest_all(folder):
+            raise RuntimeError("The ingest left something out.")
+        seconds = time.perf_counter() - started
+        speed = len(texts) / floor
+        rows.append([f"round {number + 1}", *(f"{n:.1f}" for n in (floor, speed, seconds))])
+        rows[-1].append(f"{floor / seconds:.2f}")
+    columns = ["", "embedder, s", "texts/s", "carrel ingest, s", "of embedder's own"]
+    print_table(f"{len(texts)} chunks of {len(list(folder.iterdir()))} files", columns, rows)
+
+
+async def _embed_alone(texts: Sequence[str]) -> float:
+    """Embed texts, and return the seconds, the model's loading included."""
+    embedder = LocalEmbedder()
+    started = time.perf_counter()
+    await embedder.embed(texts, Purpose.DOCUMENT)
+    await embedder.aclose()
+    return time.perf_counter() - started
+
+
+def main(limit: int | None, *, files_only: bool) -> None:
     """Start an emulator and measure."""
     if not CORPUS.is_file():
         print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
@@ -135,6 +174,9 @@ def main(limit: int | None) -> None:
     log_only_warnings()
     with ExitStack() as stack:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        measure_files(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+        if files_only:
+            return
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / CORPUS.name
         with CORPUS.open("rb") as lines:
             path.write_bytes(b"".join(islice(lines, limit)))
@@ -147,7 +189,9 @@ def main(limit: int | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=int, help="how many abstracts; all by default")
+    parser.add_argument("--files-only", action="store_true", help="only the mixed files")
+    arguments = parser.parse_args()
     try:
-        main(parser.parse_args().limit)
+        main(arguments.limit, files_only=arguments.files_only)
     except EmulatorMissing as error:
         sys.exit(str(error))

@@ -1,0 +1,58 @@
+"""Sixty mixed files with SciFact's abstracts: notes, texts, JSON Lines and Readwise exports."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.dataset import SCIFACT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOTES: Final = 36
+REPORTS: Final = 14
+LINES: Final = 5
+EXPORTS: Final = 5
+
+
+def write_mixed_files(folder: Path) -> None:
+    """Write the files, with 1 to 8 abstracts each."""
+    with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
+        abstracts = map(json.loads, lines)
+        for number in range(NOTES):
+            note = _note(number, list(islice(abstracts, 1 + number % 5)))
+            (folder / f"2024-03-{1 + number % 28:02} Note {number}.md").write_text(note, "utf-8")
+        for number in range(REPORTS):
+            paragraphs = (f"{row['title']}\n\n{row['text']}" for row in islice(abstracts, 5))
+            (folder / f"report-{number}.txt").write_text("\n\n".join(paragraphs), "utf-8")
+        for number in range(LINES):
+            records = "\n".join(json.dumps(row) for row in islice(abstracts, 6))
+            (folder / f"papers-{number}.jsonl").write_text(records, "utf-8")
+        for number in range(EXPORTS):
+            book = json.dumps({"results": [_book(number, islice(abstracts, 8))]})
+            (folder / f"readwise-{number}.json").write_text(book, "utf-8")
+
+
+def _note(number: int, abstracts: list[dict[str, Any]]) -> str:
+    title = json.dumps(abstracts[0]["title"])
+    tags = f"[science, tag{number % 9}]"
+    body = "\n\n".join(f"## {row['title']}\n\n{row['text']}" for row in abstracts)
+    return f"---\ntitle: {title}\nauthor: Author {number % 7}\ntags: {tags}\n---\n\n{body}\n"
+
+
+def _book(number: int, abstracts: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "user_book_id": 1_000 + number,
+        "title": f"Book {number}",
+        "author": f"Author {number}",
+        "source": "kindle",
+        "category": "books",
+        "book_tags": [{"id": 1, "name": "science"}],
+        "highlights": [
+            {"id": 100 * number + place, "text": row["text"], "highlighted_at": "2024-05-03"}
+            for place, row in enumerate(abstracts)
+        ],
+    }
