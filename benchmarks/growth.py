@@ -1,148 +1,127 @@
-"""The documents and round trips of calls as the base grows: 1,000, 5,000 and 20,000 chunks.
+"""What every tool that reads costs as the base grows: documents, round trips and milliseconds.
 
-Usage: python -m benchmarks.growth [CHUNKS ...]
+Usage: python -m benchmarks.growth [CHUNKSxDIMENSION ...]
 
-The base grows in one emulator, with copies of SciFact's abstracts and their vectors. What does not
-depend on the size of the base is the same in all columns. Firestore also bills the index entries
-that a vector query scans, one read per hundred; the emulator does not count them.
+The base is synthetic and grows in one emulator (`benchmarks.synthetic`), 20,000 chunks by default.
+What does not depend on the size of the base is the same in all tables. Firestore also bills the
+index entries that a vector query scans, one read per hundred; the emulator does not count them, and
+compares vectors in one thread: trust documents and round trips more than milliseconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import sys
-from dataclasses import replace
-from itertools import count, islice
+import time
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.dataset import SCIFACT, CachingEmbedder, read_sources, scifact_vectors
-from benchmarks.measurement import print_table
-from functions.jobs.embed.job import embed
-from functions.jobs.index.job import index
+from benchmarks.measurement import milliseconds, print_table
+from benchmarks.synthetic import READER, SyntheticBase, SyntheticEmbedder, SyntheticTexts
 from infra.build.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
-from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.invocation import parse_arguments
-from shared.runtime.job import Budget
-from tests.support.knowledge import with_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.knowledge.ingestion import ChunkedSource
-    from shared.runtime.context import Context
+    Cost = tuple[Meter, float]
+    """What a call cost, and its seconds."""
 
-PROJECT: Final = "bench-growth"
-SIZES: Final = (1_000, 5_000, 20_000)
-QUESTIONS: Final = (
-    "vitamin D and bone density",
-    "gene expression in tumour cells",
-    "mortality after surgery in elderly patients",
-)
-CATEGORY: Final = "articles"
-TAGS: Final = ("odd", "seventh", "hundredth")
+STEPS: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
+"""The numbers of chunks and the dimensions of their vectors."""
+WORDS: Final = {384: 150, 768: 370}
+"""The number of words of a chunk: 1,000 and 2,600 characters."""
+ROUNDS: Final = 5
+_CALLER: Final = Caller.of(READER)
 
 
-def calls(chunk_id: str, source_id: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The calls to measure, by name."""
-    for question in QUESTIONS:
-        yield "search_kb", "search_kb", {"query": question}
-        yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
-        yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
-        for tag in TAGS:
-            filters = {"tags": [tag]}
-            yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": filters}
-        several = {"tags": ["seventh"], "category": CATEGORY, "period": "last_30_days"}
-        yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
+def calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the calls to measure: a name, the tool and its arguments."""
+    question = base.texts.question(number)
+    yield "search_kb", "search_kb", {"query": question}
+    yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
+    yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
+    for tag in ("odd", "seventh", "hundredth"):
+        yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": {"tags": [tag]}}
+    several = {"tags": ["seventh"], "category": "books", "period": "last_30_days"}
+    yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
     yield "search_kb, by date", "search_kb", {"filters": {"tags": ["seventh"]}}
-    yield "get_chunk", "get_chunk", {"chunk_id": chunk_id}
-    yield "get_source", "get_source", {"source_id": source_id}
+    yield "get_chunk", "get_chunk", {"chunk_id": base.chunk_ids[number]}
+    yield "get_source", "get_source", {"source_id": "book-0"}
     yield "list_sources", "list_sources", {}
     yield "list_clusters", "list_clusters", {}
-    yield "get_recent", "get_recent", {"period": "last_30_days"}
+    yield "get_cluster", "get_cluster", {"cluster_id": f"cluster-{number}"}
+    yield "get_recent", "get_recent", {}
+    yield "get_recent, 30 days", "get_recent", {"period": "last_30_days"}
     yield "get_stats", "get_stats", {}
+    yield "get_patterns", "get_patterns", {}
+    yield "get_warnings, by meaning", "get_warnings", {"query": question}
+    yield "list_topics", "list_topics", {}
+    yield "search_traces", "search_traces", {"query": question}
+    yield "get_trace", "get_trace", {"trace_id": f"trace-{number}"}
+    yield "list_tags", "list_tags", {}
+    yield "list_tasks", "list_tasks", {}
 
 
-def endless_sources() -> Iterator[ChunkedSource]:
-    """Yield copies of abstracts with known vectors, and with tags of known frequency."""
-    vectors = scifact_vectors()
-    for turn in count():
-        for number, source in enumerate(read_sources(SCIFACT / "corpus.jsonl")):
-            every = {"odd": 2, "seventh": 7, "hundredth": 100}
-            tags = tuple(tag for tag in TAGS if number % every[tag] == 0)
-            again = replace(
-                source, source_id=f"{source.source_id}-{turn}", tags=tags, category=CATEGORY
-            )
-            chunked = with_chunks(again)
-            if all(chunk.embedding_text in vectors for chunk in chunked.chunks):
-                yield chunked
-
-
-async def fill_in_steps(ctx: Context, sources: Iterator[ChunkedSource], chunks: int) -> None:
-    """Add at least this many chunks, and run the jobs."""
-    while chunks > 0:
-        block = list(islice(sources, BATCH_SIZE))
-        chunks -= sum(len(source.chunks) for source in block)
-        await Ingestion(ctx.database).save(block, ctx.clock())
-    for job in (embed, index):
-        await job(ctx, Budget(math.inf))
-
-
-async def cost(app: App, source: ChunkedSource) -> dict[str, str]:
-    """The documents and round trips of each call, as medians over its questions."""
+async def measure(app: App, base: SyntheticBase, title: str) -> None:
+    """Call every tool, after a first round that fills caches, and print what the calls cost."""
     by_name = {tool.name: tool for tool in tools()}
-    taken: dict[str, list[Meter]] = {}
-    for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
-        meter = Meter()
-        parsed = parse_arguments(by_name[tool].input, arguments, tool)
-        await by_name[tool].run(parsed, app.context(Caller(), meter))
-        taken.setdefault(name, []).append(meter)
-    return {name: _print(meters) for name, meters in taken.items()}
+    costs: dict[str, list[Cost]] = {}
+    for number in range(ROUNDS + 1):
+        for name, tool, arguments in calls(base, number):
+            parsed = parse_arguments(by_name[tool].input, arguments, tool)
+            meter, started = Meter(), time.perf_counter()
+            await by_name[tool].run(parsed, app.context(_CALLER, meter))
+            if number:
+                costs.setdefault(name, []).append((meter, time.perf_counter() - started))
+    rows = [
+        [
+            name,
+            f"{median(meter.documents_read for meter, _ in taken):.0f}",
+            f"{max(meter.round_trips for meter, _ in taken)}",
+            milliseconds([seconds for _, seconds in taken]),
+        ]
+        for name, taken in costs.items()
+    ]
+    print_table(title, ["", "documents", "round trips", "p50 ms"], rows)
 
 
-def _print(meters: Sequence[Meter]) -> str:
-    reads = median(meter.documents_read for meter in meters)
-    return f"{reads:.0f} in {max(meter.round_trips for meter in meters)}"
-
-
-async def measure(sizes: Sequence[int]) -> None:
-    """Grow the base, and measure all calls at each size."""
-    settings = Settings(google_cloud_project=PROJECT)
-    embedder = CachingEmbedder(LocalEmbedder(), scifact_vectors())
-    app = App(settings, embedder=embedder)
-    sources = endless_sources()
-    first = next(sources)
-    ctx = app.context(Caller(), Meter())
-    await Ingestion(ctx.database).save([first], ctx.clock())
-    columns: list[dict[str, str]] = []
-    present = 0
+async def grow(dimension: int, sizes: Sequence[int]) -> None:
+    """Grow a base, and measure all calls at each size."""
+    texts = SyntheticTexts(dimension)
+    settings = Settings(google_cloud_project=f"bench-growth-{dimension}")
+    app = App(settings, embedder=SyntheticEmbedder(texts))
+    base = SyntheticBase(app.context(_CALLER, Meter()), texts, WORDS[dimension])
     for size in sizes:
-        await fill_in_steps(ctx, sources, size - present)
-        present = size
-        columns.append(await cost(app, first))
+        started = time.perf_counter()
+        await base.grow(size)
+        filled = time.perf_counter() - started
+        await measure(
+            app, base, f"{size:,} chunks, {dimension} dimensions, filled in {filled:.0f} s"
+        )
     await app.aclose()
-    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
-    title = "Documents read, in how many round trips after one another, by chunks in the base"
-    print_table(title, ["", *(f"{size:,}" for size in sizes)], rows)
+
+
+async def _main(steps: Sequence[tuple[int, int]]) -> None:
+    for dimension, group in groupby(steps, key=lambda step: step[1]):
+        await grow(dimension, [chunks for chunks, _ in group])
 
 
 def main() -> None:
     """Measure at the named sizes."""
-    if not SCIFACT.is_dir():
-        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
-    sizes = [int(size) for size in sys.argv[1:]] or list(SIZES)
+    named = [argument.split("x") for argument in sys.argv[1:]]
+    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or STEPS
     try:
         with run_emulator() as host:
             os.environ["FIRESTORE_EMULATOR_HOST"] = host
-            asyncio.run(measure(sizes))
+            asyncio.run(_main(steps))
     except EmulatorMissing as error:
         sys.exit(str(error))
 

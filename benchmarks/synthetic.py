@@ -167,12 +167,17 @@ class SyntheticEmbedder:
 
 
 class SyntheticBase:
-    """A base that grows."""
+    """A base that grows.
+
+    Attributes:
+        texts: What its documents say.
+        chunk_ids: The ids of its chunks.
+    """
 
     def __init__(self, ctx: Context, texts: SyntheticTexts, words: int) -> None:
         """Begin with an empty base, of chunks with this many words."""
         self._ctx = ctx
-        self._texts = texts
+        self.texts = texts
         self._words = words
         self._now = ctx.clock()
         limits = RebuildLimits(memory_budget=10**9)
@@ -180,29 +185,29 @@ class SyntheticBase:
         self._traces = RebuiltPostings(TRACES, (TRACES.facets, ""), 2 * words, limits)
         self._topics: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._cluster_sizes = Counter[int]()
-        self.chunk_count = 0
+        self.chunk_ids: list[str] = []
         self._trace_count = 0
         self._task_count = 0
 
     async def grow(self, chunk_count: int) -> None:
         """Add sources until there are this many chunks, and what else grows with them."""
         writer = BulkWriter(self._ctx.database.client)
-        while self.chunk_count < chunk_count:
-            for document in self._source(self.chunk_count // CHUNKS_A_SOURCE):
+        while len(self.chunk_ids) < chunk_count:
+            for document in self._source(len(self.chunk_ids) // CHUNKS_A_SOURCE):
                 await writer.add(document)
-        while self._trace_count < self.chunk_count // CHUNKS_A_TRACE:
+        while self._trace_count < len(self.chunk_ids) // CHUNKS_A_TRACE:
             await writer.add(self._trace(self._trace_count))
         for document in self._derived():
             await writer.add(document)
         await writer.flush()
-        await self._add_tasks(self.chunk_count // CHUNKS_A_TASK)
+        await self._add_tasks(len(self.chunk_ids) // CHUNKS_A_TASK)
 
     def _source(self, number: int) -> Iterator[Document]:
         """Yield the documents of a source, its chunks and their extractions."""
         tags = tuple(tag for tag, interval in TAGS.items() if number % interval == 0)
-        title = f"Book {self._texts.words[number % WORDS]} {number}"
+        title = f"Book {self.texts.words[number % WORDS]} {number}"
         places = range(number * CHUNKS_A_SOURCE, (number + 1) * CHUNKS_A_SOURCE)
-        texts = [self._texts.text(place % SUBJECTS, place, self._words) for place in places]
+        texts = [self.texts.text(place % SUBJECTS, place, self._words) for place in places]
         source = Source(
             f"book-{number}",
             title,
@@ -229,7 +234,7 @@ class SyntheticBase:
         self._cluster_sizes[subject] += 1
         extractions = [self._extraction(place, chunk)] if place % CHUNKS_AN_EXTRACTION == 0 else []
         for extraction in extractions:
-            vector = self._texts.vector(extraction.content.text)
+            vector = self.texts.vector(extraction.content.text)
             path = f"{EXTRACTIONS}/{extraction.extraction_id}"
             yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
             for topic in extraction.topics:
@@ -243,16 +248,16 @@ class SyntheticBase:
             "facets": vector_index_entries(state.facets),
             "extracted": extracted_map(extractions),
         }
-        vector = self._texts.vector(chunk.embedding_text)
+        vector = self.texts.vector(chunk.embedding_text)
         document |= vector_fields(vector, SyntheticEmbedder.model)
         yield f"chunks/{chunk.chunk_id}", document
-        self.chunk_count += 1
+        self.chunk_ids.append(chunk.chunk_id)
 
     def _state(self, document: Chunk | Trace, text: str) -> IndexedState:
         """Return what `indexed_state` computes, from words with known terms."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
-        return IndexedState(dict(self._texts.term_counts(text)), facets, dated_at)
+        return IndexedState(dict(self.texts.term_counts(text)), facets, dated_at)
 
     def _extraction(self, place: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()
@@ -277,7 +282,7 @@ class SyntheticBase:
 
     def _trace(self, number: int) -> Document:
         problem, solution = (
-            self._texts.text(number % SUBJECTS, seed, self._words)
+            self.texts.text(number % SUBJECTS, seed, self._words)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
         )
         content = TraceContent(
@@ -295,7 +300,7 @@ class SyntheticBase:
         )
         state = self._state(trace, trace.indexed_text)
         self._traces.add_document(trace.trace_id, state)
-        vector = self._texts.vector(content.embedding_text)
+        vector = self.texts.vector(content.embedding_text)
         entry = TraceIndexEntry(vector, SyntheticEmbedder.model, state)
         self._trace_count += 1
         return f"traces/{trace.trace_id}", TRACE.write(trace) | entry.fields(trace)
@@ -319,12 +324,12 @@ class SyntheticBase:
             "meta/embedding",
             {
                 "model": SyntheticEmbedder.model,
-                "dimension": self._texts.dimension,
+                "dimension": self.texts.dimension,
             },
         )
 
     def _cluster(self, subject: int, size: int) -> ClusterWithCentroid:
-        words = [self._texts.words[place] for place in self._texts.typical_words(subject)[:8]]
+        words = [self.texts.words[place] for place in self.texts.typical_words(subject)[:8]]
         cluster = Cluster(
             f"cluster-{subject}",
             " ".join(words[:3]),
@@ -333,7 +338,7 @@ class SyntheticBase:
             run_id="run",
             created_at=self._now,
         )
-        return ClusterWithCentroid(cluster, self._texts.vector(" ".join(words)))
+        return ClusterWithCentroid(cluster, self.texts.vector(" ".join(words)))
 
     async def _add_tasks(self, total: int) -> None:
         tasks = Tasks(self._ctx.database, READER)

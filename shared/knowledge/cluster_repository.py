@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
     Snapshots = dict[str, DocumentSnapshot[Any]]
+    NamesCache = dict[str, tuple[float, str]]
+    """When the name of a cluster was read, and the name, by the cluster's id."""
 
 COLLECTION: Final = "clusters"
+FRESH_SECONDS: Final = 60.0
+"""How long the name of a cluster stays in the cache of the process."""
 BLOCK: Final = 200
 """Documents that are read at once, and written in one commit."""
 BY_HAND: Final = "hand"
@@ -131,6 +136,24 @@ class Clusters:
         snapshots = await self._database.get_all(references, _FIELDS)
         clusters = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
         return [clusters[name] for name in cluster_ids if name in clusters]
+
+    async def names(self, cluster_ids: Collection[str]) -> dict[str, str]:
+        """Load the names of these clusters by id, without missing ones.
+
+        Costs one round trip, or none if all names are in the cache of the process.
+        """
+        now = time.monotonic()
+        cache: NamesCache = self._database.cache("cluster_names")
+        outdated = [
+            name
+            for name in sorted(cluster_ids)
+            if name not in cache or now - cache[name][0] >= FRESH_SECONDS
+        ]
+        for name in outdated:
+            cache.pop(name, None)
+        for cluster in await self.get_all(outdated):
+            cache[cluster.cluster_id] = now, cluster.name
+        return {name: cache[name][1] for name in cluster_ids if name in cache}
 
     async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
         """Load the largest clusters. Clusters of one size are in descending order of their ids.

@@ -190,3 +190,16 @@ async def test_no_search_is_deeper_than_three_round_trips(
     if arguments or filters:
         trips, _ = await cost(app, filters=filters, **arguments)
         assert trips <= 3
+
+
+async def test_the_names_of_clusters_are_read_once_a_minute(
+    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [chunk, *_] = await store_sources(ctx, source_of_texts(["anchor 1", "anchor 2"]))
+    await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
+    await update_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
+    arguments = {"query": "anchor", "mode": "semantic"}
+    trips, documents = await cost(app, **arguments)
+    assert await cost(app, **arguments) == (trips - 1, documents - 1)
+    monkeypatch.setattr("shared.knowledge.cluster_repository.FRESH_SECONDS", 0.0)
+    assert await cost(app, **arguments) == (trips, documents)

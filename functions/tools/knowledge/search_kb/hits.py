@@ -72,7 +72,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 ) -> list[Hit]:
     """Convert chunks to hits, as many as fit into an answer.
 
-    Costs one round trip for the names of clusters.
+    Costs one round trip for the names of clusters, or none if these are cached.
 
     Args:
         chunks: The chunks, best first.
@@ -84,8 +84,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         candidates: The chunks' scores by chunk id. Empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
-    clusters = await Clusters(ctx.database).get_all(sorted(main_clusters))
-    names = {cluster.cluster_id: cluster.name for cluster in clusters}
+    names = await Clusters(ctx.database).names(main_clusters)
     full = detail is Detail.FULL
     ranks = count(first_rank)
     return fit_page(
