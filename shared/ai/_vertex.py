@@ -1,8 +1,6 @@
-"""Calls to Vertex AI: their retries, and the errors that their failures map to.
+"""Calls to Vertex AI through the google-genai client: their retries and errors.
 
-The client's own retries ignore Retry-After, so they stay off. Error messages of Vertex AI do not
-leave this module, since they can quote what was sent. For the same reason our errors are raised
-after the `except` block: inside it, Python would chain the original.
+The client's own retries ignore Retry-After, so they stay off.
 """
 
 from __future__ import annotations
@@ -15,22 +13,22 @@ import httpx2
 from google.auth import exceptions as auth
 from google.genai import errors
 
-from shared.core.dates import utc_now
-from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from shared.core.http import parse_retry_after, retry_with_backoff
-from shared.core.log import log
+from shared.ai.vertex_errors import (
+    TRANSIENT_STATUSES,
+    busy,
+    misconfigured,
+    too_slow,
+    unreachable,
+    unreadable,
+)
+from shared.core.http import retry_with_backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-AnswerT = TypeVar("AnswerT")
+    from shared.core.errors import CarrelError, InvalidInput
 
-_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-_ADVICE = {
-    401: "its service account needs credentials that Google accepts",
-    403: "grant its service account roles/aiplatform.user and enable aiplatform.googleapis.com",
-    404: "check the names of the model and of the location that serves it",
-}
+AnswerT = TypeVar("AnswerT")
 
 
 async def call_vertex(
@@ -63,32 +61,19 @@ async def _attempt_once(
     except errors.APIError as error:
         failure = _map_error(error, refusal)
     except TimeoutError:
-        failure = Unavailable("Vertex AI is too slow: try again later.")
+        failure = too_slow()
     except (httpx2.TransportError, auth.TransportError):
-        failure = Unavailable("Vertex AI cannot be reached: try again later.")
+        failure = unreachable()
     except auth.GoogleAuthError as error:
-        failure = _misconfigured(401) if not error.retryable else _busy(None)
+        failure = busy() if error.retryable else misconfigured(401)
     except (ValueError, RecursionError):
-        failure = PlatformFault("Vertex AI sent an answer that cannot be read.")
+        failure = unreadable()
     raise failure
 
 
 def _map_error(error: errors.APIError, refusal: InvalidInput) -> CarrelError:
-    if error.code in _TRANSIENT:
-        return _busy(error)
+    if error.code in TRANSIENT_STATUSES:
+        return busy(error.response.headers.get("retry-after", ""))
     if error.code == httpx2.codes.BAD_REQUEST and error.status == "INVALID_ARGUMENT":
         return refusal
-    return _misconfigured(error.code)
-
-
-def _busy(error: errors.APIError | None) -> Unavailable:
-    header = error.response.headers.get("retry-after", "") if error else ""
-    return Unavailable(
-        "Vertex AI is busy or failing: try again later.",
-        retry_after=parse_retry_after(header, utc_now()),
-    )
-
-
-def _misconfigured(status: int) -> PlatformFault:
-    log.error("vertex_refused", status=status, advice=_ADVICE.get(status))
-    return PlatformFault(f"Vertex AI rejects this deployment ({status}).")
+    return misconfigured(error.code)

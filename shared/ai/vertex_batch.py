@@ -1,4 +1,4 @@
-"""Embedding in bulk: batch prediction jobs of Vertex AI, through the google-genai client.
+"""Embedding in bulk: batch prediction jobs of Vertex AI.
 
 A job reads requests from Cloud Storage, one JSON object per line, and writes the answers in any
 order. This module relies on Google's documentation of batch inference for Gemini embeddings:
@@ -12,9 +12,6 @@ order. This module relies on Google's documentation of batch inference for Gemin
 Some answers have all 3,072 numbers of a vector although fewer were requested. Vectors of these
 models are nested (Kusupati et al., "Matryoshka Representation Learning", 2022): the first numbers,
 scaled to length 1, are the shorter vector.
-
-The google-cloud-aiplatform client would do the same, but requires google-genai below version 3, and
-so cannot be installed together with the online embedding.
 """
 
 from __future__ import annotations
@@ -23,34 +20,44 @@ import asyncio
 import json
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property, partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shared.ai.embedding import Vector, unit_vector
-from shared.ai.vertex_client import VertexClient
-from shared.core.errors import InvalidInput, PlatformFault
+from shared.ai.retrying import ATTEMPTS_IN_TIME
+from shared.ai.vertex_errors import (
+    TRANSIENT_STATUSES,
+    busy,
+    misconfigured,
+    too_slow,
+    unreachable,
+    unreadable,
+)
+from shared.core.dates import utc_now
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited
+from shared.core.http import parse_retry_after, retry_with_backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeVar
+    from collections.abc import Callable
 
-    from google.genai.types import BatchJob
+    from google.api_core.exceptions import GoogleAPICallError
 
+    from shared.ai._vertex_batch import BatchJobClient
     from shared.ai.vertex_client import VertexEndpoint
 
-    AnswerT = TypeVar("AnswerT")
+ResultT = TypeVar("ResultT")
 
 MODELS: Final = ("gemini-embedding-001",)
 """The models whose jobs have the format above."""
 TIME_LIMIT: Final = 120.0
 """Seconds that a call may take by default, including retries."""
+ATTEMPT_SECONDS: Final = TIME_LIMIT / ATTEMPTS_IN_TIME
+"""Seconds to wait for one response by default."""
 _GONE: Final = "JOB_STATE_GONE"
 """Our name for the state of a job that the provider no longer knows."""
-_FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"))
+_FAILED: Final = frozenset(("JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED", _GONE))
 _DONE: Final = frozenset(("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED"))
-_REFUSED: Final = InvalidInput(
-    "Vertex AI rejects the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and VERTEX_MODEL."
-)
 
 
 class BatchProgress(Enum):
@@ -88,7 +95,7 @@ class BatchRow:
 
 
 class VertexBatch:
-    """Batch prediction jobs of one model. An instance belongs to the loop that first uses it."""
+    """Batch prediction jobs of one model. An instance makes one call at a time."""
 
     def __init__(
         self,
@@ -97,6 +104,7 @@ class VertexBatch:
         model: str,
         dimension: int,
         time_limit: float = TIME_LIMIT,
+        attempt_seconds: float = ATTEMPT_SECONDS,
     ) -> None:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
@@ -105,11 +113,13 @@ class VertexBatch:
             model: The model's name.
             dimension: The length of its vectors.
             time_limit: Seconds that a call may take, including retries.
+            attempt_seconds: Seconds to wait for one response.
         """
         self.model = model
         self.dimension = dimension
+        self._endpoint = endpoint
         self._time_limit = time_limit
-        self._vertex = VertexClient(endpoint, time_limit, None)
+        self._attempt_seconds = attempt_seconds
 
     def request(self, key: str, text: str) -> bytes:
         """Make the line of the input that requests a text's vector."""
@@ -152,52 +162,45 @@ class VertexBatch:
             The provider's name of the job.
 
         Raises:
-            Unavailable: Vertex AI is down, slow or out of quota.
+            Unavailable: Vertex AI is down or slow.
+            RateLimited: The quota of batch jobs is used up.
             InvalidInput: Vertex AI rejects the job.
             PlatformFault: Vertex AI is configured wrongly.
         """
-        from google.genai.types import CreateBatchJobConfig, ListBatchJobsConfig
 
-        batches = self._vertex.aio.batches
-        by_name = ListBatchJobsConfig(filter=f'display_name="{name}"', page_size=1)
-
-        async def attempt() -> BatchJob:
+        def attempt(client: BatchJobClient) -> str:
             # The job exists if an answer was lost, or if an earlier run was killed.
-            async for job in await batches.list(config=by_name):
-                return job
-            config = CreateBatchJobConfig(display_name=name, dest=destination)
-            return await batches.create(model=self.model, src=source, config=config)
+            existing = client.find(name)
+            return existing or client.create(name, self.model, source, destination)
 
         job = await self._call(attempt)
-        if not job.name:
+        if not job:
             raise PlatformFault("Vertex AI started a job without a name.")
-        return job.name
+        return job
 
     async def get_state(self, job: str) -> BatchState:
         """Load the state of a job.
 
         Raises:
-            Unavailable: Vertex AI is down, slow or out of quota.
+            Unavailable: Vertex AI is down or slow.
+            RateLimited: There are too many requests.
             PlatformFault: Vertex AI is configured wrongly.
         """
-        from google.genai.errors import ClientError
+        from google.api_core.exceptions import NotFound
 
-        async def attempt() -> BatchJob | None:
+        def attempt(client: BatchJobClient) -> tuple[str, int]:
             try:
-                return await self._vertex.aio.batches.get(name=job)
-            except ClientError as error:
-                if error.code == HTTPStatus.NOT_FOUND:
-                    return None
-                raise
+                return client.load_state(job)
+            except NotFound:
+                return _GONE, 0
 
-        batch_job = await self._call(attempt)
-        if batch_job is None:
-            return BatchState(BatchProgress.FAILED, _GONE)
-        code = batch_job.state.value if batch_job.state else ""
+        code, error_code = await self._call(attempt)
         if code in _DONE:
             return BatchState(BatchProgress.DONE, code)
         if code in _FAILED:
-            return BatchState(BatchProgress.FAILED, _with_error_code(code, batch_job))
+            # The message of the error stays out of reports, since it can quote what was sent.
+            detail = f" (code {error_code})" if error_code else ""
+            return BatchState(BatchProgress.FAILED, code + detail)
         return BatchState(BatchProgress.UNDER_WAY, code)
 
     async def cancel(self, job: str) -> None:
@@ -206,20 +209,65 @@ class VertexBatch:
         Raises:
             CarrelError: Vertex AI cannot be reached or rejects the request.
         """
-        await self._call(lambda: self._vertex.aio.batches.cancel(name=job))
+        await self._call(lambda client: client.cancel(job))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._vertex.aclose()
+        if "_client" in self.__dict__:
+            await asyncio.to_thread(self._client.close)
 
-    async def _call(self, attempt: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        from shared.ai._vertex import call_vertex
+    @cached_property
+    def _client(self) -> BatchJobClient:
+        from shared.ai._vertex_batch import BatchJobClient
 
+        return BatchJobClient(self._endpoint, self._attempt_seconds)
+
+    async def _call(self, attempt: Callable[[BatchJobClient], ResultT]) -> ResultT:
+        """Make a call in a thread, and repeat it with backoff after transient errors."""
         deadline = asyncio.get_running_loop().time() + self._time_limit
-        return await call_vertex(attempt, deadline=deadline, refusal=_REFUSED)
+        return await retry_with_backoff(
+            partial(self._attempt_once, attempt, deadline), deadline=deadline
+        )
+
+    async def _attempt_once(
+        self, attempt: Callable[[BatchJobClient], ResultT], deadline: float
+    ) -> ResultT:
+        from google.api_core.exceptions import GoogleAPICallError
+        from google.auth import exceptions as auth
+        from google.protobuf.json_format import ParseError
+        from requests import RequestException, Timeout
+
+        failure: CarrelError
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await asyncio.to_thread(lambda: attempt(self._client))
+        except GoogleAPICallError as error:
+            failure = _map_error(error)
+        except (TimeoutError, Timeout):
+            failure = too_slow()
+        except (RequestException, auth.TransportError):
+            failure = unreachable()
+        except auth.GoogleAuthError as error:
+            failure = busy() if error.retryable else misconfigured(HTTPStatus.UNAUTHORIZED)
+        except (ParseError, ValueError, RecursionError):
+            failure = unreadable()
+        raise failure
 
 
-def _with_error_code(state: str, job: BatchJob) -> str:
-    """Append the code of a failed job's error to its state, without the error's message."""
-    code = job.error.code if job.error else None
-    return f"{state} (code {code})" if code else state
+def _map_error(error: GoogleAPICallError) -> CarrelError:
+    headers = {} if error.response is None else error.response.headers
+    retry_after = headers.get("Retry-After", "")
+    if error.code == HTTPStatus.TOO_MANY_REQUESTS:
+        return RateLimited(
+            "The quota of Vertex AI for batch prediction jobs is used up: try again later, or ask"
+            " Google for a higher quota.",
+            retry_after=parse_retry_after(retry_after, utc_now()),
+        )
+    if error.code in TRANSIENT_STATUSES:
+        return busy(retry_after)
+    if error.code == HTTPStatus.BAD_REQUEST:
+        return InvalidInput(
+            "Vertex AI rejects the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and"
+            " VERTEX_MODEL."
+        )
+    return misconfigured(error.code)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.build.bundles import withheld
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import import_closure
+from infra.build.requirements import requirements_of
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
     from infra.build.functions import Function
 
-EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
+EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai", "google.cloud.aiplatform_v1"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """Modules that a function of each kind does not load at its start."""
@@ -72,6 +74,17 @@ def test_only_bundles_of_jobs_contain_code_of_jobs() -> None:
     for function in functions():
         expected = CODE_OF_JOBS if function.kind == "job" else set()
         assert CODE_OF_JOBS & import_closure(function.main).files == expected
+
+
+def test_only_bulk_embedding_requires_aiplatform() -> None:
+    """The package is large, and its import takes seconds."""
+    bundles = {
+        function.name
+        for function in functions()
+        if "google-cloud-aiplatform>=2.7"
+        in requirements_of(import_closure(function.main, withheld(function)).others)
+    }
+    assert bundles == {"embed", "reembed"}
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:

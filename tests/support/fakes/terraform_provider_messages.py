@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from google.protobuf import (  # type: ignore[import-untyped] # it brings no types
+from google.protobuf import (
     descriptor_pb2,
     descriptor_pool,
     message_factory,

@@ -1,7 +1,8 @@
 """A server that answers like Vertex AI, or misbehaves on command.
 
-It speaks what google-genai 3.4 sends to `.../publishers/google/models/{model}:{method}`. For
-`gemini-embedding-001` and `embedContent`, that is one text in `content`, answered with
+It speaks what google-genai sends to `.../publishers/google/models/{model}:{method}`. Embedding
+models have two methods: `predict`, with one text in `instances[0].content` and the answer
+`predictions[0].embeddings.values`, and `embedContent`, with one text in `content` and the answer
 `embedding.values`. For any other Gemini model and `generateContent`, see `fakes.gemini`.
 """
 
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
 MODEL = "gemini-2.5-flash"
 """A language model of the server, which has every model whose name begins like this one's."""
-_EMBEDDER = "gemini-embedding-001"
+_EMBEDDERS = {
+    "gemini-embedding-001": {"predict", "embedContent"},
+    "gemini-embedding-2": {"embedContent"},
+}
+"""The methods of each embedding model."""
 _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 
@@ -41,6 +46,7 @@ class Reply:
         headers: Additional headers.
         missing: How many bytes of the Content-Length are never sent.
         pause: Seconds to wait before the reply; the server's shutdown ends the pause.
+        values: The numbers to send instead of those of the correct vector.
     """
 
     status: int = 200
@@ -48,6 +54,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
+    values: tuple[float, ...] | None = None
 
 
 HANG = Reply(pause=HANGS)
@@ -59,7 +66,7 @@ NO_CANDIDATES = Reply(body=gemini.without_candidates(MODEL))
 
 def vector_reply(values: Iterable[float]) -> Reply:
     """Make a valid answer with these numbers, for any text."""
-    return Reply(body=_embedding(list(values)))
+    return Reply(values=tuple(values))
 
 
 def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
@@ -112,20 +119,30 @@ class Call:
         return self.path.rpartition("/")[2].partition(":")[0]
 
     @property
+    def method(self) -> str:
+        """The method that is called."""
+        return self.path.rpartition(":")[2]
+
+    @property
     def generates(self) -> bool:
         """Whether the request is for text rather than for a vector."""
-        return self.path.endswith(":generateContent")
+        return self.method == "generateContent"
 
     @property
     def text(self) -> str:
         """The text to embed or to process."""
         if self.generates:
             return gemini.text_of(self.body)
+        if self.method == "predict":
+            return "".join(instance["content"] for instance in self.body["instances"])
         return str(self.body["content"]["parts"][0]["text"])
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration in the request."""
+        """The configuration in the request, under the names of `embedContent` for `predict`."""
+        if self.method == "predict":
+            [instance] = self.body["instances"]
+            return {"taskType": instance["task_type"], **self.body["parameters"]}
         return dict(self.body["generationConfig" if self.generates else "embedContentConfig"])
 
     @property
@@ -225,16 +242,16 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _embed(call: Call, reply: Reply) -> Reply:
-    if not call.path.endswith(f"/publishers/google/models/{_EMBEDDER}:embedContent"):
+    if call.method not in _EMBEDDERS.get(call.model, ()):
         return refusal(404, "NOT_FOUND")
     if not call.text or call.config["taskType"] not in _TASK_TYPES:
         return refusal(400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}")
-    values = vector_of(call.text, call.config["outputDimensionality"])
-    return Reply(reply.status, _embedding(values), reply.headers, reply.missing)
+    body = json.dumps(embedding_answer(call, reply.values)).encode()
+    return Reply(reply.status, body, reply.headers, reply.missing)
 
 
 def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
-    if "/publishers/google/models/gemini-" not in call.path or call.model == _EMBEDDER:
+    if "/publishers/google/models/gemini-" not in call.path or call.model in _EMBEDDERS:
         return refusal(404, "NOT_FOUND")
     if problem := gemini.problem_with(call.body, call.model):
         return refusal(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
@@ -246,7 +263,12 @@ def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
     return Reply(reply.status, body, reply.headers, reply.missing)
 
 
-def _embedding(values: list[float]) -> bytes:
+def embedding_answer(call: Call, values: tuple[float, ...] | None = None) -> dict[str, Any]:
+    """Make the answer with a text's vector, or with other numbers, as the method words it."""
+    if values is None:
+        values = tuple(vector_of(call.text, call.config["outputDimensionality"]))
+    if call.method == "predict":
+        statistics = {"truncated": False, "token_count": 3}
+        return {"predictions": [{"embeddings": {"values": values, "statistics": statistics}}]}
     usage = {"promptTokenCount": 3, "trafficType": "ON_DEMAND"}
-    answer = {"embedding": {"values": values}, "usageMetadata": usage, "truncated": False}
-    return json.dumps(answer).encode()
+    return {"embedding": {"values": values}, "usageMetadata": usage, "truncated": False}

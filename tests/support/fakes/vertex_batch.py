@@ -1,9 +1,10 @@
 """A server that answers like Vertex AI's batch prediction jobs, or misbehaves on command.
 
-It speaks what google-genai 3.4 sends to `projects/P/locations/L/batchPredictionJobs`: jobs are
-created, listed by display name, looked at and cancelled. A job reads its requests from a fake of
-Cloud Storage and writes its answers there, in another order. Beside these, the server embeds single
-texts, and gives tokens as Google's metadata server does, so that it is all that a process needs.
+It speaks what google-cloud-aiplatform sends to `/v1/projects/P/locations/L/batchPredictionJobs`:
+jobs are created, listed by display name, looked at and cancelled, and enumerations are numbers if
+`$alt` asks for numbers. A job reads its requests from a fake of Cloud Storage, and writes its
+answers there in another order. The server also embeds single texts, and gives tokens as Google's
+metadata server does, so that it is all that a process needs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.fakes.http_server import HANGS, LoopbackServer
-from tests.support.fakes.vertex import vector_of
+from tests.support.fakes.vertex import Call, embedding_answer, vector_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 Operation = Literal["create", "list", "get", "cancel", "embed", "token"]
@@ -30,6 +34,24 @@ Rewrite = Callable[[list[bytes]], list[bytes]]
 
 MODEL: Final = "gemini-embedding-001"
 _FILTER: Final = re.compile(r'display_name="([^"]+)"')
+_JOBS: Final = re.compile(r"/v1/projects/[^/]+/locations/[^/]+/batchPredictionJobs")
+_JOB: Final = re.compile(_JOBS.pattern + r"/\d+(:cancel)?")
+_STATE_NUMBERS: Final = {
+    "JOB_STATE_UNSPECIFIED": 0,
+    "JOB_STATE_QUEUED": 1,
+    "JOB_STATE_PENDING": 2,
+    "JOB_STATE_RUNNING": 3,
+    "JOB_STATE_SUCCEEDED": 4,
+    "JOB_STATE_FAILED": 5,
+    "JOB_STATE_CANCELLING": 6,
+    "JOB_STATE_CANCELLED": 7,
+    "JOB_STATE_PAUSED": 8,
+    "JOB_STATE_EXPIRED": 9,
+    "JOB_STATE_UPDATING": 10,
+    "JOB_STATE_PARTIALLY_SUCCEEDED": 11,
+    "a newer state": 99,
+}
+"""The states of a job by their numbers (google/cloud/aiplatform/v1/job_state.proto)."""
 _TOKEN: Final = {"access_token": "batch-token", "expires_in": 3600, "token_type": "Bearer"}
 
 
@@ -42,12 +64,14 @@ class Fault:
         body: The bytes to answer instead.
         done: Whether what was asked is done nevertheless.
         pause: Seconds to think; forever is ended by the server's shutdown.
+        retry_after: The Retry-After header, if there is one.
     """
 
     status: int = 200
     body: bytes | None = None
     done: bool = False
     pause: float = 0.0
+    retry_after: str | None = None
 
 
 HANG: Final = Fault(pause=HANGS, done=True)
@@ -77,8 +101,8 @@ class Job:
     texts: list[str] = field(default_factory=list)
 
     def resource(self) -> dict[str, Any]:
-        """It as the API describes it."""
-        resource = {**self.request, "name": self.name, "state": self.state}
+        """It as the API describes it, with numbers for enumerations."""
+        resource = {**self.request, "name": self.name, "state": _STATE_NUMBERS[self.state]}
         resource["createTime"] = resource["updateTime"] = "2024-05-31T12:00:00.000000Z"
         if self.state == "JOB_STATE_FAILED":
             resource["error"] = {"code": 3, "message": "Secret words of what was sent."}
@@ -175,13 +199,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._place[0] in {"", "computeMetadata"}:
             self._metadata()
-            return
-        self._serve("list" if self._place[-1] == "batchPredictionJobs" else "get")
+        elif _JOBS.fullmatch(self._path):
+            self._serve("list")
+        else:
+            assert _JOB.fullmatch(self._path), self.path
+            self._serve("get")
 
     def do_POST(self) -> None:
-        last = self._place[-1]
-        cancels = last.endswith(":cancel")
-        self._serve("cancel" if cancels else "embed" if ":" in last else "create")
+        if _JOBS.fullmatch(self._path):
+            self._serve("create")
+        elif self._path.endswith(":cancel"):
+            assert _JOB.fullmatch(self._path), self.path
+            self._serve("cancel")
+        else:
+            self._serve("embed")
 
     def _serve(self, operation: Operation) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
@@ -193,11 +224,13 @@ class _Handler(BaseHTTPRequestHandler):
             status = fault.status
         body = json.dumps(answer if status == 200 else _error(status)).encode()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(status, fault.body or body)
+            self._send(status, fault.body or body, {"Retry-After": fault.retry_after})
 
     def _do(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if not (self.headers["Authorization"] or "").startswith("Bearer "):
             return 401, {}
+        if operation != "embed":
+            assert parse_qs(urlsplit(self.path).query)["$alt"] == ["json;enum-encoding=int"]
         match operation:
             case "create":
                 return self._create(body)
@@ -234,25 +267,33 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, job.resource()
 
     def _embed(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        text = body["content"]["parts"][0]["text"]
-        self.server.embedded.append(text)
-        values = vector_of(text, body["embedContentConfig"]["outputDimensionality"])
-        return 200, {"embedding": {"values": values}}
+        call = Call(self.path, self.headers["Authorization"], body, time.monotonic())
+        self.server.embedded.append(call.text)
+        return 200, embedding_answer(call)
 
     def _metadata(self) -> None:
         self.server.arrive("token")
         account = {"aliases": ["default"], "email": "jobs@example.test", "scopes": []}
-        is_token = urlsplit(self.path).path.endswith("/token")
-        self._send(200, json.dumps(_TOKEN if is_token else account).encode(), metadata=True)
+        flavor = {"Metadata-Flavor": "Google"}
+        if self._path.endswith("/universe-domain"):
+            self._send(404, b"", flavor)  # as in projects of Google's public cloud
+            return
+        is_token = self._path.endswith("/token")
+        self._send(200, json.dumps(_TOKEN if is_token else account).encode(), flavor)
+
+    @property
+    def _path(self) -> str:
+        return urlsplit(self.path).path
 
     @property
     def _place(self) -> list[str]:
-        return urlsplit(self.path).path.strip("/").split("/")
+        return self._path.strip("/").split("/")
 
-    def _send(self, status: int, body: bytes, *, metadata: bool = False) -> None:
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str | None]) -> None:
         self.send_response(status)
-        if metadata:
-            self.send_header("Metadata-Flavor", "Google")
+        for name, value in headers.items():
+            if value is not None:
+                self.send_header(name, value)
         self.send_header("Content-Type", "application/json; charset=UTF-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

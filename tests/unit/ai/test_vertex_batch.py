@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import math
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
+from shared.ai._vertex_batch import address
 from shared.ai.batch_files import MAX_LINES, BatchFiles
-from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_batch import BatchProgress, BatchRow, BatchState, VertexBatch
 from shared.ai.vertex_client import VertexEndpoint
-from shared.core.errors import InvalidInput, PlatformFault, Unavailable
+from shared.core.errors import InvalidInput, PlatformFault, RateLimited, Unavailable
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import (
     CLIENT_LEAVES_SOCKETS,
@@ -93,14 +93,20 @@ async def files(
     await opened.aclose()
 
 
-def client_of(base_url: str) -> VertexBatch:
+def client_of(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
         credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
         base_url=base_url,
     )
-    return VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=60)
+    return VertexBatch(
+        endpoint,
+        model="gemini-embedding-001",
+        dimension=4,
+        time_limit=60,
+        attempt_seconds=attempt_seconds,
+    )
 
 
 async def written(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -146,14 +152,23 @@ async def test_a_job_of_the_same_name_is_not_started_again(
     assert len(vertex.jobs) == 2
 
 
-@pytest.mark.parametrize("fault", [LOST, HANG, THROTTLED, BROKEN])
+@pytest.mark.parametrize("fault", [LOST, THROTTLED, BROKEN])
+@pytest.mark.usefixtures("sleepless")
 async def test_a_lost_answer_starts_no_second_job(
-    batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault, monotonic: Monotonic
+    batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault
 ) -> None:
     vertex.faults["create"].append(fault)
-    vertex.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
     assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
     assert len(vertex.jobs) == 1
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_a_dead_connection_starts_no_second_job(vertex: FakeVertexBatch) -> None:
+    vertex.faults["create"].append(HANG)
+    impatient = client_of(vertex.base_url, attempt_seconds=0.5)
+    assert (await impatient.submit("task", SOURCE, DESTINATION)).endswith("/1000")
+    assert len(vertex.jobs) == 1
+    await impatient.aclose()
 
 
 async def test_a_job_with_a_truncated_answer_is_found_later(
@@ -166,14 +181,69 @@ async def test_a_job_with_a_truncated_answer_is_found_later(
     assert len(vertex.jobs) == 1
 
 
-@pytest.mark.parametrize(("status", "error"), [(400, InvalidInput), (403, PlatformFault)])
-async def test_a_refused_job_is_not_retried(
-    batch: VertexBatch, vertex: FakeVertexBatch, status: int, error: type[Exception]
+@pytest.mark.parametrize(
+    ("status", "error", "advice"),
+    [
+        (400, InvalidInput, "BULK_BUCKET"),
+        (401, PlatformFault, "credentials"),
+        (403, PlatformFault, r"grant its service account roles/aiplatform\.user"),
+        (404, PlatformFault, "location"),
+    ],
+)
+async def test_a_rejected_job_is_not_retried(
+    batch: VertexBatch, vertex: FakeVertexBatch, status: int, error: type[Exception], advice: str
 ) -> None:
     vertex.faults["create"].append(Fault(status))
-    with pytest.raises(error):
+    with pytest.raises(error, match=advice):
         await batch.submit("task", SOURCE, DESTINATION)
     assert vertex.calls["create"] == 1
+
+
+async def test_an_exhausted_quota_is_rate_limited(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    vertex.faults["create"].append(Fault(429, retry_after="300"))
+    with pytest.raises(RateLimited, match="quota") as limited:
+        await batch.submit("task", SOURCE, DESTINATION)
+    assert limited.value.retry_after == 300
+    assert vertex.calls["create"] == 1
+
+
+async def test_unusable_credentials_are_a_fault(vertex: FakeVertexBatch) -> None:
+    endpoint = VertexEndpoint(
+        project="p",
+        location="europe-west1",
+        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
+        base_url=vertex.base_url,
+    )
+    batch = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4)
+    with pytest.raises(PlatformFault, match="credentials"):
+        await batch.submit("task", SOURCE, DESTINATION)
+    await batch.aclose()
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_an_unreachable_service_is_unavailable(storage: FakeCloudStorage) -> None:
+    with FakeVertexBatch(storage) as server:
+        pass
+    batch = client_of(server.base_url)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await batch.submit("task", SOURCE, DESTINATION)
+    await batch.aclose()
+
+
+@pytest.mark.parametrize(
+    ("location", "base_url", "expected"),
+    [
+        ("europe-west1", None, "europe-west1-aiplatform.googleapis.com"),
+        ("global", None, "aiplatform.googleapis.com"),
+        ("eu", None, "aiplatform.eu.rep.googleapis.com"),
+        ("europe-west1", "http://127.0.0.1:1/", "http://127.0.0.1:1"),
+    ],
+)
+def test_a_location_has_its_address(location: str, base_url: str | None, expected: str) -> None:
+    endpoint = VertexEndpoint(project="p", location=location, base_url=base_url)
+    assert address(endpoint) == expected
 
 
 @pytest.mark.parametrize(
@@ -208,6 +278,15 @@ async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVer
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.jobs.clear()
     assert (await batch.get_state(name)).progress is BatchProgress.FAILED
+
+
+@pytest.mark.filterwarnings("ignore:Unrecognized JobState")
+async def test_a_job_in_an_unknown_state_is_under_way(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    vertex.jobs["1000"].state = "a newer state"
+    assert await batch.get_state(name) == BatchState(BatchProgress.UNDER_WAY, "99")
 
 
 @pytest.mark.usefixtures("sleepless")

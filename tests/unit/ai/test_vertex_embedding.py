@@ -40,6 +40,7 @@ pytestmark = pytest.mark.anyio
 
 TOKEN = "ya29.a-token-nobody-may-see"
 SECRET = "what a reader wrote and nobody else may see"
+UNREADABLE = b'{"predictions": [{"embeddings": {"values": ["' + SECRET.encode() + b'"]}}]}'
 
 
 @asynccontextmanager
@@ -80,19 +81,23 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "method"),
+    [("gemini-embedding-001", "predict"), ("gemini-embedding-2", "embedContent")],
+)
+@pytest.mark.parametrize(
     ("purpose", "task_type"),
     [(Purpose.QUERY, "RETRIEVAL_QUERY"), (Purpose.DOCUMENT, "RETRIEVAL_DOCUMENT")],
 )
 async def test_the_request_has_model_purpose_and_dimension(
-    purpose: Purpose, task_type: str
+    purpose: Purpose, task_type: str, model: str, method: str
 ) -> None:
     with FakeVertex() as server:
-        async with connected(server) as embedder:
-            await embedder.embed(["Bees dance."], purpose)
+        async with connected(server, model=model) as embedder:
+            (vector,) = await embedder.embed(["Bees dance."], purpose)
+    assert vector == pytest.approx(unit_vector(vector_of("Bees dance.", 8), 8))
     (call,) = server.calls
     assert call.path == (
-        "/v1beta1/projects/shelf/locations/europe-west4"
-        "/publishers/google/models/gemini-embedding-001:embedContent"
+        f"/v1beta1/projects/shelf/locations/europe-west4/publishers/google/models/{model}:{method}"
     )
     assert call.authorization == f"Bearer {TOKEN}"
     assert call.config == {
@@ -108,7 +113,7 @@ async def test_each_text_has_its_own_request() -> None:
         async with connected(server) as embedder:
             await embedder.embed(texts, Purpose.DOCUMENT)
     assert sorted(call.text for call in server.calls) == texts
-    assert [len(call.body["content"]["parts"]) for call in server.calls] == [1] * 5
+    assert [len(call.body["instances"]) for call in server.calls] == [1] * 5
 
 
 async def test_vectors_are_in_the_order_of_texts() -> None:
@@ -285,7 +290,7 @@ async def test_half_a_character_is_refused_before_it_is_sent() -> None:
         (vector_reply([]), "0 numbers, not 8"),
         (NO_EMBEDDING, "0 vectors for one text"),
         (CUT_JSON, "cannot be read"),
-        (Reply(body=b'{"embedding": {"values": ["' + SECRET.encode() + b'"]}}'), "cannot be read"),
+        (Reply(body=UNREADABLE), "cannot be read"),
     ],
 )
 async def test_other_than_one_vector_is_a_fault(reply: Reply, message: str) -> None:

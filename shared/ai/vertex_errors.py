@@ -1,0 +1,56 @@
+"""The errors that failures of Vertex AI map to.
+
+Error messages of Vertex AI do not leave the modules that call it, since they can quote what was
+sent. For the same reason our errors are raised after the `except` block: inside it, Python would
+chain the original.
+"""
+
+from __future__ import annotations
+
+from shared.core.dates import utc_now
+from shared.core.errors import PlatformFault, Unavailable
+from shared.core.http import parse_retry_after
+from shared.core.log import log
+
+TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+"""HTTP statuses after which the same request may succeed later."""
+_ADVICE = {
+    401: "its service account needs credentials that Google accepts",
+    403: "grant its service account roles/aiplatform.user and enable aiplatform.googleapis.com",
+    404: "check the names of the model and of the location that serves it",
+}
+
+
+def busy(retry_after: str = "") -> Unavailable:
+    """Return the error for a transient failure.
+
+    Args:
+        retry_after: The Retry-After header of the response, if it has one.
+    """
+    return Unavailable(
+        "Vertex AI is busy or failing: try again later.",
+        retry_after=parse_retry_after(retry_after, utc_now()),
+    )
+
+
+def too_slow() -> Unavailable:
+    """Return the error for an answer that does not come in time."""
+    return Unavailable("Vertex AI is too slow: try again later.")
+
+
+def unreachable() -> Unavailable:
+    """Return the error for a connection that fails."""
+    return Unavailable("Vertex AI cannot be reached: try again later.")
+
+
+def unreadable() -> PlatformFault:
+    """Return the error for an answer that cannot be parsed."""
+    return PlatformFault("Vertex AI sent an answer that cannot be read.")
+
+
+def misconfigured(status: int | None) -> PlatformFault:
+    """Log advice for the operator, and return the error for a rejected deployment."""
+    advice = _ADVICE.get(status or 0)
+    log.error("vertex_refused", status=status, advice=advice)
+    hint = f": {advice}" if advice else ""
+    return PlatformFault(f"Vertex AI rejects this deployment ({status}){hint}.")
