@@ -105,43 +105,32 @@ def _run_command(settings: Settings, command: Callable[[JobRuns], Awaitable[None
 
 
 async def _ingest(runs: JobRuns) -> None:
-    """Embed texts while others are read, and make cards and index while others are embedded.
+    """Embed texts while others are read, then run the other jobs one after another.
 
-    The index is brought up to date again after clustering, which changes facets. If a job fails,
-    the others that run are completed first.
+    Two of them at once would change the same chunks, and have to repeat most of their commits. If
+    the embedding provider fails, the texts are indexed before the error is raised.
     """
-
-    async def embed_and_cluster() -> None:
-        await runs.run_alongside(EMBED, reading, progress)
-        await runs.run(CLUSTER, progress)
-
-    async def make_cards_and_index() -> None:
-        await asyncio.shield(reading)
-        for job in (CARDS, EXTRACT, INDEX):
-            await runs.run(job, progress)
-
     try:
         with click.progressbar(length=1, label=INGEST.title) as bar:
             progress = Progress(bar, WORK_UNITS)
             reading = asyncio.create_task(runs.run(INGEST, progress))
+            embedding = asyncio.create_task(runs.run_alongside(EMBED, reading, progress))
             estimating = asyncio.create_task(_estimate(progress, runs.context))
             try:
-                await _complete_all([reading, embed_and_cluster(), make_cards_and_index()])
-                await runs.run(INDEX, progress)
+                await asyncio.wait([reading, embedding])
+                reading.result()
+                for job in (CARDS, CLUSTER, EXTRACT, INDEX):
+                    await runs.run(job, progress)
+                embedding.result()
             finally:
-                estimating.cancel()
-                await asyncio.wait([estimating])
+                tasks = [reading, embedding, estimating]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
             progress.finish()
     finally:
-        for job in (INGEST, EMBED, CARDS, EXTRACT, CLUSTER, INDEX):
+        for job in (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX):
             runs.print_counts(job)
-
-
-async def _complete_all(work: Sequence[Awaitable[None]]) -> None:
-    """Complete all work, then raise the first error if any failed."""
-    for outcome in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
 
 
 async def _estimate(progress: Progress, ctx: Context) -> None:
